@@ -1,0 +1,91 @@
+# Everything that people and CI run here. `make` alone says what there is.
+# Kept to what GNU make 3.81 knows, because macOS has no newer one.
+
+# The interpreter that .venv is made with: the first one here that is new enough and has venv.
+NEW_ENOUGH = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$python && break; done)
+
+# What may be said on the command line: `make up PORT=8443 ARGS="--cluster examples"`, `make test ARGS="-k quota"`.
+PORT ?=
+ARGS ?=
+IMAGE ?= pratique
+BASE_IMAGE ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-annotate --no-emit-index-url \
+	--custom-compile-command "make lock" --exclude-newer "1 week" --quiet $(ARGS)
+GENERATED := services/pratique/admission
+
+# What .venv holds, and when it was put there.
+RUNNABLE := $(VENV)/.runnable
+TESTABLE := $(VENV)/.testable
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help up test lint fix protos check-protos lock bench image clean
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: protos ## Start the local stack, in the foreground (PORT=8080, ARGS=flags of `pratique up`)
+	@$(BIN)/pratique up $(if $(PORT),--port $(PORT)) $(ARGS)
+
+test: $(TESTABLE) protos ## Pass the whole test suite (ARGS=what pytest takes)
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
+
+lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, and the contract
+	@passed=true; \
+	$(BIN)/ruff check --quiet || passed=false; \
+	$(BIN)/ruff format --check --quiet || passed=false; \
+	$(BIN)/mypy services tests scripts || passed=false; \
+	$(BIN)/lint-imports --no-logo || passed=false; \
+	$(BIN)/buf lint || passed=false; \
+	$$passed
+
+fix: $(TESTABLE) ## Let ruff repair what it can, and format
+	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff format
+
+protos: $(RUNNABLE) ## Generate the gRPC code from proto/
+	@$(BIN)/python scripts/generate_protos.py
+
+check-protos: $(TESTABLE) protos ## Check that the contract is well written and breaks no caller
+	@$(BIN)/buf lint
+	@$(BIN)/buf breaking --against proto/baseline.binpb
+
+lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrade for newer releases)
+	@$(LOCK) --group dev --output-file requirements/dev.txt
+	@$(LOCK) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
+	@$(LOCK) --constraint requirements/dev.txt --output-file requirements/run.txt
+
+bench: $(TESTABLE) protos ## Measure the stack against its floors (ARGS=flags of the benchmark)
+	@$(BIN)/python bench/matching.py
+	@$(BIN)/python bench/mutators.py
+	@$(BIN)/python bench/run.py $(ARGS)
+
+image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)
+	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
+
+clean: ## Remove all that make made
+	@rm -rf $(VENV) $(GENERATED) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find services tests scripts bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@$(if $(strip $(PYTHON)),$(PYTHON) -c '$(NEW_ENOUGH)' 2>/dev/null,false) || { echo \
+		"make: no Python 3.11 or newer with its venv module$(if $(PYTHON), in $(PYTHON));" \
+		"make PYTHON=<interpreter> names one (on Debian, python3-venv brings the module)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNNABLE): requirements/build.txt pyproject.toml | $(BIN)/python
+	@echo "make: installing what runs into $(VENV)" >&2
+	@$(PIP) install --require-hashes --requirement requirements/build.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TESTABLE): requirements/dev.txt $(RUNNABLE)
+	@echo "make: installing what tests into $(VENV)" >&2
+	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@touch $@
