@@ -1,0 +1,89 @@
+"""What an admission controller is: a name, the requests it wants, and one callable for each phase."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pratique.answers import Answer
+from pratique.reviews import Review
+from pratique.rules import EVERYTHING, Rule
+
+Half: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
+"""One half of a controller: it is given the review and answers. It may be ``async``."""
+
+
+class Phase(enum.StrEnum):
+    """The two halves of admission, in their order."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+MUTATE = frozenset({Phase.MUTATE})
+VALIDATE = frozenset({Phase.VALIDATE})
+BOTH = frozenset({Phase.MUTATE, Phase.VALIDATE})
+
+
+class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of a controller that has none."""
+
+
+async def _nothing_to_close() -> None:
+    """Close a controller that holds nothing open."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Halves:
+    """A configured controller: what it runs in each phase, and how it lets go of what it holds."""
+
+    mutate: Half | None = None
+    """Runs in the mutating phase; it may refuse there too. None: it has no such half."""
+    validate: Half | None = None
+    """Runs in the validating phase. None: it has no such half."""
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
+    """Called once when the service stops, or when another configuration takes over."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """An admission controller, before it is configured.
+
+    Where one callable is all there is to it, :func:`pratique.validator` or :func:`pratique.mutator` makes one.
+
+    Each file in ``pratique.controllers`` defines one as ``CONTROLLER``; a package of somebody else's names its own
+    by entry points in the group ``pratique.controllers``.
+    """
+
+    name: str
+    """As in ``--enable-admission-plugins``, for example ``LimitRanger``."""
+    summary: str
+    """What it does, in one sentence."""
+    phases: frozenset[Phase]
+    """The phases in which it runs."""
+    rules: tuple[Rule, ...] = (EVERYTHING,)
+    """The requests that it wants to see: those that match any of them."""
+    build: Callable[[Any], Halves]
+    """Makes the halves from its settings (an instance of ``settings``). Raises ConfigurationError on bad ones."""
+    settings: type[msgspec.Struct] = NoSettings
+    """The type of its configuration: the inline block or file of an AdmissionConfiguration."""
+    default: bool = False
+    """On without being asked for."""
+    looks_up: tuple[str, ...] = ()
+    """The resources that it looks up in the cluster, for example ``namespaces``."""
+    removed_in: str | None = None
+    """The Kubernetes release that removed it, for example ``1.21``; None where it still exists."""
+    replaced_by: str | None = None
+    """What took its place."""
+    hosted: bool = True
+    """False for those that the front door itself runs, such as MutatingAdmissionWebhook."""
+    charges: bool = False
+    """True for one that changes something because of a review, as ResourceQuota does: it validates last and alone,
+    when everything else has let the request through."""
+    trusted: bool = False
+    """True for Pratique's own, which never block: they run on the event loop. Others that are not ``async`` run in
+    a thread, so that one that hangs costs its own outcome and nothing else."""

@@ -1,0 +1,162 @@
+"""Demands: the amounts of resources that containers, Pods and claims request, and their limits.
+
+Source: ``pkg/apis/core/v1/defaults.go`` ``SetDefaults_ResourceList`` and ``plugin/pkg/admission/limitranger``
+``podRequests`` and ``podLimits``, which ``k8s.io/component-helpers/resource/helpers.go`` has, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique import statuses
+from pratique.errors import RefusalError
+from pratique.field_errors import FieldPath
+from pratique.json_values import json_type, member
+from pratique.quantities import Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pratique.json_values import JSON, JSONObject
+
+ResourceList: TypeAlias = "Mapping[str, Quantity]"
+"""Amounts by the name of the resource: ``cpu``, ``memory``, ``example.com/gpu``."""
+
+_FINEST = -3
+"""Thousandths: an API server rounds what is finer up as it reads a list of resources."""
+
+_POD_LEVEL = ("cpu", "memory")
+"""The resources of which a Pod as a whole may say how much it needs, whatever its containers say."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked for: how much is set aside, and how much may be used at most."""
+
+    requests: ResourceList
+    limits: ResourceList
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ContainerDemand:
+    """The demand of one container."""
+
+    name: str
+    """The container's name; empty where it has none."""
+    demand: Demand
+    restarts: bool
+    """True for an init container that goes on running beside the others (``restartPolicy: Always``)."""
+
+
+def read_list(value: JSON, path: FieldPath) -> ResourceList:
+    """Read a list of resources; one that is missing is empty.
+
+    Raises:
+        RefusalError: it is no object of quantities; 400, with the field and what would be right.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RefusalError(statuses.bad_request(f"{path}: must be a mapping, not {json_type(value)}"))
+    return {name: _read(amount, path / name) for name, amount in value.items()}
+
+
+def read_demand(resources: JSON, path: FieldPath) -> Demand:
+    """Read the ``resources`` of a container, Pod or claim.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    return Demand(
+        read_list(member(resources, "requests"), path / "requests"),
+        read_list(member(resources, "limits"), path / "limits"),
+    )
+
+
+def container_demands(pod: JSONObject, field: str) -> tuple[ContainerDemand, ...]:
+    """Read the demands of a Pod's ``containers`` or ``initContainers``.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    items = member(pod, "spec", field)
+    path = FieldPath(("spec", field))
+    return tuple(
+        ContainerDemand(
+            str(item.get("name") or ""),
+            read_demand(item.get("resources"), path / index / "resources"),
+            item.get("restartPolicy") == "Always",
+        )
+        for index, item in enumerate(items if isinstance(items, list) else ())
+        if isinstance(item, dict)
+    )
+
+
+def pod_demand(
+    pod: JSONObject, containers: Iterable[ContainerDemand], starters: Iterable[ContainerDemand]
+) -> Demand:
+    """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
+
+    Args:
+        pod: The Pod.
+        containers: The demands of its containers.
+        starters: The demands of its init containers.
+
+    Raises:
+        RefusalError: an amount of the Pod's own is no quantity; 400.
+    """
+    containers, starters = tuple(containers), tuple(starters)
+    own = read_demand(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
+    return Demand(
+        _total(
+            [each.demand.requests for each in containers],
+            [(each.demand.requests, each.restarts) for each in starters],
+            own.requests,
+        ),
+        _total(
+            [each.demand.limits for each in containers],
+            [(each.demand.limits, each.restarts) for each in starters],
+            own.limits,
+        ),
+    )
+
+
+def _total(
+    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]], own: ResourceList
+) -> ResourceList:
+    """The larger of what runs in the end and what any init container needs while it runs."""
+    total: dict[str, Quantity] = {}
+    for amounts in containers:
+        _add(total, amounts)
+    staying: dict[str, Quantity] = {}
+    starting: dict[str, Quantity] = {}
+    for amounts, stays in starters:
+        if stays:
+            _add(total, amounts)
+            _add(staying, amounts)
+            _raise(starting, staying)
+        else:
+            needed = dict(amounts)
+            _add(needed, staying)
+            _raise(starting, needed)
+    _raise(total, starting)
+    return total | {name: own[name] for name in _POD_LEVEL if name in own}
+
+
+def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        total[name] = total[name] + amount if name in total else amount
+
+
+def _raise(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        if name not in total or amount.compare(total[name]) > 0:
+            total[name] = amount
+
+
+def _read(amount: JSON, path: FieldPath) -> Quantity:
+    try:
+        return Quantity.from_json(amount).rounded_up(_FINEST)
+    except QuantityError as error:
+        raise RefusalError(statuses.bad_request(f"{path}: {error}")) from None

@@ -1,0 +1,137 @@
+"""Documents that people write: YAML and JSON files, folders of them, and streams, read as ``kubectl`` does.
+
+Every error is an :class:`~pratique.errors.InputError` that names file, document, line and column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique.document_lists import unwrap_lists
+from pratique.document_texts import JSON_LINES, read_line
+from pratique.document_texts import read_text as _read_source_text
+from pratique.errors import InputError
+from pratique.positions import Position
+from pratique.source_documents import STDIN, SourceDocument, SourceText, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+__all__ = [
+    "STDIN",
+    "Position",
+    "SourceDocument",
+    "list_files",
+    "read_documents",
+    "read_file",
+    "read_text",
+    "unwrap_lists",
+]
+
+FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+"""The files of a folder that are read; others are read only where they are named."""
+
+
+def read_documents(
+    path: Path | str, *, unique_keys: bool = False, stdin: BinaryIO | None = None
+) -> Iterator[SourceDocument]:
+    """Read the documents of a file, of a folder's files in the order of their names, or of standard input.
+
+    Folders are not searched deeper, as by ``kubectl apply -f``; only ``.yaml``, ``.yml`` and ``.json`` files
+    of theirs are read. A ``.jsonl`` file, and standard input as long as each line is a JSON value, is read
+    line by line, however long it is.
+
+    Args:
+        path: A file, a folder, or ``-``.
+        unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+        stdin: Read instead of this process's standard input.
+
+    Raises:
+        InputError: something cannot be read, or there is no document at all.
+    """
+    found = False
+    for document in _read_path(str(path), unique_keys=unique_keys, stdin=stdin):
+        found = True
+        yield document
+    if not found:
+        raise InputError(
+            f"{shown(str(path))}: holds no documents; expected an object with apiVersion and kind"
+        )
+
+
+def read_text(raw: bytes, file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+    """Read the documents of a text, which may hold none.
+
+    Raises:
+        InputError: the text is neither JSON nor YAML, or a document is no object.
+    """
+    return _read_source_text(SourceText(raw, file), unique_keys=unique_keys)
+
+
+def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+    """Read the documents of one file, which may hold none.
+
+    Raises:
+        InputError: it cannot be read, is neither JSON nor YAML, or a document is no object.
+    """
+    try:
+        with Path(file).open("rb") as stream:
+            if file.endswith(JSON_LINES):
+                yield from _read_stream(stream, file, unique_keys=unique_keys)
+            else:
+                yield from read_text(stream.read(), file, unique_keys=unique_keys)
+    except OSError as error:
+        raise InputError(f"{file}: {_reason(error)}") from None
+
+
+def list_files(path: Path | str) -> list[str]:
+    """List what there is to read: a folder's files in the order of their names, or what was named itself.
+
+    Raises:
+        InputError: it is a folder without a single such file, or one that cannot be read.
+    """
+    folder = Path(path)
+    if str(path) == STDIN or not folder.is_dir():
+        return [str(path)]
+    try:
+        candidates = sorted(folder.iterdir(), key=lambda candidate: candidate.name)
+    except OSError as error:
+        raise InputError(f"{path}: {_reason(error)}") from None
+    files = [str(file) for file in candidates if file.suffix.lower() in FOLDER_SUFFIXES and not file.is_dir()]
+    if not files:
+        raise InputError(f"{path}: holds no .yaml, .yml or .json file; folders inside it are not searched")
+    return files
+
+
+def _read_path(path: str, *, unique_keys: bool, stdin: BinaryIO | None) -> Iterator[SourceDocument]:
+    if path == STDIN:
+        yield from _read_stream(stdin or sys.stdin.buffer, STDIN, unique_keys=unique_keys)
+        return
+    for file in list_files(path):
+        yield from read_file(file, unique_keys=unique_keys)
+
+
+def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
+    """Read line by line while each is a JSON value; from the first other line on, all the rest at once."""
+    index = 0
+    for number, line in enumerate(stream, start=1):
+        if line.isspace():
+            continue
+        text = SourceText(line, file, number, index)
+        document = read_line(text, unique_keys=unique_keys)
+        if document is None:
+            rest = dataclasses.replace(text, raw=line + stream.read())
+            yield from _read_source_text(rest, unique_keys=unique_keys)
+            return
+        yield document
+        index += 1
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file or folder"
+    return (error.strerror or str(error)).lower()

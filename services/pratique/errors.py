@@ -1,0 +1,78 @@
+"""The errors that Pratique raises, in two families with two destinations.
+
+::
+
+    PratiqueError
+    ├── CallError                 calling a controller or a webhook failed: its failure policy decides
+    │   ├── CallTimeoutError      no answer in time
+    │   ├── UnreachableError      no connection, or a broken one
+    │   └── BadAnswerError        an answer came, and it cannot be used
+    ├── ConversionError           an object cannot be had in the version that a webhook wants: the request is refused
+    ├── RefusalError              the reviewed object did something wrong: the user is told by a Status
+    └── InputError                what a person wrote is wrong: a file, a flag, a request's body
+        ├── ConfigurationError    a configuration; names file, document and field
+        └── ReviewError           an AdmissionReview
+
+A controller does not raise to refuse: it returns :func:`pratique.deny`. ``RefusalError`` is for code below a
+controller that cannot go on, such as a look-up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pratique.statuses import Status
+
+
+class PratiqueError(Exception):
+    """Base of every error that Pratique raises on purpose."""
+
+
+class CallError(PratiqueError):
+    """Calling a controller or a webhook failed. The text is the reason as Kubernetes words it.
+
+    ``code`` is the HTTP code as which the API server's metrics count the failure: 503 unless more is known.
+    """
+
+    def __init__(self, text: str, code: int = 503) -> None:
+        """Fail with a reason."""
+        super().__init__(text)
+        self.code = code
+
+
+class CallTimeoutError(CallError):
+    """The controller or webhook did not answer in time."""
+
+
+class UnreachableError(CallError):
+    """The service could not be reached, or the connection broke."""
+
+
+class BadAnswerError(CallError):
+    """The service answered, and the answer cannot be used."""
+
+
+class ConversionError(PratiqueError):
+    """An object cannot be had in another version of its API. The text holds nothing of the object."""
+
+
+class RefusalError(PratiqueError):
+    """The reviewed object cannot be let through; ``status`` tells the user why."""
+
+    def __init__(self, status: Status) -> None:
+        """Refuse with ``status``."""
+        super().__init__(status.message)
+        self.status = status
+
+
+class InputError(PratiqueError):
+    """Something that a person wrote is wrong. The text says what, where, and what would be right."""
+
+
+class ConfigurationError(InputError):
+    """A configuration is wrong. The text names file, document and field."""
+
+
+class ReviewError(InputError):
+    """A document is not an AdmissionReview that can be answered."""

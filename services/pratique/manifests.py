@@ -1,0 +1,207 @@
+"""Manifests as reviews: what an API server is asked when somebody applies one.
+
+Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` for what admission is given, and
+``pkg/registry/rest/meta.go`` for what is taken from and filled into the metadata before that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from typing import TYPE_CHECKING
+
+from pratique.clusters import ANY_NAMESPACE, Cluster
+from pratique.errors import InputError
+from pratique.json_values import NULL, Document, encode
+from pratique.kinds import GroupVersionKind, ResourceType, kind_of
+from pratique.namespaces import with_defaults
+from pratique.objects import DEFAULT_NAMESPACE, generate_name_of, name_of, namespace_of, placed
+from pratique.reviews import Operation, Review, UserInfo
+from pratique.statuses import qualified_resource
+from pratique.suggestions import unknown_kind
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON, JSONObject
+    from pratique.resources import Resources
+
+KUBECTL_USER = UserInfo(
+    username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
+)
+"""Who asks where nobody else is named: the administrator that kubeadm writes into ``admin.conf``."""
+
+_OPTIONS = {
+    Operation.CREATE: "CreateOptions",
+    Operation.UPDATE: "UpdateOptions",
+    Operation.DELETE: "DeleteOptions",
+}
+
+# What a CREATE may not choose: rest.WipeObjectMetaSystemFields.
+_SYSTEM_FIELDS = frozenset(
+    {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"}
+)
+
+# What is asked, answered and never stored needs no name: TokenReview, SubjectAccessReview and the like.
+_NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+# The root of all review uids made here; any fixed UUID would do.
+_UIDS = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """What a manifest is sent to."""
+
+    type: ResourceType
+    name: str
+    namespace: str
+
+    @property
+    def is_namespace(self) -> bool:
+        """True for Namespaces, whose requests are in the namespace itself."""
+        return (self.type.resource.group, self.type.resource.resource) == ("", "namespaces")
+
+    def stored_in(self, cluster: Cluster) -> JSONObject | None:
+        """What the cluster has there."""
+        at = self.type.resource
+        return cluster.get(at.group, at.resource, self.name, self.namespace)
+
+
+def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says beside its manifest
+    manifest: JSON,
+    resources: Resources,
+    *,
+    operation: Operation = Operation.CREATE,
+    old: JSONObject | None = None,
+    namespace: str | None = None,
+    user: UserInfo = KUBECTL_USER,
+    dry_run: bool = False,
+    subresource: str = "",
+    cluster: Cluster = ANY_NAMESPACE,
+    index: int = 0,
+) -> Review:
+    """Shape the review of a manifest, as kubectl and the API server would make it of it.
+
+    Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
+    ``default``; what a cluster-scoped object says of a namespace is dropped. For UPDATE and DELETE, ``old``
+    is the object as it is stored; None means the cluster's, and for DELETE the manifest where the cluster
+    has none. The same manifest makes the same review every time, ``uid`` included; ``index``, its place in
+    the input, tells equal ones apart.
+
+    Raises:
+        InputError: the manifest is no object of a known kind with a name, or the operation needs something
+            that is not there; the text says what would be right.
+    """
+    options = _options(operation, dry_run=dry_run)
+    type_ = _type(manifest, subresource, resources)
+    if type_.resource.group in _NAMELESS_GROUPS:
+        manifest = {"metadata": {}, **manifest}
+    target = _target(manifest, type_, operation, namespace)
+    sent, stored = _documents(_as_read(manifest, target), old, target, operation, cluster)
+    return Review(
+        uid=_uid(manifest, operation, subresource, index),
+        operation=operation,
+        kind=target.type.kind,
+        resource=target.type.resource,
+        subresource=subresource,
+        name=target.name,
+        namespace=target.name if target.is_namespace else target.namespace,
+        user=user,
+        object_document=sent,
+        old_object_document=stored,
+        options_document=Document.from_data(options),
+        dry_run=dry_run,
+        cluster=cluster,
+    )
+
+
+def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None) -> _Target:
+    namespace = _namespace(manifest, asked_in) if type_.namespaced else ""
+    nameless = type_.resource.group in _NAMELESS_GROUPS
+    return _Target(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)
+
+
+def _documents(
+    read: JSONObject,
+    old: JSONObject | None,
+    target: _Target,
+    operation: Operation,
+    cluster: Cluster,
+) -> tuple[Document, Document]:
+    """The object and the old object as admission sees them."""
+    if operation is Operation.CREATE:
+        return Document.from_data(_without_system_fields(read)), NULL
+    stored = old or target.stored_in(cluster)
+    if operation is Operation.DELETE:
+        return NULL, Document.from_data(stored or read)
+    if stored is None:
+        collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
+        raise InputError(f'{collection} "{target.name}" not found: an UPDATE needs the object in --cluster')
+    return Document.from_data(read), Document.from_data(stored)
+
+
+def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceType:
+    kind = kind_of(manifest)
+    if kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
+        raise InputError(f'kind "{kind.kind}" is a list: give each of its items as a document of its own')
+    if not subresource:
+        return resources.for_object(manifest)
+    found = resources.of_subresource_kind(kind, subresource)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(f"{each.resource.resource}/{subresource}" for each in found)
+        raise InputError(f'kind "{kind.kind}" is that of {names}: write an AdmissionReview that names one')
+    raise InputError(_not_a_subresource(kind, subresource, resources))
+
+
+def _not_a_subresource(kind: GroupVersionKind, subresource: str, resources: Resources) -> str:
+    parent = resources.for_kind(kind)
+    if parent is None:
+        return unknown_kind(kind, resources)
+    takes = [t.subresource for t in resources if t.subresource and t.kind == kind]
+    collection = parent.resource.resource
+    where = f"only to {', '.join(takes)}" if takes else f"only to {collection} itself"
+    return f'kind "{kind.kind}" cannot be sent to {collection}/{subresource}: {where}'
+
+
+def _name(manifest: JSONObject, operation: Operation) -> str:
+    name = name_of(manifest)
+    if name or (operation is Operation.CREATE and generate_name_of(manifest)):
+        return name
+    if operation is Operation.CREATE:
+        raise InputError("metadata.name: Required value: name or generateName is required")
+    raise InputError(f"metadata.name: Required value: {operation} needs the name of the object")
+
+
+def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
+    own = namespace_of(manifest)
+    if own and asked_in and own != asked_in:
+        raise InputError(
+            f'the namespace from the provided object "{own}" does not match the namespace "{asked_in}". '
+            f"You must pass '--namespace={own}' to perform this operation."
+        )
+    return own or asked_in or DEFAULT_NAMESPACE
+
+
+def _as_read(manifest: JSONObject, target: _Target) -> JSONObject:
+    """The object as the API server decodes it."""
+    read = placed(manifest, target.namespace)
+    return with_defaults(read) if target.is_namespace else read
+
+
+def _without_system_fields(read: JSONObject) -> JSONObject:
+    if _SYSTEM_FIELDS.isdisjoint(read["metadata"]):
+        return read
+    metadata = {key: value for key, value in read["metadata"].items() if key not in _SYSTEM_FIELDS}
+    return {**read, "metadata": metadata}
+
+
+def _options(operation: Operation, *, dry_run: bool) -> JSONObject:
+    if operation not in _OPTIONS:
+        raise InputError(f"a manifest cannot be reviewed as {operation}: write an AdmissionReview")
+    options: JSONObject = {"kind": _OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"}
+    return options | {"dryRun": ["All"]} if dry_run else options
+
+
+def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
+    return str(uuid.uuid5(_UIDS, encode([index, operation, subresource, manifest]).decode()))

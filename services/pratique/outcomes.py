@@ -1,0 +1,74 @@
+"""What came of asking one controller: its decision, and what it says beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.json_values import JSONObject
+    from pratique.statuses import Status
+
+
+class FailureKind(enum.Enum):
+    """Why there is no decision."""
+
+    ERROR = "error"
+    """The controller broke, or its service could not be called."""
+    TIMEOUT = "timeout"
+    """It took longer than it may."""
+    UNKNOWN_CONTROLLER = "unknown controller"
+    """The service does not host a controller of this name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allowed:
+    """Let through unchanged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Patched:
+    """Let through, changed by JSON Patch operations against the object that the controller saw."""
+
+    operations: tuple[JSONObject, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Denied:
+    """Refused."""
+
+    status: Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failed:
+    """No decision: the failure policy decides. ``message`` never holds any part of the reviewed objects."""
+
+    kind: FailureKind
+    message: str
+    code: int = 503
+    """The HTTP code as which the API server's metrics count it."""
+
+
+Decided: TypeAlias = Allowed | Patched | Denied | Failed
+
+ALLOWED = Allowed()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of asking one controller."""
+
+    controller: str
+    """Its name, as it was called."""
+    decision: Decided
+    """What it decided, or that it did not."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user."""
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Entries for the audit log, keyed as the controller wrote them."""
+    duration_seconds: float = 0.0
+    """How long the controller itself took; 0 where not measured."""

@@ -1,0 +1,360 @@
+"""Patches: JSON Patch as the API server applies it, where the library ``jsonpatch`` does the ordinary work.
+
+The API server uses ``gopkg.in/evanphx/json-patch.v4``, which departs from RFC 6902: ``replace`` creates a
+missing member, indices may be negative, a missing value is null, a path loses what stands before its first
+slash, and some more. Each operation is therefore put into the standard's words first, or refused in the words
+of that library (``patch.go``), and then applied by ``jsonpatch``.
+
+Not kept: ``test`` compares numbers by type and value, not by spelling (``1`` is not ``1.0``, but ``1e2`` is
+``100.0``). Where that library crashes (a ``test`` or ``replace`` of the whole document without a value), the
+operation fails.
+
+::
+
+    PratiqueError
+    ├── PatchDecodeError    the text is no JSON Patch
+    └── PatchError          it is one, and does not fit the document
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import jsonpatch
+import msgspec
+
+from pratique.differences import diff, identical
+from pratique.errors import PratiqueError
+from pratique.json_errors import syntax_error, type_error
+from pratique.json_values import JSON, JSONObject, decode, encode
+from pratique.pointers import escape, pointer, unescape
+from pratique.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["COPY_LIMIT", "PatchDecodeError", "PatchError", "apply_patch", "decode_patch", "diff", "pointer"]
+
+COPY_LIMIT = 3 * 1024 * 1024
+"""Bytes that the ``copy`` operations of one patch may add: the API server's ``JSONPatchMaxCopyBytes``."""
+
+
+_TOO_DEEP = "exceeded max depth"
+"""Go's words. It stops at 10,000 levels, Python at less than 1,000."""
+
+
+class PatchDecodeError(PratiqueError):
+    """A text is no JSON Patch. Says why as Go's ``encoding/json`` does."""
+
+
+class PatchError(PratiqueError):
+    """A JSON Patch does not fit the document. Says why as the API server's library does."""
+
+
+def decode_patch(raw: bytes) -> list[JSONObject]:
+    """Read a JSON Patch; ``null`` is the empty one.
+
+    As in the API server, only the outer form is looked at: an unknown ``op`` is noticed when it is applied.
+
+    Raises:
+        PatchDecodeError: the text is not JSON, or no array of objects.
+    """
+    try:
+        operations = decode(raw.decode("utf-8", "replace"))
+    except msgspec.DecodeError as error:
+        raise PatchDecodeError(syntax_error(raw) or str(error)) from None
+    except RecursionError:
+        raise PatchDecodeError(_TOO_DEEP) from None
+    if operations is None:
+        return []
+    if not isinstance(operations, list):
+        raise PatchDecodeError(type_error(operations, "jsonpatch.Patch"))
+    for operation in operations:
+        if operation is not None and not isinstance(operation, dict):
+            raise PatchDecodeError(type_error(operation, "jsonpatch.Operation"))
+    return [operation or {} for operation in operations]
+
+
+def apply_patch(document: JSON, operations: Iterable[JSONObject]) -> JSON:
+    """Apply operations one after another; the first that fails ends it.
+
+    Neither the document nor the operations are changed: the result is a new document that shares with the old
+    one what the patch leaves alone.
+
+    Raises:
+        PatchError: an operation does not fit.
+    """
+    draft = _Draft(document)
+    for operation in operations:
+        kind = operation.get("op")
+        apply = _KINDS.get(kind) if isinstance(kind, str) else None
+        if apply is None:
+            raise PatchError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        try:
+            apply(draft, operation)
+        except RecursionError:
+            raise PatchError(_TOO_DEEP) from None
+    return draft.document
+
+
+class _UnfitError(Exception):
+    """A key, path or value cannot be used; the operation at hand says of what."""
+
+
+class _Place(NamedTuple):
+    """A member or item, which may not exist yet."""
+
+    container: JSON
+    key: str
+    parent: str
+    """The container's pointer, in the standard's words."""
+
+    def get(self) -> JSON:
+        """Read the value; None where a member is missing."""
+        if isinstance(self.container, dict):
+            return self.container.get(self.key)
+        return self.container[_item_index(self.container, self.key)]
+
+    @property
+    def existing(self) -> str:
+        """The standard's pointer to a member or item that must exist."""
+        if isinstance(self.container, list):
+            return f"{self.parent}/{_item_index(self.container, self.key)}"
+        if self.key not in self.container:
+            raise _UnfitError(f"Unable to remove nonexistent key: {self.key}: missing value")
+        return f"{self.parent}/{escape(self.key)}"
+
+    @property
+    def insertable(self) -> str:
+        """The standard's pointer to a member, or to where an item is to be inserted."""
+        if isinstance(self.container, list):
+            return f"{self.parent}/{_insertion_index(self.container, self.key)}"
+        return f"{self.parent}/{escape(self.key)}"
+
+
+class _Draft:
+    """A document while it is being patched: what is changed is copied first, and only once."""
+
+    def __init__(self, document: JSON) -> None:
+        self.document = document.copy() if isinstance(document, dict | list) else document
+        self.copied_bytes = 0
+        # Identities of containers that belong to the draft alone. A freed one's identity can only pass to a
+        # container that the draft makes, because those of the original document are alive all the time.
+        self._own: set[int] = set()
+
+    def find(self, path: str) -> _Place | None:
+        """Walk to the container of what a path names; None where there is none."""
+        _, *steps = path.split("/")
+        if not steps:
+            return None
+        container, parent = self.document, ""
+        for step in map(unescape, steps[:-1]):
+            key = _step_key(container, step)
+            if key is None:
+                return None
+            container = self._owned(container, key)
+            parent += f"/{escape(key) if isinstance(key, str) else key}"
+        if not isinstance(container, dict | list):
+            return None
+        return _Place(container, unescape(steps[-1]), parent)
+
+    def run(self, kind: str, path: str, value: JSON = None) -> None:
+        """Apply an operation that is known to fit; the value is copied."""
+        operation = {"op": kind, "path": path, "value": value}
+        self.document = jsonpatch.JsonPatch.operations[kind](operation).apply(self.document)
+
+    def _owned(self, container: JSON, key: str | int) -> JSON:
+        child = container[key]
+        if isinstance(child, dict | list) and id(child) not in self._own:
+            child = container[key] = child.copy()
+            self._own.add(id(child))
+        return child
+
+
+def _step_key(container: JSON, step: str) -> str | int | None:
+    """The key of an existing child on the way to a place; None where there is none."""
+    if isinstance(container, dict):
+        return step if step in container else None
+    if not isinstance(container, list):
+        return None
+    try:
+        return _item_index(container, step)
+    except _UnfitError:
+        return None
+
+
+def _add(draft: _Draft, operation: JSONObject) -> None:
+    path = _text(operation, "path", "add", "missing value")
+    place = draft.find(path)
+    if place is None:
+        raise PatchError(f'add operation does not apply: doc is missing path: "{path}": missing value')
+    try:
+        draft.run("add", place.insertable, operation.get("value"))
+    except _UnfitError as error:
+        raise PatchError(f"error in add for path: '{path}': {error}") from None
+
+
+def _remove(draft: _Draft, operation: JSONObject) -> None:
+    path = _text(operation, "path", "remove", "missing value")
+    place = draft.find(path)
+    if place is None:
+        raise PatchError(f'remove operation does not apply: doc is missing path: "{path}": missing value')
+    try:
+        draft.run("remove", place.existing)
+    except _UnfitError as error:
+        raise PatchError(f"error in remove for path: '{path}': {error}") from None
+
+
+def _replace(draft: _Draft, operation: JSONObject) -> None:
+    path = _text(operation, "path", "replace")
+    value = operation.get("value")
+    if path == "":
+        if not isinstance(value, dict | list):
+            # Go prints %!w(<nil>) where it wraps an error that is none.
+            raise PatchError("replace operation value must be object or array: %!w(<nil>)")
+        draft.run("replace", path, value)
+        return
+    place = draft.find(path)
+    if place is None:
+        raise PatchError(f"replace operation does not apply: doc is missing path: {path}: missing value")
+    try:
+        missing = isinstance(place.container, dict) and place.key not in place.container
+        draft.run("add" if missing else "replace", place.insertable if missing else place.existing, value)
+    except _UnfitError:
+        raise PatchError(
+            f"replace operation does not apply: doc is missing key: {path}: missing value"
+        ) from None
+
+
+def _move(draft: _Draft, operation: JSONObject) -> None:
+    source = _text(operation, "from", "move")
+    place = draft.find(source)
+    if place is None:
+        raise PatchError(f"move operation does not apply: doc is missing from path: {source}: missing value")
+    try:
+        value = place.get()
+        draft.run("remove", place.existing)
+    except _UnfitError as error:
+        raise PatchError(f"error in move for path: '{place.key}': {error}") from None
+    path = _text(operation, "path", "move")
+    target = draft.find(path)
+    if target is None:
+        raise PatchError(
+            f"move operation does not apply: doc is missing destination path: {path}: missing value"
+        )
+    try:
+        draft.run("add", target.insertable, value)
+    except _UnfitError as error:
+        raise PatchError(f"error in move for path: '{path}': {error}") from None
+
+
+def _copy(draft: _Draft, operation: JSONObject) -> None:
+    source = _text(operation, "from", "copy")
+    place = draft.find(source)
+    if place is None:
+        raise PatchError(f"copy operation does not apply: doc is missing from path: {source}: missing value")
+    try:
+        value = place.get()
+    except _UnfitError as error:
+        raise PatchError(f"error in copy for from: '{source}': {error}") from None
+    path = _text(operation, "path", "copy", "missing value")
+    target = draft.find(path)
+    if target is None:
+        raise PatchError(
+            f"copy operation does not apply: doc is missing destination path: {path}: missing value"
+        )
+    _count_copied(draft, value)
+    try:
+        draft.run("add", target.insertable, value)
+    except _UnfitError as error:
+        raise PatchError(f"error while adding value during copy: {error}") from None
+
+
+def _test(draft: _Draft, operation: JSONObject) -> None:
+    path = _text(operation, "path", "test")
+    place = draft.find(path) if path else None
+    if path and place is None:
+        raise PatchError(f"test operation does not apply: is missing path: {path}: missing value")
+    try:
+        actual = place.get() if place else draft.document
+    except _UnfitError as error:
+        raise PatchError(f"error in test for path: '{path}': {error}") from None
+    if not identical(actual, operation.get("value")):
+        raise PatchError(f"testing value {path} failed: test failed")
+
+
+_KINDS: dict[str, Callable[[_Draft, JSONObject], None]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}
+
+
+def _text(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
+    """Read ``path`` or ``from``; some operations report every fault of it alike."""
+    value = operation.get(name)
+    if isinstance(value, str):
+        return value
+    if value is None:
+        absent = "operation missing path field" if name == "path" else "operation, missing from field"
+        fault = fault or f"{absent}: missing value"
+    raise PatchError(f"{kind} operation failed to decode {name}: {fault or type_error(value, 'string')}")
+
+
+def _count_copied(draft: _Draft, value: JSON) -> None:
+    """Keep account of what copies add, in bytes of JSON as Go writes it: it escapes some characters more."""
+    if value is None:
+        return
+    raw = encode(value)
+    # "<", ">" and "&" take six bytes (\u003c) in place of one; U+2028 and U+2029 six in place of three.
+    escaped = 5 * sum(map(raw.count, (b"<", b">", b"&"))) + 3 * sum(
+        map(raw.count, (b"\xe2\x80\xa8", b"\xe2\x80\xa9"))
+    )
+    draft.copied_bytes += len(raw) + escaped
+    if draft.copied_bytes > COPY_LIMIT:
+        raise PatchError(
+            "Unable to complete the copy, the accumulated size increase of copy is"
+            f" {draft.copied_bytes}, exceeding the limit {COPY_LIMIT}"
+        )
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LARGEST_INT = 2**63 - 1
+_LONGEST_INT = 4000
+"""Digits that Python is willing to read; Go refuses from 20 on, unless they are zeros."""
+
+
+def _item_index(items: list[JSON], key: str) -> int:
+    """The index of an existing item; negative ones count from the end."""
+    index = _parse_int(key)
+    if not -len(items) <= index < len(items):
+        raise _UnfitError(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index % len(items)
+
+
+def _insertion_index(items: list[JSON], key: str) -> int:
+    """The index that a new item will have; ``-`` and ``-1`` are behind the last."""
+    if key == "-":
+        return len(items)
+    try:
+        index = _parse_int(key)
+    except _UnfitError as error:
+        raise _UnfitError(f"value was not a proper array index: '{key}': {error}") from None
+    places = len(items) + 1
+    if not -places <= index < places:
+        raise _UnfitError(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index % places
+
+
+def _parse_int(key: str) -> int:
+    """Read an integer as Go's ``strconv.Atoi``."""
+    if not _INTEGER.fullmatch(key):
+        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: invalid syntax")
+    number = int(key) if len(key) <= _LONGEST_INT else _LARGEST_INT + 1
+    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
+        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: value out of range")
+    return number

@@ -1,0 +1,112 @@
+"""One review: what is asked of the API server, as controllers see it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.authorizers import NO_AUTHORIZER, Authorizer
+from pratique.clusters import ANY_NAMESPACE, Cluster
+from pratique.json_values import JSON, NULL, Document
+from pratique.kinds import GroupVersionKind, GroupVersionResource
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["GroupVersionKind", "GroupVersionResource", "Operation", "Review", "UserInfo"]
+
+
+class Operation(enum.StrEnum):
+    """What the request does."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asks, as the API server authenticated it."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+NOBODY = UserInfo()
+"""A user without name and groups."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """What is asked of the API server, and all that a controller may know about it.
+
+    A review is a value. ``object`` and ``old_object`` are parsed JSON, parsed on first use and not to be changed
+    in place; the ``*_document`` fields hold the same as bytes or data.
+    """
+
+    uid: str
+    """Identifies the review."""
+    operation: Operation
+    """What is to be done."""
+    kind: GroupVersionKind
+    """The object's type."""
+    resource: GroupVersionResource
+    """The object's collection."""
+    subresource: str = ""
+    """For example ``status``; empty for the resource itself."""
+    request_kind: GroupVersionKind | None = None
+    """The type in the original request, where the object was converted; None means ``kind``."""
+    request_resource: GroupVersionResource | None = None
+    """The collection in the original request; None means ``resource``."""
+    request_subresource: str = ""
+    """The subresource in the original request."""
+    name: str = ""
+    """The object's name; empty where it is still to be generated."""
+    namespace: str = ""
+    """The object's namespace; empty for cluster-scoped objects."""
+    user: UserInfo = NOBODY
+    """Who asks."""
+    object_document: Document = NULL
+    """The object, null for DELETE."""
+    old_object_document: Document = NULL
+    """The object as stored, null for CREATE."""
+    options_document: Document = NULL
+    """The options of the operation, such as ``CreateOptions``."""
+    dry_run: bool = False
+    """Nothing will be stored; nothing may be changed because of this review."""
+    cluster: Cluster = ANY_NAMESPACE
+    """What the controller may look up."""
+    authorizer: Authorizer = NO_AUTHORIZER
+    """Whom the controller may ask who may do what."""
+
+    @property
+    def object(self) -> JSON:
+        """The object as parsed JSON; None on DELETE."""
+        return self.object_document.data
+
+    @property
+    def old_object(self) -> JSON:
+        """The stored object as parsed JSON; None on CREATE."""
+        return self.old_object_document.data
+
+    @property
+    def options(self) -> JSON:
+        """The options of the operation as parsed JSON; None where there are none."""
+        return self.options_document.data
+
+    def with_object(self, document: Document) -> Self:
+        """The same review of another object."""
+        return dataclasses.replace(self, object_document=document)
+
+    def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
+        """True where the review is of that resource, in whatever version."""
+        return (
+            self.resource.resource == resource
+            and self.resource.group == group
+            and self.subresource == subresource
+        )

@@ -1,0 +1,1 @@
+"""gRPC: what services and their callers share. Controllers know nothing of it."""

@@ -1,0 +1,59 @@
+"""What a service hosts, as it tells those who ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.admission.v1 import catalogue_service_pb2 as pb
+from pratique.definitions import Phase
+from pratique.rpc.handlers import unary
+from pratique.rpc.servers import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pratique.catalogues import HostedController
+    from pratique.definitions import Controller
+    from pratique.rules import Rule
+
+
+def catalogue_service(hosted: Iterable[HostedController], phase: Phase) -> Service:
+    """The service that tells which controllers another one on the same server runs in ``phase``."""
+    response = describe_response(hosted, phase)
+
+    async def describe(_request: pb.DescribeRequest, _context: object) -> pb.DescribeResponse:
+        return response
+
+    return Service(
+        "pratique.admission.v1.CatalogueService", {"Describe": unary(pb.DescribeRequest, describe)}
+    )
+
+
+def describe_response(hosted: Iterable[HostedController], phase: Phase) -> pb.DescribeResponse:
+    """List the controllers that have a half for ``phase``, which is the only one that the service runs."""
+    return pb.DescribeResponse(
+        controllers=[
+            _description(one.controller, phase)
+            for one in hosted
+            if (one.halves.mutate if phase is Phase.MUTATE else one.halves.validate) is not None
+        ]
+    )
+
+
+def _description(controller: Controller, phase: Phase) -> pb.ControllerDescription:
+    return pb.ControllerDescription(
+        name=controller.name,
+        phases=[pb.PHASE_MUTATE if phase is Phase.MUTATE else pb.PHASE_VALIDATE],
+        rules=[_rule(rule) for rule in controller.rules],
+        summary=controller.summary,
+    )
+
+
+def _rule(rule: Rule) -> pb.Rule:
+    return pb.Rule(
+        operations=rule.operations,
+        api_groups=rule.api_groups,
+        api_versions=rule.api_versions,
+        resources=rule.resources,
+        scope=rule.scope or "",
+    )

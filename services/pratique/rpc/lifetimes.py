@@ -1,0 +1,81 @@
+"""The life of a service as a process: ready, serving, draining, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from pratique.logs import configure_logging, log_loop_error
+from pratique.rpc.servers import RpcServer
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator, Sequence
+    from types import FrameType
+
+    from pratique.rpc.servers import Service
+    from pratique.rpc.settings import ServerSettings
+
+_log = logging.getLogger(__name__)
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def live(name: str, services: Sequence[Service], settings: ServerSettings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. A second signal ends the process at once.
+
+    Says ``pratique: <name> ready on <host>:<port>`` on standard output once calls are taken.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on, or the TLS files cannot be used.
+    """
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
+    server = RpcServer(services, settings)
+    with _stop_signals() as stop:
+        address = await server.start()
+        # What is there now stays; collections that walk it would be felt in the slowest answers.
+        gc.collect()
+        gc.freeze()
+        _announce(f"pratique: {name} ready on {address}")
+        await stop.wait()
+        _log.info("draining")
+        await server.drain()
+
+
+def be_process(name: str, service: Coroutine[None, None, None]) -> None:
+    """Run a service as this process: with logs under its name, and on uvloop."""
+    configure_logging(name)
+    uvloop.run(service)
+
+
+def _announce(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """Turn the first signal into an event, and leave the second to the operating system.
+
+    The handlers are Python's, not the event loop's: they run also while a controller keeps the loop busy.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        for number in _STOP_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        loop.call_soon_threadsafe(stop.set)
+
+    previous = {number: signal.signal(number, on_signal) for number in _STOP_SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,136 @@
+"""Requests and answers of the services: what goes into one call, and what comes out of it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, validator_service_pb2
+from pratique.calls import Call
+from pratique.definitions import Phase
+from pratique.errors import ReviewError
+from pratique.outcomes import Denied, Failed, FailureKind, Outcome
+from pratique.rpc.outcome_messages import bad_answer, outcome_from_message, outcome_to_message
+from pratique.rpc.review_messages import review_from_message, review_to_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.reviews import Review
+
+_log = logging.getLogger(__name__)
+
+
+def mutate_request(review: Review, calls: Sequence[Call]) -> mutator_service_pb2.MutateRequest:
+    """Ask a mutator to run controllers, one after another."""
+    return mutator_service_pb2.MutateRequest(
+        review=review_to_message(review), controllers=[_call_to_message(call) for call in calls]
+    )
+
+
+def validate_request(review: Review, calls: Sequence[Call]) -> validator_service_pb2.ValidateRequest:
+    """Ask a validator to run controllers, side by side."""
+    return validator_service_pb2.ValidateRequest(
+        review=review_to_message(review), controllers=[_call_to_message(call) for call in calls]
+    )
+
+
+def _call_to_message(call: Call) -> review_pb2.ControllerCall:
+    if call.timeout_seconds is None:
+        return review_pb2.ControllerCall(name=call.name)
+    # Rounded up, and never to 0, which would mean no limit.
+    millis = max(1, math.ceil(call.timeout_seconds * 1000))
+    return review_pb2.ControllerCall(name=call.name, timeout_millis=millis)
+
+
+def review_and_calls(
+    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest, cluster: Cluster
+) -> tuple[Review, list[Call]]:
+    """Read what a service is asked to do.
+
+    Raises:
+        ReviewError: the request breaks the contract. The text names the field, never its content.
+    """
+    if not request.HasField("review"):
+        raise ReviewError("review is missing")
+    if not request.controllers:
+        raise ReviewError("controllers is empty: name at least one controller to run")
+    return (
+        review_from_message(request.review, cluster),
+        [_call_from_message(message) for message in request.controllers],
+    )
+
+
+def _call_from_message(message: review_pb2.ControllerCall) -> Call:
+    millis = message.timeout_millis
+    if millis < 0:
+        raise ReviewError("controllers.timeout_millis must be 0, which means no limit of its own, or more")
+    return Call(message.name, millis / 1000 if millis else None)
+
+
+def mutate_response(outcomes: Iterable[Outcome]) -> mutator_service_pb2.MutateResponse:
+    """Answer with what mutating controllers made of a review."""
+    steps = []
+    for outcome in outcomes:
+        steps.append(_tellable(outcome))
+        if steps[-1].HasField("denied") or steps[-1].HasField("failed"):
+            break  # what came after an outcome that cannot be told is built on a patch that nobody gets
+    return mutator_service_pb2.MutateResponse(steps=steps)
+
+
+def validate_response(outcomes: Iterable[Outcome]) -> validator_service_pb2.ValidateResponse:
+    """Answer with what validating controllers made of a review."""
+    return validator_service_pb2.ValidateResponse(verdicts=[_tellable(outcome) for outcome in outcomes])
+
+
+def _tellable(outcome: Outcome) -> outcome_pb2.Outcome:
+    """Write an outcome; one that no message can hold is its controller's failure, and nobody else's."""
+    try:
+        return outcome_to_message(outcome)
+    except Exception as error:  # noqa: BLE001 - protobuf, msgspec and Python each have errors of their own
+        where = {"controller": outcome.controller, "error": type(error).__name__}
+        _log.error("an answer cannot be sent", extra=where)
+        failed = Failed(FailureKind.ERROR, "answered with what cannot be sent")
+        return outcome_to_message(Outcome(controller=outcome.controller, decision=failed))
+
+
+def outcomes_from_mutate(
+    response: mutator_service_pb2.MutateResponse, calls: Sequence[Call]
+) -> list[Outcome]:
+    """Read a mutator's answer: one outcome for each call, up to the first that is denied or failed.
+
+    Raises:
+        BadAnswerError: the answer breaks the contract.
+    """
+    steps = response.steps
+    if len(steps) > len(calls):
+        raise bad_answer(f"{len(steps)} steps for {len(calls)} controllers")
+    outcomes = [
+        outcome_from_message(message, call.name, Phase.MUTATE)
+        for message, call in zip(steps, calls, strict=False)
+    ]
+    ends = [isinstance(outcome.decision, Denied | Failed) for outcome in outcomes]
+    if True in ends[:-1]:
+        raise bad_answer("steps go on after one that is denied or failed")
+    if len(steps) < len(calls) and not (ends and ends[-1]):
+        raise bad_answer(f"{len(steps)} steps for {len(calls)} controllers, and none is denied or failed")
+    return outcomes
+
+
+def outcomes_from_validate(
+    response: validator_service_pb2.ValidateResponse, calls: Sequence[Call]
+) -> list[Outcome]:
+    """Read a validator's answer: one outcome for each call, in their order.
+
+    Raises:
+        BadAnswerError: the answer breaks the contract.
+    """
+    verdicts = response.verdicts
+    if len(verdicts) != len(calls):
+        raise bad_answer(f"{len(verdicts)} verdicts for {len(calls)} controllers")
+    return [
+        outcome_from_message(message, call.name, Phase.VALIDATE)
+        for message, call in zip(verdicts, calls, strict=True)
+    ]

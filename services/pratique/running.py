@@ -1,0 +1,173 @@
+"""Running one half of a controller, so that whatever it does costs its own outcome and nothing else.
+
+Trusted halves that are no coroutines run where they are called. Other people's run in threads of their own,
+because they may block; coroutines run as tasks. Whatever takes too long is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from pratique.answers import Allow, Deny, Patch
+from pratique.concluding import conclude
+from pratique.definitions import Phase
+from pratique.errors import RefusalError, ReviewError
+from pratique.lanes import Lane, attempt
+from pratique.outcomes import Denied, Failed, FailureKind, Outcome
+from pratique.tracebacks import described
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Mapping
+
+    from pratique.calls import Call, Deadline
+    from pratique.catalogues import HostedController
+    from pratique.definitions import Half
+    from pratique.json_values import Document
+    from pratique.outcomes import Decided
+    from pratique.reviews import Review
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of running a half: its outcome, and the object as it left it."""
+
+    outcome: Outcome
+    document: Document
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Runner:
+    """One half of a controller, ready to be run."""
+
+    name: str
+    phase: Phase
+    half: Half
+    lane: Lane | None
+    """Where it may block; None runs it on the event loop."""
+    immediate: bool
+    """True where it never waits for anything, so that no task is worth its cost."""
+
+    async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> Ran:
+        """Ask the half about a review, for as long as the call and the deadline allow.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+        """
+        began = time.perf_counter()
+        try:
+            answer = await self._ask(review, _seconds(call, deadline))
+            decision, document = self._conclude(answer, review)
+        except TimeoutError:
+            answer, document = None, review.object_document
+            decision = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
+        said = answer if isinstance(answer, Allow | Patch | Deny) else _SILENCE
+        outcome = Outcome(
+            controller=self.name,
+            decision=decision,
+            warnings=said.warnings,
+            audit_annotations=said.audit_annotations,
+            duration_seconds=time.perf_counter() - began,
+        )
+        return Ran(outcome, document)
+
+    async def _ask(self, review: Review, seconds: float | None) -> object:
+        """Have the half's answer, or the error that it raised as a value."""
+        answer: object
+        if self.lane is None:
+            answer = attempt(self.half, review)
+        else:
+            answer = await _within(seconds, self.lane.submit(self.half, review))
+        if inspect.isawaitable(answer):
+            answer = await _within(seconds, asyncio.ensure_future(_contained(answer)))
+        return answer
+
+    def _conclude(self, answer: object, review: Review) -> tuple[Decided, Document]:
+        if not isinstance(answer, BaseException):
+            try:
+                return conclude(answer, review, self.phase)
+            except Exception as error:  # noqa: BLE001 - an answer of whatever shape costs its own outcome alone
+                answer = error
+        return self._failure(answer, review), review.object_document
+
+    def _failure(self, error: BaseException, review: Review) -> Decided:
+        if isinstance(error, RefusalError):
+            return Denied(error.status)
+        _refuse_unreadable(review)
+        where = {"controller": self.name, "phase": self.phase.value, "uid": review.uid}
+        _log.error("a controller failed", extra=where | {"error": described(error)})
+        return Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
+
+
+_SILENCE = Allow()
+
+
+def _seconds(call: Call, deadline: Deadline | None) -> float | None:
+    if deadline is None:
+        return call.timeout_seconds
+    remaining = deadline.remaining_seconds
+    return remaining if call.timeout_seconds is None else min(remaining, call.timeout_seconds)
+
+
+async def _within(seconds: float | None, future: asyncio.Future[Any]) -> object:
+    """Wait for a future that never raises. Where it takes too long it is cancelled and not waited for."""
+    try:
+        await asyncio.wait((future,), timeout=seconds)
+    finally:
+        if not future.done():
+            future.cancel()
+    if future.cancelled() or not future.done():
+        raise TimeoutError
+    return future.result()
+
+
+async def _contained(answer: Awaitable[object]) -> object:
+    """Await an answer; an error becomes a value, because SystemExit in a task would end the event loop."""
+    try:
+        return await answer
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - likewise for everything else that a policy raises
+        return error
+
+
+def _refuse_unreadable(review: Review) -> None:
+    """Tell a controller's own fault from a document that nobody could have read."""
+    documents = (review.object_document, review.old_object_document, review.options_document)
+    for field, document in zip(("object", "old_object", "options"), documents, strict=True):
+        try:
+            _ = document.data
+        except Exception:  # noqa: BLE001 - whatever the parser raises, its text may quote the document
+            raise ReviewError(f"review.{field} is not JSON") from None
+
+
+def runners(hosted: Iterable[HostedController], phase: Phase) -> Mapping[str, Runner]:
+    """Make every half of one phase ready to be run, by its controller's name."""
+    made = {}
+    for one in hosted:
+        half = one.halves.mutate if phase is Phase.MUTATE else one.halves.validate
+        if half is not None:
+            made[one.controller.name] = _runner(
+                one.controller.name, phase, half, trusted=one.controller.trusted
+            )
+    return made
+
+
+def _runner(name: str, phase: Phase, half: Half, *, trusted: bool) -> Runner:
+    coroutine = inspect.iscoroutinefunction(half) or inspect.iscoroutinefunction(type(half).__call__)
+    lane = None if trusted or coroutine else Lane(name)
+    return Runner(name, phase, half, lane, immediate=trusted and not coroutine)
+
+
+def unknown(call: Call) -> Outcome:
+    """The outcome of a controller that is not hosted."""
+    return Outcome(
+        controller=call.name,
+        decision=Failed(FailureKind.UNKNOWN_CONTROLLER, "this service hosts no controller of that name"),
+    )

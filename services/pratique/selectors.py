@@ -1,0 +1,163 @@
+"""Label selectors: which objects, by their labels.
+
+An empty selector matches everything. What a selector that is absent means is the caller's to know: in a
+webhook or policy as written it matches nothing, and defaulting turns it into the empty one before it is used.
+Source: ``k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`` and ``pkg/labels/selector.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique import names
+from pratique.errors import InputError
+from pratique.field_errors import ROOT, FieldError, FieldPath, invalid, join
+from pratique.json_values import member
+from pratique.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON
+
+Labels: TypeAlias = Mapping[str, str]
+Matcher: TypeAlias = Callable[[Labels], bool]
+"""Tells whether an object with these labels is meant."""
+
+IN = "In"
+NOT_IN = "NotIn"
+EXISTS = "Exists"
+DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """What one label must be: one of ``matchExpressions``."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A label selector as it is written: all of it must hold."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True where it matches everything."""
+        return not self.match_labels and not self.match_expressions
+
+
+EVERYTHING = LabelSelector()
+"""The empty selector."""
+
+
+class Selector:
+    """A label selector made ready to be asked many times."""
+
+    __slots__ = ("_matchers", "is_empty")
+
+    def __init__(self, matchers: tuple[Matcher, ...]) -> None:
+        """Use :func:`compile_selector`."""
+        self._matchers = matchers
+        self.is_empty = not matchers
+        """True where it matches everything."""
+
+    def matches(self, labels: Labels) -> bool:
+        """True where an object with these labels is meant."""
+        for matches in self._matchers:  # noqa: SIM110 - a thousand webhooks can ask this of one review
+            if not matches(labels):
+                return False
+        return True
+
+    def matches_object(self, *objects: JSON) -> bool:
+        """True where any of the objects, such as the new and the old one of a review, is meant.
+
+        None never is, nor is what has no metadata, such as the options of CONNECT; an object whose metadata
+        has no labels has the empty set of them. The empty selector matches even where there is no object.
+        Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object/matcher.go``.
+        """
+        found = map(labels_of, objects)
+        return self.is_empty or any(self.matches(labels) for labels in found if labels is not None)
+
+
+def labels_of(candidate: JSON) -> Labels | None:
+    """The labels of an object; None for what has no metadata, and so cannot have any."""
+    metadata = member(candidate, "metadata")
+    if not isinstance(metadata, dict):
+        return None
+    labels = metadata.get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def compile_selector(selector: LabelSelector) -> Selector:
+    """Make a selector ready for use.
+
+    Raises:
+        InputError: a key, operator or value is wrong; the text is what the API server answers then.
+    """
+    wanted = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+    return Selector(tuple(_compile(requirement) for requirement in (*wanted, *selector.match_expressions)))
+
+
+def _compile(requirement: Requirement) -> Matcher:
+    build = _MATCHERS.get(requirement.operator)
+    if build is None:
+        raise InputError(f"{go_quoted(requirement.operator)} is not a valid label selector operator")
+    errors = _requirement_errors(requirement)
+    if errors:
+        raise InputError(join(errors))
+    return build(requirement.key, requirement.values)
+
+
+def _requirement_errors(requirement: Requirement) -> list[FieldError]:
+    """What ``labels.NewRequirement`` says, which differs from what validation says of the same mistakes."""
+    errors = []
+    if messages := names.check_qualified_name(requirement.key):
+        errors.append(invalid(ROOT / "key", requirement.key, "; ".join(messages)))
+    path = ROOT / "values"
+    if detail := _values_message(requirement):
+        errors.append(invalid(path, requirement.values, detail))
+    errors.extend(_value_errors(requirement, path))
+    return errors
+
+
+def _value_errors(requirement: Requirement, path: FieldPath) -> list[FieldError]:
+    return [
+        invalid((path / index).key(requirement.key), value, "; ".join(messages))
+        for index, value in enumerate(requirement.values)
+        if (messages := names.check_label_value(value))
+    ]
+
+
+def _values_message(requirement: Requirement) -> str:
+    if requirement.operator in {IN, NOT_IN}:
+        return "" if requirement.values else "for 'in', 'notin' operators, values set can't be empty"
+    return "values set must be empty for exists and does not exist" if requirement.values else ""
+
+
+def _in(key: str, values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key in labels and labels[key] in values
+
+
+def _not_in(key: str, values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key not in labels or labels[key] not in values
+
+
+def _exists(key: str, _values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key in labels
+
+
+def _does_not_exist(key: str, _values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key not in labels
+
+
+_MATCHERS: Mapping[str, Callable[[str, tuple[str, ...]], Matcher]] = {
+    IN: _in,
+    NOT_IN: _not_in,
+    EXISTS: _exists,
+    DOES_NOT_EXIST: _does_not_exist,
+}

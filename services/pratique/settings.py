@@ -1,0 +1,29 @@
+"""The settings that every service of one chain shares."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChainSettings:
+    """What is in the chain and what it knows: the flags that all services take alike."""
+
+    config: tuple[Path, ...] = ()
+    """Files and folders of webhook configurations and policies."""
+    cluster: tuple[Path, ...] | None = None
+    """Files and folders of the objects that controllers look up. None: every namespace exists, and nothing else."""
+    enable_admission_plugins: tuple[str, ...] = ()
+    """Controllers beside the default ones."""
+    disable_admission_plugins: tuple[str, ...] = ()
+    """Default controllers to leave out."""
+    admission_control: tuple[str, ...] | None = None
+    """The exact list, in that order; None: the default set with what the two lists above change."""
+    admission_control_config_file: Path | None = None
+    """An ``AdmissionConfiguration``; None: every controller has its defaults."""
+    first_denial_only: bool = False
+    """Answer with one denial, as the API server does, instead of with all."""

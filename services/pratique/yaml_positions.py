@@ -1,0 +1,91 @@
+"""Where a field stands in a YAML document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaml._yaml import CParser
+from yaml.error import YAMLError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from pratique import yaml_scalars
+from pratique.positions import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.field_errors import Step
+
+_PLAIN = "plain"
+_QUOTED = "quoted"
+
+
+def find_in_yaml(raw: bytes, line: int, path: Sequence[Step]) -> Position:
+    """Find a field of the document that begins on ``line`` of a text that has been read without an error.
+
+    The answer is the place of the key or of the item; where the path ends early, that of what was found last.
+    """
+    root = _document(raw, line)
+    if root is None:
+        return Position(line, 1)
+    place = node = root
+    for step in path:
+        found = _child(node, step)
+        if found is None:
+            break
+        place, node = found
+    mark = place.start_mark
+    return Position(mark.line + 1, mark.column + 1) if mark else Position(line, 1)
+
+
+class _Composer(CParser):
+    """Composes nodes whose tags tell only whether a scalar stands there without quotes."""
+
+    def resolve(self, _kind: type[Node], _value: str | None, implicit: tuple[bool, bool] | bool) -> str:  # noqa: FBT001 - the parser calls it so
+        return _PLAIN if isinstance(implicit, tuple) and implicit[0] else _QUOTED
+
+    def descend_resolver(self, _parent: Node | None, _index: Node | int | None) -> None:
+        """Not needed: no tag depends on where a node is."""
+
+    def ascend_resolver(self) -> None:
+        """Not needed either."""
+
+
+def _document(raw: bytes, line: int) -> Node | None:
+    composer = _Composer(raw)
+    try:
+        while composer.check_node():
+            node = composer.get_node()
+            if node and node.start_mark and node.start_mark.line + 1 == line:
+                return node
+    except YAMLError:
+        # Composing refuses an anchor that is set twice, which reading does not: no position, then.
+        return None
+    return None
+
+
+def _child(node: Node, step: Step) -> tuple[Node, Node] | None:
+    """Find what one step leads to: the node that marks its place, and the node of its value."""
+    if isinstance(node, SequenceNode) and isinstance(step, int):
+        return (node.value[step], node.value[step]) if step < len(node.value) else None
+    if not isinstance(node, MappingNode):
+        return None
+    for key, value in reversed(node.value):
+        if _is_merge(key):
+            sources = value.value if isinstance(value, SequenceNode) else [value]
+            found = next((pair for source in sources if (pair := _child(source, step))), None)
+        else:
+            found = (key, value) if _key_text(key) == step else None
+        if found is not None:
+            return found
+    return None
+
+
+def _is_merge(key: Node) -> bool:
+    return isinstance(key, ScalarNode) and key.tag == _PLAIN and key.value == yaml_scalars.MERGE_KEY
+
+
+def _key_text(key: Node) -> str:
+    if key.tag in {_PLAIN, _QUOTED}:
+        return yaml_scalars.key_text(yaml_scalars.resolve(key.value) if key.tag == _PLAIN else key.value)
+    return yaml_scalars.key_text(yaml_scalars.resolve_tagged(key.tag, key.value))
