@@ -1,0 +1,236 @@
+"""Costs: what calling a function costs.
+
+The numbers are cel-go's (``interpreter/runtimecost.go``, ``ext/lists.go``, ``ext/sets.go``) and Kubernetes'
+(``k8s.io/apiserver/pkg/cel/library/cost.go``), which go by a function's name and come first. A call is charged before
+it is made, so that one that would cost too much is never made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.cel.values import Optional, Value
+
+if TYPE_CHECKING:
+    from pratique.cel.syntax_trees import Call
+
+Cost: TypeAlias = Callable[..., int]
+"""Gives the cost of a call from its arguments."""
+
+PER_EXPRESSION = 1_000_000
+"""What one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
+PER_MATCH_CONDITIONS = 2_500_000
+"""What the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
+PER_POLICY = 10_000_000
+"""What a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
+
+_TRAVERSAL = 0.1
+"""Of one character or byte: ``common.StringTraversalCostFactor``."""
+_REGEX = 0.25
+"""Of one character of a pattern: ``common.RegexStringLengthCostFactor``."""
+_LIST = 10
+"""Of making a list: ``common.ListCreateBaseCost``."""
+MAP = 30
+"""Of making a map: ``common.MapCreateBaseCost``."""
+LIST = _LIST
+_STRUCT = 40
+_CHECK = 350_000
+"""Of asking the authorizer: two checks fit into an expression."""
+
+
+def size(value: Value) -> int:
+    """A value's size: of texts, lists and maps their length, 1 of all else."""
+    if type(value) in (str, list, dict, bytes):
+        return len(value)
+    if type(value) is Optional:
+        return size(value.value) if value.present else 1
+    return int(getattr(value, "cel_size", 1))
+
+
+def traversal(value: Value, factor: float = 1) -> int:
+    """The cost of going through a value ``factor`` times."""
+    return math.ceil(size(value) * factor * _TRAVERSAL)
+
+
+def pattern(text: Value, length: int) -> int:
+    """The cost of matching a text with a pattern of ``length`` characters."""
+    return math.ceil((1.0 + size(text)) * _TRAVERSAL) * math.ceil(length * _REGEX)
+
+
+def tree(value: Value) -> int:
+    """The cost of going through a value and all in it."""
+    kind = type(value)
+    if kind is str:
+        return int(len(value.encode()) * _TRAVERSAL)
+    if kind is bytes:
+        return int(len(value) * _TRAVERSAL)
+    if kind is list:
+        return sum(map(tree, value))
+    if kind is dict:
+        return sum(tree(key) + tree(member) for key, member in value.items())
+    return 1
+
+
+def nodes(value: Value) -> int:
+    """How many values a value holds: what it takes to go through it, whatever cel-go holds it to cost."""
+    kind = type(value)
+    if kind is list:
+        return len(value) + sum(nodes(item) for item in value if type(item) in (list, dict))
+    if kind is dict:
+        return len(value) + sum(nodes(item) for item in value.values() if type(item) in (list, dict))
+    return 1
+
+
+def equality(left: Value, right: Value) -> int:
+    """The cost of ``==`` and ``!=``; Kubernetes' own types cost 1."""
+    if hasattr(left, "cel_type"):
+        return 1
+    return math.ceil(min(size(left), size(right)) * _TRAVERSAL)
+
+
+def _of_first(factor: float = 1) -> Cost:
+    return lambda first, *_: traversal(first, factor)
+
+
+def _constantly(cost: int) -> Cost:
+    return lambda *_: cost
+
+
+def _inequality(left: Value, right: Value) -> int:
+    return math.ceil(min(size(left), size(right)) * _TRAVERSAL)
+
+
+def _match(text: Value, expression: Value, *_: Value) -> int:
+    return pattern(text, size(expression))
+
+
+def _selector(_: Value, text: Value) -> int:
+    """A list, the parsing, and half a requirement of a list and a struct for each character."""
+    length = size(text)
+    return _LIST + math.ceil(length * _TRAVERSAL) + math.ceil(length * 0.5) * (_LIST + _STRUCT)
+
+
+def _join(items: Value, separator: str = "") -> int:
+    length = sum(map(size, items)) + len(separator) * max(len(items) - 1, 0)
+    return math.ceil(length * 2 * _TRAVERSAL)
+
+
+def _contains_ip(network: Value, other: Value) -> int:
+    parsing = traversal(other) if type(other) is str else 0
+    return traversal(network, 2) + parsing
+
+
+def _contains_cidr(network: Value, other: Value) -> int:
+    return _contains_ip(network, other) + traversal(network) + 1
+
+
+def _tree_of_first(first: Value, *_: Value) -> int:
+    return tree(first)
+
+
+def _ip(value: Value) -> int:
+    return traversal(value) if type(value) is str else 1
+
+
+def _validate(form: Value, text: Value) -> int:
+    return pattern(text, form.pattern_size)
+
+
+def _add_sizes(left: Value, right: Value) -> int:
+    return math.ceil((size(left) + size(right)) * _TRAVERSAL)
+
+
+def _contains(text: Value, part: Value) -> int:
+    return traversal(text) * traversal(part)
+
+
+def _sets(factor: int) -> Cost:
+    return lambda left, right: 1 + size(left) * size(right) * factor
+
+
+def _new_list(length: int, factor: float = 1) -> int:
+    return int(length * factor) + 1 + _LIST
+
+
+def _slice(_: Value, start: Value, end: Value) -> int:
+    return _new_list(max(end - start, 0))
+
+
+def _flatten(items: Value, depth: int = 1) -> int:
+    return _new_list(size(items), depth)
+
+
+def _self_compare(items: Value) -> int:
+    factor = 2 + _TRAVERSAL if items and type(items[0]) in (str, bytes) else 2
+    return _new_list(len(items) ** 2, factor)
+
+
+BY_FUNCTION: dict[str, Cost] = {
+    "check": _constantly(_CHECK),
+    "fieldSelector": _selector,
+    "labelSelector": _selector,
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _tree_of_first),
+    **dict.fromkeys(
+        ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _of_first()
+    ),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _of_first()),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _of_first(2)),
+    **dict.fromkeys(("find", "findAll"), _match),
+    "join": _join,
+    "ip": _ip,
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
+    "validate": _validate,
+}
+"""The costs that go by the name of a function. Kubernetes' other functions cost 1, as any function does."""
+
+BY_OVERLOAD: dict[str, Cost] = {
+    **dict.fromkeys(
+        (
+            "starts_with_string",
+            "ends_with_string",
+            "string_to_bytes",
+            "bytes_to_string",
+            "strings_quote",
+            "string_format",
+        ),
+        _of_first(),
+    ),
+    **{
+        f"{comparison}_{kind}": _inequality
+        for comparison in ("less", "less_equals", "greater", "greater_equals")
+        for kind in ("string", "bytes")
+    },
+    "in_list": lambda _, items: size(items),
+    "add_string": _add_sizes,
+    "add_bytes": _add_sizes,
+    "matches_string": _match,
+    "matches": _match,
+    "contains_string": _contains,
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
+    "list_slice": _slice,
+    "list_flatten": _flatten,
+    "list_flatten_int": _flatten,
+    "list_range": lambda length: _new_list(max(length, 0)),
+    "list_reverse": lambda items: _new_list(size(items)),
+    "list_distinct": _self_compare,
+}
+"""The costs that go by the overload, where the types of the arguments leave but one."""
+
+
+def cost_of(call: Call) -> Cost | None:
+    """Find what a call costs; None where it is 1."""
+    if call.function in BY_FUNCTION:
+        return BY_FUNCTION[call.function]
+    if len(call.overloads) != 1:
+        return None
+    (overload,) = call.overloads
+    if overload.startswith("list_") and overload.endswith("_sort"):
+        return _self_compare
+    if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):
+        return lambda _, keys: _self_compare(keys)
+    return BY_OVERLOAD.get(overload)

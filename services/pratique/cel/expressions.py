@@ -1,0 +1,136 @@
+"""Expressions: compiled once, evaluated often.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` and ``activation.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+from pratique.cel import costs
+from pratique.cel.compilation_errors import error_at, in_api_servers_words
+from pratique.cel.environments import checker_of, functions_of
+from pratique.cel.errors import (
+    CancelledError,
+    CompilationError,
+    CostLimitError,
+    EvaluationError,
+    SlowEvaluationError,
+)
+from pratique.cel.frames import TOIL_LIMIT, Frame
+from pratique.cel.inspections import inspect
+from pratique.cel.plans import plan
+from pratique.cel.syntax_trees import decode
+from pratique.cel.types import render_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.cel.budgets import Budget, Patience
+    from pratique.cel.environments import Environment
+    from pratique.cel.plans import Plan
+    from pratique.cel.syntax_trees import SyntaxTree
+    from pratique.cel.values import Value
+
+_REMEMBERED = 1024
+"""Expressions that are remembered compiled: a reload compiles what has changed."""
+_TOO_DEEP = "expression nests values too deeply"
+"""For data nested more deeply than Python recurses, about a thousand levels; cel-go has no such limit."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression ready to be evaluated."""
+
+    source: str
+    """As it was written."""
+    result_type: str
+    """The type of its value, as cel-go writes it."""
+    _plan: Plan
+
+    def evaluate(
+        self,
+        variables: Mapping[str, Value],
+        budget: Budget,
+        *,
+        until: float | None = None,
+        patience: Patience | None = None,
+    ) -> Value:
+        """Evaluate it.
+
+        Args:
+            variables: The values of the environment's variables; one that is asked for and not there is an error.
+            budget: What it and its like may cost together.
+            until: When it is cut off, by ``time.monotonic``.
+            patience: What may be spent where it runs; None means all that one expression may cost.
+
+        Raises:
+            EvaluationError: it has no value. The text is the API server's:
+                ``expression '…' resulted in error: no such key: foo``.
+            OutOfBudgetError: the budget is used up.
+            SlowEvaluationError: it takes more than ``patience``; nothing has been charged to the budget.
+        """
+        frame = Frame(variables, self._plan.slots, costs.PER_EXPRESSION, TOIL_LIMIT, until)
+        if patience is not None:
+            frame.limit, frame.toil_limit = min(patience.cost, frame.limit), patience.toil
+        try:
+            value = self._plan.step(frame)
+        except CostLimitError as error:
+            if frame.cost <= costs.PER_EXPRESSION and frame.toil <= TOIL_LIMIT and patience is not None:
+                raise SlowEvaluationError from None
+            budget.charge(frame.cost)
+            raise self._failure(str(error)) from None
+        except (EvaluationError, CancelledError) as error:
+            budget.charge(frame.cost)
+            raise self._failure(str(error)) from None
+        except RecursionError:
+            budget.charge(frame.cost)
+            raise self._failure(_TOO_DEEP) from None
+        budget.charge(frame.cost)
+        if patience is not None:
+            patience.spend(frame.cost, frame.toil)
+        return value
+
+    def _failure(self, why: str) -> EvaluationError:
+        return EvaluationError(f"expression '{self.source}' resulted in error: {why}")
+
+
+@functools.lru_cache(_REMEMBERED)
+def compile_expression(source: str, environment: Environment, *result_types: str) -> Expression:
+    """Compile an expression.
+
+    Args:
+        source: The expression.
+        environment: What it may use.
+        result_types: The types that its value may have, as cel-go writes them; none means any.
+
+    Raises:
+        CompilationError: it cannot be compiled. The text is the API server's.
+    """
+    tree, functions = _checked(source, environment), functions_of(environment)
+    findings = inspect(tree, functions)
+    if findings:
+        lines = [error_at(source, tree.offsets.get(one.number, 0), one.message) for one in findings]
+        raise CompilationError("compilation failed: " + "\n".join(lines))
+    result_type = render_type(tree.types.get(tree.root.number, b""))
+    if result_types and result_type not in result_types:
+        raise CompilationError(_wrong_type(result_types, result_type))
+    try:
+        return Expression(source, result_type, plan(tree, functions))
+    except RecursionError:
+        raise CompilationError("compilation failed: expression is nested too deeply") from None
+
+
+def _checked(source: str, environment: Environment) -> SyntaxTree:
+    try:
+        return decode(checker_of(environment).compile(source).serialize())
+    except RuntimeError as error:
+        raise CompilationError(f"compilation failed: {in_api_servers_words(str(error), source)}") from None
+
+
+def _wrong_type(expected: tuple[str, ...], found: str) -> str:
+    if len(expected) == 1:
+        return f"must evaluate to {expected[0]} but got {found}"
+    return f"must evaluate to one of [{' '.join(expected)}] but got {found}"

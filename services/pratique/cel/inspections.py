@@ -1,0 +1,112 @@
+"""Inspections: what Kubernetes refuses in an expression that type-checks.
+
+Source: ``k8s.io/apiserver/pkg/cel/environment/base.go`` ``ASTValidators`` and ``HomogeneousAggregateLiterals``;
+``github.com/google/cel-go/cel/validator.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.cel.errors import EvaluationError
+from pratique.cel.frames import Frame
+from pratique.cel.syntax_trees import Call, Comprehension, Constant, ListLiteral, MapLiteral, Select
+from pratique.cel.types import render_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pratique.cel.calls import Functions
+    from pratique.cel.syntax_trees import Node, SyntaxTree
+
+_DYN = "dyn"
+_EXEMPT = frozenset({"format"})
+"""Functions whose arguments may be literals of mixed types."""
+_LITERALS = ("duration", "timestamp")
+"""Conversions whose literals are checked."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """Something refused: what, and the number of the node."""
+
+    number: int
+    message: str
+
+
+def inspect(tree: SyntaxTree, functions: Functions) -> list[Finding]:
+    """Find what is refused; it comes in the order of Kubernetes' validators."""
+    nodes = list(_walk(tree.root))
+    findings = [
+        finding
+        for name in _LITERALS
+        for node in nodes
+        if (finding := _bad_argument(node, name, 0, functions))
+    ]
+    findings += [finding for node in nodes if (finding := _bad_argument(node, "matches", 1, functions))]
+    return findings + list(_mixed(tree.root, tree))
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in _children(node):
+        yield from _walk(child)
+
+
+def _children(node: Node) -> Sequence[Node]:
+    match node:
+        case Select(_, operand):
+            return (operand,)
+        case Call(_, _, arguments):
+            return arguments
+        case ListLiteral(_, elements):
+            return elements
+        case MapLiteral(_, entries):
+            return [part for entry in entries for part in (entry.key, entry.value)]
+        case Comprehension():
+            return (node.items, node.start, node.condition, node.step, node.result)
+        case _:
+            return ()
+
+
+def _bad_argument(node: Node, name: str, place: int, functions: Functions) -> Finding | None:
+    if not isinstance(node, Call) or node.function != name or len(node.arguments) != place + 1:
+        return None
+    argument = node.arguments[place]
+    if not isinstance(argument, Constant) or not isinstance(argument.value, str):
+        return None
+    values = ["", argument.value][1 - place :]
+    try:
+        functions[name](Frame({}, 0, 0), *values)
+    except EvaluationError:
+        return Finding(argument.number, f"invalid {name} argument")
+    return None
+
+
+def _mixed(node: Node, tree: SyntaxTree) -> Iterator[Finding]:
+    """Find lists and maps whose literals are of several types; in arguments of ``format`` they may be."""
+    if isinstance(node, Call) and node.function in _EXEMPT:
+        return
+    if isinstance(node, ListLiteral):
+        yield from _mixed_types(node.elements, node.optional, tree)
+    elif isinstance(node, MapLiteral):
+        optional = frozenset(place for place, entry in enumerate(node.entries) if entry.optional)
+        yield from _mixed_types([entry.key for entry in node.entries], frozenset(), tree)
+        yield from _mixed_types([entry.value for entry in node.entries], optional, tree)
+    for child in _children(node):
+        yield from _mixed(child, tree)
+
+
+def _mixed_types(nodes: Sequence[Node], optional: frozenset[int], tree: SyntaxTree) -> Iterator[Finding]:
+    expected = ""
+    for place, node in enumerate(nodes):
+        kind = render_type(tree.types.get(node.number, b""))
+        if place in optional:
+            kind = kind.removeprefix("optional_type(").removesuffix(")")
+        if _DYN in kind:
+            continue
+        expected = expected or kind
+        if kind != expected:
+            yield Finding(node.number, f"expected type '{expected}' but found '{kind}'")
+            return

@@ -1,0 +1,192 @@
+"""Authorizers: asking whether somebody may do something.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/authz.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar
+
+from pratique import names
+from pratique.authorizers import Attributes, Authorizer, Decision
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.errors import EvaluationError
+from pratique.cel.libraries.strings import require
+from pratique.reviews import UserInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.cel.frames import Frame
+    from pratique.cel.values import Value
+
+__all__ = [
+    "LIBRARY",
+    "Attributes",
+    "Authorizer",
+    "AuthorizerValue",
+    "Decision",
+    "NoAuthorizer",
+    "ResourceCheck",
+]
+
+_PREFIX = "kubernetes.authorization"
+
+
+class NoAuthorizer:
+    """Stands where nothing is known of who may do what: every check is an error of the expression."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Refuse to decide."""
+        asked = attributes.path or attributes.resource
+        raise EvaluationError(f"no authorizer is configured to check {attributes.verb!r} on {asked!r}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuthorizerValue:
+    """The variable ``authorizer``."""
+
+    cel_type: ClassVar[str] = f"{_PREFIX}.Authorizer"
+    authorizer: Authorizer
+    user: UserInfo
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PathCheck:
+    """``authorizer.path(…)``."""
+
+    cel_type: ClassVar[str] = f"{_PREFIX}.PathCheck"
+    authorizer: AuthorizerValue
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupCheck:
+    """``authorizer.group(…)``."""
+
+    cel_type: ClassVar[str] = f"{_PREFIX}.GroupCheck"
+    authorizer: AuthorizerValue
+    group: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceCheck:
+    """``authorizer.group(…).resource(…)`` and what narrows it."""
+
+    cel_type: ClassVar[str] = f"{_PREFIX}.ResourceCheck"
+    authorizer: AuthorizerValue
+    group: str
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+def _path(_: Frame, authorizer: Value, path: Value) -> PathCheck:
+    require((AuthorizerValue, str), authorizer, path)
+    if not path.strip():
+        raise EvaluationError("path must not be empty")
+    return PathCheck(authorizer, path)
+
+
+def _group(_: Frame, authorizer: Value, group: Value) -> GroupCheck:
+    require((AuthorizerValue, str), authorizer, group)
+    return GroupCheck(authorizer, group)
+
+
+def _service_account(_: Frame, authorizer: Value, namespace: Value, name: Value) -> AuthorizerValue:
+    require((AuthorizerValue, str, str), authorizer, namespace, name)
+    if names.check_dns1123_subdomain(name):
+        raise EvaluationError("Invalid service account name")
+    if names.check_dns1123_label(namespace):
+        raise EvaluationError("Invalid service account namespace")
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    user = UserInfo(username=f"system:serviceaccount:{namespace}:{name}", groups=groups)
+    return AuthorizerValue(authorizer.authorizer, user)
+
+
+def _resource(_: Frame, check: Value, resource: Value) -> ResourceCheck:
+    require((GroupCheck, str), check, resource)
+    if not resource.strip():
+        raise EvaluationError("resource must not be empty")
+    return ResourceCheck(authorizer=check.authorizer, group=check.group, resource=resource)
+
+
+def _narrowed(field: str) -> Callable[[Frame, Value, Value], ResourceCheck]:
+    def run(_: Frame, check: Value, value: Value) -> ResourceCheck:
+        require((ResourceCheck, str), check, value)
+        narrowed: ResourceCheck = dataclasses.replace(check, **{field: value})
+        return narrowed
+
+    return run
+
+
+def _check(_: Frame, check: Value, verb: Value) -> Decision:
+    require((PathCheck if type(check) is PathCheck else ResourceCheck, str), check, verb)
+    authorizer = check.authorizer
+    if type(check) is PathCheck:
+        attributes = Attributes(user=authorizer.user, verb=verb, path=check.path)
+    else:
+        attributes = Attributes(
+            user=authorizer.user,
+            verb=verb,
+            group=check.group,
+            resource=check.resource,
+            subresource=check.subresource,
+            namespace=check.namespace,
+            name=check.name,
+            field_selector=check.field_selector,
+            label_selector=check.label_selector,
+        )
+    return authorizer.authorizer.authorize(attributes)  # type: ignore[no-any-return] # a CEL value is Any
+
+
+def _said(read: Callable[[Decision], Value]) -> Callable[[Frame, Value], Value]:
+    def run(_: Frame, decision: Value) -> Value:
+        require((Decision,), decision)
+        return read(decision)
+
+    return run
+
+
+_A, _P, _G, _R, _D = (
+    f"{_PREFIX}.{name}" for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+)
+LIBRARY = Library(
+    overloads=(
+        Overload("authorizer_path", f"{_A}.path(string)", _P),
+        Overload("authorizer_group", f"{_A}.group(string)", _G),
+        Overload("authorizer_serviceaccount", f"{_A}.serviceAccount(string,string)", _A),
+        Overload("groupcheck_resource", f"{_G}.resource(string)", _R),
+        Overload("resourcecheck_subresource", f"{_R}.subresource(string)", _R),
+        Overload("resourcecheck_namespace", f"{_R}.namespace(string)", _R),
+        Overload("resourcecheck_name", f"{_R}.name(string)", _R),
+        Overload("authorizer_fieldselector", f"{_R}.fieldSelector(string)", _R),
+        Overload("authorizer_labelselector", f"{_R}.labelSelector(string)", _R),
+        Overload("pathcheck_check", f"{_P}.check(string)", _D),
+        Overload("resourcecheck_check", f"{_R}.check(string)", _D),
+        Overload("decision_errored", f"{_D}.errored()", "bool"),
+        Overload("decision_error", f"{_D}.error()", "string"),
+        Overload("decision_allowed", f"{_D}.allowed()", "bool"),
+        Overload("decision_reason", f"{_D}.reason()", "string"),
+    ),
+    functions={
+        "path": _path,
+        "group": _group,
+        "serviceAccount": _service_account,
+        "resource": _resource,
+        "subresource": _narrowed("subresource"),
+        "namespace": _narrowed("namespace"),
+        "name": _narrowed("name"),
+        "fieldSelector": _narrowed("field_selector"),
+        "labelSelector": _narrowed("label_selector"),
+        "check": _check,
+        "errored": _said(lambda decision: bool(decision.error)),
+        "error": _said(lambda decision: decision.error),
+        "allowed": _said(lambda decision: decision.allowed),
+        "reason": _said(lambda decision: decision.reason),
+    },
+)

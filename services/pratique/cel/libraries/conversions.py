@@ -1,0 +1,248 @@
+"""Conversions: ``int(x)``, ``string(x)``, ``timestamp(x)`` and their like.
+
+Source: ``github.com/google/cel-go/common/types`` ``ConvertToType``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from typing import TYPE_CHECKING
+
+from pratique import durations
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.libraries.operators import checked_int, checked_timestamp, checked_uint
+from pratique.cel.texts import to_text
+from pratique.cel.values import (
+    MAXIMUM_INT,
+    MAXIMUM_UINT,
+    MINIMUM_INT,
+    NANOSECONDS,
+    Duration,
+    Timestamp,
+    Uint,
+    Value,
+)
+from pratique.errors import InputError
+
+if TYPE_CHECKING:
+    from pratique.cel.frames import Frame
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf(inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_TEXTUAL = frozenset({str, bool, int, Uint, float, Duration, Timestamp})
+_LONGEST = 1000
+"""Characters that a number or time may be written with: reading it costs 1, however long it is."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _failure(source: str, target: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{source}' to '{target}'")
+
+
+def _parsed(text: str, target: str, minimum: int, maximum: int) -> int:
+    if len(text) < _LONGEST and _INTEGER.fullmatch(text) and minimum <= int(text) <= maximum:
+        return int(text)
+    raise _failure("string", target)
+
+
+def _int(_: Frame, value: Value) -> Value:
+    match value:
+        case bool():
+            raise NoSuchOverloadError
+        case int():
+            return checked_int(int(value))
+        case float():
+            if not math.isfinite(value) or not MINIMUM_INT < value < MAXIMUM_INT:
+                raise EvaluationError("integer overflow")
+            return int(value)
+        case str():
+            return _parsed(value, "int", MINIMUM_INT, MAXIMUM_INT)
+        case Duration(nanoseconds):
+            return nanoseconds
+        case Timestamp(nanoseconds):
+            return nanoseconds // NANOSECONDS
+        case _:
+            raise NoSuchOverloadError
+
+
+def _uint(_: Frame, value: Value) -> Value:
+    match value:
+        case bool():
+            raise NoSuchOverloadError
+        case int():
+            return checked_uint(value)
+        case float():
+            if not math.isfinite(value) or not 0 <= value < MAXIMUM_UINT:
+                raise EvaluationError("unsigned integer overflow")
+            return Uint(value)
+        case str() if not value.startswith(("+", "-")):
+            return Uint(_parsed(value, "uint", 0, MAXIMUM_UINT))
+        case str():
+            raise _failure("string", "uint")
+        case _:
+            raise NoSuchOverloadError
+
+
+def _double(_: Frame, value: Value) -> Value:
+    match value:
+        case bool():
+            raise NoSuchOverloadError
+        case int() | float():
+            return float(value)
+        case str():
+            return _parsed_double(value)
+        case _:
+            raise NoSuchOverloadError
+
+
+def _parsed_double(text: str) -> float:
+    """Read a double. One too large for a double is none, unless it says that it is infinite."""
+    if (
+        len(text) < _LONGEST
+        and _DOUBLE.fullmatch(text)
+        and ("inf" in text.lower() or not math.isinf(float(text)))
+    ):
+        return float(text)
+    raise _failure("string", "double")
+
+
+def _bool(_: Frame, value: Value) -> Value:
+    match value:
+        case bool():
+            return value
+        case str() if value in _TRUE:
+            return True
+        case str() if value in _FALSE:
+            return False
+        case str():
+            raise _failure("string", "bool")
+        case _:
+            raise NoSuchOverloadError
+
+
+def _bytes(frame: Frame, value: Value) -> Value:
+    match value:
+        case bytes():
+            return value
+        case str():
+            frame.work(len(value))
+            return value.encode()
+        case _:
+            raise NoSuchOverloadError
+
+
+def _string(frame: Frame, value: Value) -> Value:
+    if type(value) in _TEXTUAL:
+        return to_text(value)
+    if type(value) is bytes:
+        frame.work(len(value))
+        return _decoded(value)
+    if hasattr(value, "cel_string"):
+        return value.cel_string
+    raise NoSuchOverloadError
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def _duration(_: Frame, value: Value) -> Value:
+    match value:
+        case Duration():
+            return value
+        case str():
+            return _parsed_duration(value)
+        case _:
+            raise NoSuchOverloadError
+
+
+def _parsed_duration(text: str) -> Duration:
+    failure = _failure("string", "google.protobuf.Duration")
+    if len(text) >= _LONGEST:
+        raise failure
+    try:
+        return Duration(durations.parse(text).nanoseconds)
+    except InputError:
+        raise failure from None
+
+
+def _timestamp(_: Frame, value: Value) -> Value:
+    match value:
+        case Timestamp():
+            return value
+        case bool():
+            raise NoSuchOverloadError
+        case int():
+            return checked_timestamp(value * NANOSECONDS)
+        case str():
+            return checked_timestamp(_nanoseconds(value))
+        case _:
+            raise NoSuchOverloadError
+
+
+def _nanoseconds(text: str) -> int:
+    """Read RFC 3339 as Go's ``time.Parse`` does; what is finer than a nanosecond is cut off."""
+    failure = _failure("string", "google.protobuf.Timestamp")
+    match = _TIMESTAMP.fullmatch(text) if len(text) < _LONGEST else None
+    if match is None:
+        raise failure
+    fraction, sign, hours, minutes = match[7] or "", match[8] or "+", match[9] or "0", match[10] or "0"
+    if int(hours) > 24 or int(minutes) >= 60:
+        raise failure
+    try:
+        moment = dt.datetime(*(int(part) for part in match.groups()[:6]), tzinfo=dt.UTC)  # type: ignore[arg-type,misc] # six numbers
+    except ValueError:
+        raise failure from None
+    offset = (int(hours) * 60 + int(minutes)) * 60 * (-1 if sign == "-" else 1)
+    since = moment - _EPOCH
+    seconds = since.days * 86_400 + since.seconds - offset
+    return seconds * NANOSECONDS + int(fraction[:9].ljust(9, "0"))
+
+
+def _dyn(_: Frame, value: Value) -> Value:
+    return value
+
+
+LIBRARY = Library(
+    overloads=tuple(
+        Overload(identifier, f"string({source})", "string")
+        for identifier, source in (
+            ("string_to_string", "string"),
+            ("bool_to_string", "bool"),
+            ("bytes_to_string", "bytes"),
+            ("double_to_string", "double"),
+            ("duration_to_string", "duration"),
+            ("int64_to_string", "int"),
+            ("timestamp_to_string", "timestamp"),
+            ("uint64_to_string", "uint"),
+            ("ip_to_string", "net.IP"),
+            ("cidr_to_string", "net.CIDR"),
+        )
+    ),
+    functions={
+        "int": _int,
+        "uint": _uint,
+        "double": _double,
+        "bool": _bool,
+        "bytes": _bytes,
+        "string": _string,
+        "duration": _duration,
+        "timestamp": _timestamp,
+        "dyn": _dyn,
+    },
+)
+EXCLUDED = ("string",)
+"""What is declared here in place of the checker's own: it knows nothing of addresses."""

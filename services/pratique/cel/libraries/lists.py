@@ -1,0 +1,203 @@
+"""Lists: Kubernetes' library and cel-go's extension, version 3.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/lists.go`` and ``github.com/google/cel-go/ext/lists.go``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from typing import TYPE_CHECKING
+
+from pratique.cel.comparisons import compare, contains, equal
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.libraries.operators import add
+from pratique.cel.libraries.strings import index_of, last_index_of, require
+from pratique.cel.values import NOTHING, Optional, Value, something
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.cel.frames import Frame
+
+_PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
+"""Types that Python orders as CEL does."""
+_SUMMABLE = ("int", "uint", "double", "duration")
+_COMPARABLE = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
+
+
+def _is_sorted(_: Frame, items: Value) -> bool:
+    require((list,), items)
+    kinds = set(map(type, items))
+    if len(kinds) == 1 and kinds <= _PLAINLY_ORDERED:
+        return all(map(operator.le, items, items[1:]))
+    return all(compare(left, right) <= 0 for left, right in itertools.pairwise(items))
+
+
+def _sum(frame: Frame, items: Value) -> Value:
+    require((list,), items)
+    return functools.reduce(functools.partial(add, frame), items) if items else 0
+
+
+def _extreme(name: str, better: int) -> Value:
+    def run(_: Frame, items: Value) -> Value:
+        require((list,), items)
+        if not items:
+            raise EvaluationError(f"{name} called on empty list")
+        return functools.reduce(
+            lambda one, another: another if compare(another, one) == better else one, items
+        )
+
+    return run
+
+
+def _index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> int:
+    if type(items) is str:
+        require((str, int), value, 0 if start is None else start)
+        return index_of(items, value, start or 0)
+    require((list, type(None)), items, start)
+    return next((place for place, item in enumerate(items) if equal(item, value, frame)), -1)
+
+
+def _last_index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> int:
+    if type(items) is str:
+        require((str, int), value, 0 if start is None else start)
+        return last_index_of(items, value, start)
+    require((list, type(None)), items, start)
+    places = range(len(items) - 1, -1, -1)
+    return next((place for place in places if equal(items[place], value, frame)), -1)
+
+
+def _includes(frame: Frame, target: Value, value: Value) -> bool:
+    return contains(target, value, frame) if type(target) is list else equal(target, value, frame)
+
+
+def _slice(_: Frame, items: Value, start: Value, end: Value) -> list[Value]:
+    require((list, int, int), items, start, end)
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(
+            f"cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )
+    if end > len(items):
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return list(items[start:end])
+
+
+def _flatten(frame: Frame, items: Value, depth: Value = 1) -> list[Value]:
+    require((list, int), items, depth)
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    flat = list(_flat(items, depth))
+    frame.work(len(flat))
+    return flat
+
+
+def _flat(items: list[Value], depth: int) -> Iterator[Value]:
+    for item in items:
+        if type(item) is list and depth > 0:
+            yield from _flat(item, depth - 1)
+        else:
+            yield item
+
+
+def _range(_: Frame, length: Value) -> list[Value]:
+    require((int,), length)
+    return list(range(length))
+
+
+def _reverse(_: Frame, items: Value) -> list[Value]:
+    require((list,), items)
+    return list(items[::-1])
+
+
+def _distinct(frame: Frame, items: Value) -> list[Value]:
+    require((list,), items)
+    found: list[Value] = []
+    for item in items:
+        frame.work(len(found))
+        if not contains(found, item, frame):
+            found.append(item)
+    return found
+
+
+def _sort(_: Frame, items: Value) -> list[Value]:
+    require((list,), items)
+    return _sorted_by(items, items)
+
+
+def _sort_by(_: Frame, items: Value, keys: Value) -> list[Value]:
+    require((list, list), items, keys)
+    return _sorted_by(items, keys)
+
+
+def _sorted_by(items: list[Value], keys: list[Value]) -> list[Value]:
+    if any(type(key) is not type(keys[0]) for key in keys):
+        raise EvaluationError("list elements must have the same type")
+    pairs: list[tuple[Value, Value]] = list(zip(keys, items, strict=True))
+    try:
+        pairs.sort(key=functools.cmp_to_key(_compare_keys))
+    except NoSuchOverloadError:
+        raise EvaluationError("list elements must be comparable") from None
+    return [item for _, item in pairs]
+
+
+def _compare_keys(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
+    return compare(one[0], other[0])
+
+
+def _first(_: Frame, items: Value) -> Optional:
+    require((list,), items)
+    return something(items[0]) if items else NOTHING
+
+
+def _last(_: Frame, items: Value) -> Optional:
+    require((list,), items)
+    return something(items[-1]) if items else NOTHING
+
+
+def _templates() -> tuple[Overload, ...]:
+    return (
+        *(
+            Overload(f"list_{kind}_is_sorted_bool", f"list<{kind}>.isSorted()", "bool")
+            for kind in _COMPARABLE
+        ),
+        *(Overload(f"list_{kind}_sum_{kind}", f"list<{kind}>.sum()", kind) for kind in _SUMMABLE),
+        *(Overload(f"list_{kind}_max_{kind}", f"list<{kind}>.max()", kind) for kind in _COMPARABLE),
+        *(Overload(f"list_{kind}_min_{kind}", f"list<{kind}>.min()", kind) for kind in _COMPARABLE),
+    )
+
+
+LIBRARY = Library(
+    overloads=(
+        *_templates(),
+        Overload("list_a_index_of_int", "list<~A>.indexOf(~A)", "int"),
+        Overload("string_index_of_string", "string.indexOf(string)", "int"),
+        Overload("string_index_of_string_int", "string.indexOf(string,int)", "int"),
+        Overload("list_a_last_index_of_int", "list<~A>.lastIndexOf(~A)", "int"),
+        Overload("string_last_index_of_string", "string.lastIndexOf(string)", "int"),
+        Overload("string_last_index_of_string_int", "string.lastIndexOf(string,int)", "int"),
+        Overload("list_includes_dyn_dyn", "dyn.includes(dyn)", "bool"),
+    ),
+    functions={
+        "isSorted": _is_sorted,
+        "sum": _sum,
+        "max": _extreme("max", 1),
+        "min": _extreme("min", -1),
+        "indexOf": _index_of,
+        "lastIndexOf": _last_index_of,
+        "includes": _includes,
+        "slice": _slice,
+        "flatten": _flatten,
+        "lists.range": _range,
+        "reverse": _reverse,
+        "distinct": _distinct,
+        "sort": _sort,
+        "@sortByAssociatedKeys": _sort_by,
+        "first": _first,
+        "last": _last,
+    },
+)

@@ -1,0 +1,132 @@
+"""Named formats: ``format.dns1123Label().validate(text)``.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/format.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from pratique import names
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.urls import parse_request_url
+from pratique.cel.values import NOTHING, Optional, Value, something
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.cel.calls import Implementation
+    from pratique.cel.frames import Frame
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
+_BASE64 = re.compile(
+    r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormatValue:
+    """A format as CEL value; equal where the name is."""
+
+    cel_type: ClassVar[str] = "kubernetes.NamedFormat"
+    name: str
+    check: Callable[[str], list[str]] = dataclasses.field(compare=False)
+    """Says what is wrong with a text; nothing where it is right."""
+    pattern_size: int = dataclasses.field(compare=False)
+    """The length of the pattern that it is checked with, which its cost goes by."""
+
+
+def _masked(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """Check a prefix, which may end with a hyphen: ``maskTrailingDash``."""
+    return lambda text: check(f"{text[:-1]}a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _pattern(pattern: re.Pattern[str], message: str) -> Callable[[str], list[str]]:
+    return lambda text: [] if pattern.fullmatch(text) else [message]
+
+
+def _check_url(text: str) -> list[str]:
+    try:
+        parse_request_url(text)
+    except ValueError as error:
+        return [str(error)]
+    return []
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(text)) and bool(dt.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _is_datetime(text: str) -> bool:
+    date, separator, time = text.partition("T") if "T" in text else text.partition("t")
+    match = _TIME.fullmatch(time)
+    if not separator or match is None or not _is_date(date):
+        return False
+    return int(match[1]) <= 23 and int(match[2]) <= 59 and int(match[3]) <= 59
+
+
+def _check_date(text: str) -> list[str]:
+    return [] if _is_date(text) else ["invalid date"]
+
+
+def _check_datetime(text: str) -> list[str]:
+    return [] if _is_datetime(text) else ["invalid datetime"]
+
+
+FORMATS = {
+    "dns1123Label": FormatValue("DNS1123Label", names.check_dns1123_label, 30),
+    "dns1123Subdomain": FormatValue("DNS1123Subdomain", names.check_dns1123_subdomain, 60),
+    "dns1035Label": FormatValue("DNS1035Label", names.check_dns1035_label, 30),
+    "qualifiedName": FormatValue("QualifiedName", names.check_qualified_name, 60),
+    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _masked(names.check_dns1123_label), 30),
+    "dns1123SubdomainPrefix": FormatValue(
+        "DNS1123SubdomainPrefix", _masked(names.check_dns1123_subdomain), 60
+    ),
+    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _masked(names.check_dns1035_label), 30),
+    "labelValue": FormatValue("LabelValue", names.check_label_value, 40),
+    "uri": FormatValue("URI", _check_url, 1103),
+    "uuid": FormatValue("uuid", _pattern(_UUID, "does not match the UUID format"), 78),
+    "byte": FormatValue("byte", _pattern(_BASE64, "invalid base64"), 84),
+    "date": FormatValue("date", _check_date, 75),
+    "datetime": FormatValue("datetime", _check_datetime, 75),
+}
+"""All formats by the name that ``format.named`` takes."""
+
+
+def _validate(_: Frame, form: Value, text: Value) -> Optional:
+    require((FormatValue, str), form, text)
+    problems = form.check(text)
+    return something(problems) if problems else NOTHING
+
+
+def _named(_: Frame, name: Value) -> Optional:
+    require((str,), name)
+    return something(FORMATS[name]) if name in FORMATS else NOTHING
+
+
+def _giving(form: FormatValue) -> Implementation:
+    return lambda _: form
+
+
+_FORMAT = "kubernetes.NamedFormat"
+LIBRARY = Library(
+    overloads=(
+        Overload("format-validate", f"{_FORMAT}.validate(string)", "optional_type<list<string>>"),
+        Overload("format-named", "format.named(string)", f"optional_type<{_FORMAT}>"),
+        *(Overload(f"format.{name}", f"format.{name}()", _FORMAT) for name in FORMATS),
+    ),
+    functions={
+        "validate": _validate,
+        "format.named": _named,
+        **{f"format.{name}": _giving(form) for name, form in FORMATS.items()},
+    },
+)

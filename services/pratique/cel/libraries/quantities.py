@@ -1,0 +1,109 @@
+"""Quantities: amounts of a resource in expressions.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. ``isGreaterThan``, ``isLessThan`` and ``compareTo`` serve
+versions too: :mod:`pratique.cel.libraries.semvers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar
+
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.libraries.strings import require
+from pratique.quantities import Format, Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.cel.frames import Frame
+    from pratique.cel.values import Value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuantityValue:
+    """A quantity as CEL value."""
+
+    cel_type: ClassVar[str] = "kubernetes.Quantity"
+    quantity: Quantity
+
+    def compare(self, other: QuantityValue) -> int:
+        """Order two quantities: -1, 0 or 1."""
+        return self.quantity.compare(other.quantity)
+
+
+def _quantity(_: Frame, text: Value) -> QuantityValue:
+    require((str,), text)
+    try:
+        return QuantityValue(Quantity.parse(text))
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _is_quantity(_: Frame, text: Value) -> bool:
+    require((str,), text)
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _of(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
+    def run(_: Frame, value: Value) -> Value:
+        require((QuantityValue,), value)
+        return read(value.quantity)
+
+    return run
+
+
+def _as_integer(quantity: Quantity) -> int:
+    amount = quantity.as_integer()
+    if amount is None:
+        raise EvaluationError("cannot convert value to integer")
+    return amount
+
+
+def _combined(
+    combine: Callable[[Quantity, Quantity], Quantity],
+) -> Callable[[Frame, Value, Value], QuantityValue]:
+    def run(_: Frame, left: Value, right: Value) -> QuantityValue:
+        if type(left) is not QuantityValue:
+            raise NoSuchOverloadError
+        if type(right) is int:
+            return QuantityValue(combine(left.quantity, Quantity(right, format=Format.DECIMAL_EXPONENT)))
+        require((QuantityValue,), right)
+        return QuantityValue(combine(left.quantity, right.quantity))
+
+    return run
+
+
+_QUANTITY = "kubernetes.Quantity"
+LIBRARY = Library(
+    overloads=(
+        Overload("string_to_quantity", "quantity(string)", _QUANTITY),
+        Overload("is_quantity_string", "isQuantity(string)", "bool"),
+        Overload("quantity_sign", f"sign({_QUANTITY})", "int"),
+        Overload("quantity_is_greater_than", f"{_QUANTITY}.isGreaterThan({_QUANTITY})", "bool"),
+        Overload("quantity_is_less_than", f"{_QUANTITY}.isLessThan({_QUANTITY})", "bool"),
+        Overload("quantity_compare_to", f"{_QUANTITY}.compareTo({_QUANTITY})", "int"),
+        Overload("quantity_get_float", f"{_QUANTITY}.asApproximateFloat()", "double"),
+        Overload("quantity_get_int", f"{_QUANTITY}.asInteger()", "int"),
+        Overload("quantity_is_integer", f"{_QUANTITY}.isInteger()", "bool"),
+        Overload("quantity_add", f"{_QUANTITY}.add({_QUANTITY})", _QUANTITY),
+        Overload("quantity_add_int", f"{_QUANTITY}.add(int)", _QUANTITY),
+        Overload("quantity_sub", f"{_QUANTITY}.sub({_QUANTITY})", _QUANTITY),
+        Overload("quantity_sub_int", f"{_QUANTITY}.sub(int)", _QUANTITY),
+    ),
+    functions={
+        "quantity": _quantity,
+        "isQuantity": _is_quantity,
+        "sign": _of(lambda quantity: quantity.sign),
+        "asApproximateFloat": _of(Quantity.as_float),
+        "asInteger": _of(_as_integer),
+        "isInteger": _of(lambda quantity: quantity.as_integer() is not None),
+        "add": _combined(lambda left, right: left + right),
+        "sub": _combined(lambda left, right: left - right),
+    },
+)

@@ -1,0 +1,121 @@
+"""URLs: ``url(text)`` and its parts.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which takes Go's ``net/url`` at its word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import urllib.parse
+from typing import TYPE_CHECKING, ClassVar
+
+from pratique.cel.declarations import Library, Overload
+from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.libraries.strings import require
+from pratique.configurations.urls import Url, parse_url
+from pratique.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.cel.frames import Frame
+    from pratique.cel.values import Value
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%\[\]]*", re.ASCII)
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_UNESCAPED = "/-._~$&+,:;=@!'()*[]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UrlValue:
+    """A URL as CEL value."""
+
+    cel_type: ClassVar[str] = "kubernetes.URL"
+    parts: Url
+
+
+def parse_request_url(text: str) -> Url:
+    """Take an absolute URL or path apart. Raises ValueError in the words of Go's ``url.ParseRequestURI``."""
+    if not text:
+        raise ValueError('parse "": empty url')
+    if not text.startswith(("/", ":")) and text != "*" and not _SCHEME.match(text):
+        raise ValueError(f"parse {go_quoted(text)}: invalid URI for request")
+    return parse_url(text)
+
+
+def _url(_: Frame, text: Value) -> UrlValue:
+    require((str,), text)
+    try:
+        return UrlValue(parse_request_url(text))
+    except ValueError as error:
+        raise EvaluationError(f"URL parse error during conversion from string: {error}") from None
+
+
+def _is_url(_: Frame, text: Value) -> bool:
+    require((str,), text)
+    try:
+        parse_request_url(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _part(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Value]:
+    def run(_: Frame, url: Value) -> Value:
+        if type(url) is not UrlValue:
+            raise NoSuchOverloadError
+        return read(url.parts)
+
+    return run
+
+
+def _hostname(url: Url) -> str:
+    if url.host.startswith("["):
+        return url.host[1:].partition("]")[0]
+    return url.host.partition(":")[0]
+
+
+def _port(url: Url) -> str:
+    return url.host.rpartition("]")[2].partition(":")[2]
+
+
+def _escaped_path(url: Url) -> str:
+    if _PLAIN_PATH.fullmatch(url.path):
+        return url.path
+    return urllib.parse.quote(urllib.parse.unquote(url.path), safe=_UNESCAPED)
+
+
+def _query(url: Url) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for pair in url.query.split("&"):
+        if not pair or ";" in pair or _BAD_ESCAPE.search(pair):
+            continue
+        key, _, value = pair.partition("=")
+        values.setdefault(urllib.parse.unquote_plus(key), []).append(urllib.parse.unquote_plus(value))
+    return values
+
+
+LIBRARY = Library(
+    overloads=(
+        Overload("string_to_url", "url(string)", "kubernetes.URL"),
+        Overload("is_url_string", "isURL(string)", "bool"),
+        Overload("url_get_scheme", "kubernetes.URL.getScheme()", "string"),
+        Overload("url_get_host", "kubernetes.URL.getHost()", "string"),
+        Overload("url_get_hostname", "kubernetes.URL.getHostname()", "string"),
+        Overload("url_get_port", "kubernetes.URL.getPort()", "string"),
+        Overload("url_get_escaped_path", "kubernetes.URL.getEscapedPath()", "string"),
+        Overload("url_get_query", "kubernetes.URL.getQuery()", "map<string,list<string>>"),
+    ),
+    functions={
+        "url": _url,
+        "isURL": _is_url,
+        "getScheme": _part(lambda url: url.scheme),
+        "getHost": _part(lambda url: url.host),
+        "getHostname": _part(_hostname),
+        "getPort": _part(_port),
+        "getEscapedPath": _part(_escaped_path),
+        "getQuery": _part(_query),
+    },
+)
