@@ -1,0 +1,1 @@
+"""Configurations: webhook configurations and the AdmissionConfiguration, read from files and checked."""
