@@ -1,0 +1,32 @@
+"""AlwaysAdmit: lets everything through.
+
+Source: ``plugin/pkg/admission/admit/admission.go``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.answers import Allow, allow
+from pratique.definitions import BOTH, Controller, Halves, NoSettings
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+
+def admit(_: Review) -> Allow:
+    """Let the request through."""
+    return allow()
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(mutate=admit, validate=admit)
+
+
+CONTROLLER = Controller(
+    name="AlwaysAdmit",
+    summary="Lets every request through.",
+    phases=BOTH,
+    build=_build,
+    trusted=True,
+)

@@ -1,0 +1,32 @@
+"""AlwaysDeny: refuses everything.
+
+Source: ``plugin/pkg/admission/deny/admission.go``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.answers import Deny, deny
+from pratique.definitions import BOTH, Controller, Halves, NoSettings
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+
+def refuse(_: Review) -> Deny:
+    """Refuse the request."""
+    return deny("admission control is denying all modifications")
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(mutate=refuse, validate=refuse)
+
+
+CONTROLLER = Controller(
+    name="AlwaysDeny",
+    summary="Refuses every request.",
+    phases=BOTH,
+    build=_build,
+    trusted=True,
+)

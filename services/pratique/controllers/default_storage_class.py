@@ -1,0 +1,82 @@
+"""DefaultStorageClass: a claim that asks for no class gets the one that is marked as default.
+
+Source: ``plugin/pkg/admission/storage/storageclass/setdefault/admission.go`` and
+``pkg/volume/util/storageclass.go`` ``GetDefaultClass``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import claims
+from pratique.answers import Answer, allow, deny
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+
+MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+"""The annotations of a default class; either of them has to be ``"true"``."""
+
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    refuse_several_defaults: bool = False
+    """Refuse every claim without a class while several classes are marked, as releases before 1.26 do. Later ones
+    take the newest."""
+
+
+def mutate(settings: Settings, review: Review) -> Answer:
+    """Set the class of a claim that does not say which it wants."""
+    if not claims.is_claim(review.object) or claims.class_of(review.object) is not None:
+        return allow()
+    marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_marked(each)]
+    if not marked:
+        return allow()
+    if settings.refuse_several_defaults and len(marked) > 1:
+        return deny(f"Internal error occurred: {len(marked)} default StorageClasses were found")
+    edits = Edits(review.object)
+    # They are sorted by name, and the first of the newest is taken.
+    edits.set(("spec", "storageClassName"), max(marked, key=_created)["metadata"]["name"])
+    return edits.answer()
+
+
+def _is_marked(storage_class: JSONObject) -> bool:
+    return any(member(storage_class, "metadata", "annotations", mark) == "true" for mark in MARKS)
+
+
+def _created(storage_class: JSONObject) -> dt.datetime:
+    """When a class was created; one that does not say it is older than all others."""
+    try:
+        created = dt.datetime.fromisoformat(member(storage_class, "metadata", "creationTimestamp"))
+    except (TypeError, ValueError):
+        return _LONG_AGO
+    return created if created.tzinfo else created.replace(tzinfo=dt.UTC)
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(mutate=functools.partial(mutate, settings))
+
+
+CONTROLLER = Controller(
+    name="DefaultStorageClass",
+    summary="Gives a claim that asks for no StorageClass the one that is marked as default.",
+    phases=MUTATE,
+    rules=(rule("persistentvolumeclaims", operations=("CREATE",)),),
+    build=_build,
+    settings=Settings,
+    default=True,
+    looks_up=("storageclasses",),
+    trusted=True,
+)

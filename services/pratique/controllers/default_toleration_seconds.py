@@ -1,0 +1,84 @@
+"""DefaultTolerationSeconds: how long a Pod stays on a node that is not ready or unreachable.
+
+Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import pods, statuses
+from pratique.answers import Answer, deny
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON, JSONObject
+    from pratique.reviews import Review
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+_PATH = ("spec", "tolerations")
+_DEFAULT_SECONDS = 300
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """How many seconds a Pod tolerates each taint. The API server takes them as flags of these names."""
+
+    default_not_ready_toleration_seconds: int = _DEFAULT_SECONDS
+    default_unreachable_toleration_seconds: int = _DEFAULT_SECONDS
+
+
+def mutate(settings: Settings, review: Review) -> Answer:
+    """Add the tolerations that the Pod does not have in one form or another."""
+    if not pods.is_pod(review.object):
+        return deny(status=statuses.bad_request(f"expected *api.Pod but got {_go_type(review.object)}"))
+    tolerations = member(review.object, *_PATH)
+    present = tolerations if isinstance(tolerations, list) else ()
+    edits = Edits(review.object)
+    for key, seconds in (
+        (NOT_READY, settings.default_not_ready_toleration_seconds),
+        (UNREACHABLE, settings.default_unreachable_toleration_seconds),
+    ):
+        if not any(_covers(toleration, key) for toleration in present):
+            edits.append(_PATH, _toleration(key, seconds))
+    return edits.answer()
+
+
+def _covers(toleration: JSON, key: str) -> bool:
+    """True where key and effect are those wanted, or empty and so mean all; nothing else is looked at."""
+    if not isinstance(toleration, dict):
+        return False
+    return (toleration.get("key") or key) == key and (toleration.get("effect") or "NoExecute") == "NoExecute"
+
+
+def _toleration(key: str, seconds: int) -> JSONObject:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+
+
+def _go_type(document: JSON) -> str:
+    """The Go type that an API server would have made of the object."""
+    kind = member(document, "kind")
+    return f"*core.{kind}" if isinstance(kind, str) else "<nil>"
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(mutate=functools.partial(mutate, settings))
+
+
+CONTROLLER = Controller(
+    name="DefaultTolerationSeconds",
+    summary="Lets Pods stay five minutes on a node that is not ready or unreachable, unless they say more.",
+    phases=MUTATE,
+    rules=(rule("pods"),),
+    build=_build,
+    settings=Settings,
+    default=True,
+    trusted=True,
+)

@@ -1,0 +1,84 @@
+"""DenyEscalatingExec: nobody gets into a Pod that could get out of it to the node.
+
+Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release that had it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import pods, statuses
+from pratique.answers import Answer, Deny, allow, deny
+from pratique.definitions import VALIDATE, Controller, Halves
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+
+RULES = (rule("pods/exec", "pods/attach", operations=("CONNECT",)),)
+"""The requests that get into a running Pod. Port forwarding and proxying do not."""
+
+_HOST_IDS = (("hostPID", "pid"), ("hostIPC", "ipc"))
+_HOST_NETWORK = ("hostNetwork", "network")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    check_host_network: bool = True
+    """Refuse Pods on the node's network, as 1.10 and later do; False: as releases before."""
+
+
+def validate(settings: Settings, review: Review) -> Answer:
+    """Refuse where the Pod shares something with its node or has a privileged container."""
+    pod = target(review)
+    if isinstance(pod, Deny):
+        return pod
+    checked = (_HOST_NETWORK, *_HOST_IDS) if settings.check_host_network else _HOST_IDS
+    for field, shared in checked:
+        if member(pod, "spec", field) is True:
+            return deny(f"cannot exec into or attach to a container using host {shared}")
+    return refuse_privileged(pod)
+
+
+def target(review: Review) -> JSONObject | Deny:
+    """The Pod that somebody wants to get into, or the refusal where there is none.
+
+    The object of the review does not say: it holds the options of the connection.
+    """
+    pod = review.cluster.get("", "pods", review.name, review.namespace)
+    if pod is None:
+        return deny(statuses.not_found("", "pods", review.name).message)
+    return pod
+
+
+def refuse_privileged(pod: JSONObject) -> Answer:
+    """Refuse where any container is privileged, whichever of them is asked for."""
+    for field, _, container in pods.containers(pod):
+        privileged = member(container, "securityContext", "privileged") is True
+        if privileged and field != "ephemeralContainers":
+            return deny("cannot exec into or attach to a privileged container")
+    return allow()
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(validate=functools.partial(validate, settings))
+
+
+CONTROLLER = Controller(
+    name="DenyEscalatingExec",
+    summary="Refuses exec and attach to Pods that are privileged or share the node's network, processes or IPC.",
+    phases=VALIDATE,
+    rules=RULES,
+    build=_build,
+    settings=Settings,
+    looks_up=("pods",),
+    removed_in="1.21",
+    replaced_by="PodSecurity",
+    trusted=True,
+)

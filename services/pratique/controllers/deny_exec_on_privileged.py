@@ -1,0 +1,38 @@
+"""DenyExecOnPrivileged: nobody gets into a Pod that has a privileged container.
+
+Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release that had it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.answers import Answer, Deny
+from pratique.controllers.deny_escalating_exec import RULES, refuse_privileged, target
+from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+
+def validate(review: Review) -> Answer:
+    """Refuse where the Pod has a privileged container, whichever container is asked for."""
+    pod = target(review)
+    return pod if isinstance(pod, Deny) else refuse_privileged(pod)
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(validate=validate)
+
+
+CONTROLLER = Controller(
+    name="DenyExecOnPrivileged",
+    summary="Refuses exec and attach to Pods that have a privileged container.",
+    phases=VALIDATE,
+    rules=RULES,
+    build=_build,
+    looks_up=("pods",),
+    removed_in="1.21",
+    replaced_by="PodSecurity",
+    trusted=True,
+)

@@ -1,0 +1,67 @@
+"""ExtendedResourceToleration: Pods that ask for a device tolerate the taint that keeps others off its nodes.
+
+Source: ``plugin/pkg/admission/extendedresourcetoleration/admission.go``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import pods, resource_names, statuses, tolerations
+from pratique.answers import Answer, deny
+from pratique.definitions import MUTATE, Controller, Halves, NoSettings
+from pratique.edits import Edits
+from pratique.go_types import go_type
+from pratique.json_values import member
+from pratique.rules import rule
+from pratique.tolerations import EXISTS, NO_SCHEDULE, Toleration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+
+_FIELDS = ("containers", "initContainers")
+
+
+def mutate(review: Review) -> Answer:
+    """Add a toleration for each extended resource that a container asks for, in the order of their names."""
+    if not pods.is_pod(review.object):
+        return deny(status=statuses.bad_request(f"expected *core.Pod but got {go_type(review.object)}"))
+    edits = Edits(review.object)
+    for name in sorted(set(_extended_resources(review.object))):
+        _tolerate(edits, Toleration(key=name, operator=EXISTS, effect=NO_SCHEDULE))
+    return edits.answer()
+
+
+def _tolerate(edits: Edits, wanted: Toleration) -> None:
+    """Add a toleration unless it is there; one that is there, but ends, ends no longer."""
+    found = False
+    for index, present in enumerate(tolerations.of_pod(edits.document)):
+        if tolerations.is_same(present, wanted):
+            edits.remove((*tolerations.PATH, index, "tolerationSeconds"))
+            found = True
+    if not found:
+        edits.append(tolerations.PATH, wanted.document)
+
+
+def _extended_resources(pod: JSONObject) -> Iterator[str]:
+    for field, _, container in pods.containers(pod):
+        requests = member(container, "resources", "requests")
+        if field in _FIELDS and isinstance(requests, dict):
+            yield from filter(resource_names.is_extended, requests)
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(mutate=mutate)
+
+
+CONTROLLER = Controller(
+    name="ExtendedResourceToleration",
+    summary="Lets Pods that ask for an extended resource run on nodes that are tainted with its name.",
+    phases=MUTATE,
+    rules=(rule("pods"),),
+    build=_build,
+    trusted=True,
+)

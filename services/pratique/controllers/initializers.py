@@ -1,0 +1,170 @@
+"""Initializers: new objects wait for those who have to complete them before anybody else may see them.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/initialization/initialization.go`` and
+``…/configuration/initializer_manager.go`` of 1.13, the last release that had it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.authorizers import Attributes
+from pratique.definitions import MUTATE, Controller, Halves, NoSettings
+from pratique.edits import Edits
+from pratique.field_errors import ROOT, FieldError, invalid
+from pratique.json_values import member
+from pratique.reviews import Operation, Review
+from pratique.rules import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.json_values import JSON, JSONObject
+    from pratique.kinds import GroupVersionResource
+    from pratique.statuses import Status
+
+_CONFIGURATIONS = ("admissionregistration.k8s.io", "initializerconfigurations")
+_PATH = ("metadata", "initializers")
+_FIELD = ROOT / "metadata" / "initializers"
+_IMMUTABLE = "field is immutable"
+
+
+def mutate(review: Review) -> Answer:
+    """Say who is to complete a new object; see that only they change it before they have."""
+    if not isinstance(member(review.object, "metadata"), dict):
+        return allow()  # what has no metadata cannot wait for anybody
+    return _create(review) if review.operation is Operation.CREATE else _update(review)
+
+
+def _create(review: Review) -> Answer:
+    edits = Edits(review.object)
+    existing = edits.get(_PATH)
+    wanted = None if _is_mirror(review) else _wanted(review.cluster, review.resource)
+    if existing is None:
+        if wanted:
+            edits.set(_PATH, wanted)
+        return edits.answer()
+    if existing == wanted:
+        return allow()  # as this controller has left it: the chain may run a second time
+    refusal = _refusal(review, "create with initializers denied")
+    if refusal is not None:
+        return deny(status=refusal)
+    if _is_empty(existing):
+        edits.remove(_PATH)
+    return edits.answer()
+
+
+def _update(review: Review) -> Answer:
+    edits = Edits(review.object)
+    if _is_empty(edits.get(_PATH)):
+        edits.remove(_PATH)
+    updated, existing = edits.get(_PATH), member(review.old_object, *_PATH)
+    if updated is None and existing is None:
+        return edits.answer()
+    errors = _transition_errors(updated, existing)
+    if errors:
+        kind = review.kind
+        return deny(status=statuses.invalid(kind.group, kind.kind, review.name, errors))
+    refusal = _refusal(review, "update to uninitialized resource denied")
+    return edits.answer() if refusal is None else deny(status=refusal)
+
+
+def _is_mirror(review: Review) -> bool:
+    """True for the Pod that shows what a kubelet runs already."""
+    is_pod = (review.kind.group, review.kind.kind) == ("", "Pod")
+    return is_pod and member(review.object, "metadata", "annotations", pods.MIRROR) is not None
+
+
+def _is_empty(initializers: JSON) -> bool:
+    """True where the structure is there and says nothing: nobody is waited for."""
+    if not isinstance(initializers, dict):
+        return False
+    return not initializers.get("pending") and _result(initializers) is None
+
+
+def _result(initializers: JSON) -> JSONObject | None:
+    found = member(initializers, "result")
+    return found if isinstance(found, dict) else None
+
+
+def _wanted(cluster: Cluster, resource: GroupVersionResource) -> JSON:
+    """What a new object gets, from all configurations in the order of their names; None where nobody is named."""
+    pending = [
+        {"name": initializer.get("name", "")}
+        for configuration in cluster.list(*_CONFIGURATIONS)
+        for initializer in configuration.get("initializers") or ()
+        if _matches(initializer.get("rules") or (), resource)
+    ]
+    return {"pending": pending} if pending else None
+
+
+def _matches(rules: Sequence[JSONObject], resource: GroupVersionResource) -> bool:
+    """True where there are rules, and every one of them matches."""
+    return bool(rules) and all(
+        _names(rule.get("apiGroups"), resource.group)
+        and _names(rule.get("apiVersions"), resource.version)
+        and _names(rule.get("resources"), resource.resource, everything=("*", "*/*"))
+        for rule in rules
+    )
+
+
+def _names(entries: JSON, value: str, everything: tuple[str, ...] = ("*",)) -> bool:
+    """True where the first entry means everything, or any entry is the value."""
+    return bool(entries) and (entries[0] in everything or value in entries)
+
+
+def _transition_errors(updated: JSON, existing: JSON) -> list[FieldError]:
+    """What is wrong with a change of what an object waits for.
+
+    Source: ``k8s.io/apimachinery/pkg/api/validation/objectmeta.go`` ``ValidateInitializersUpdate`` of 1.13.
+    """
+    if existing is None:
+        return [invalid(_FIELD, "null", "field is immutable once initialization has completed")]
+    before, after = _result(existing), _result(updated)
+    if updated is None or before == after:
+        return []
+    if before is not None:
+        return [invalid(_FIELD / "result", "null" if after is None else after, _IMMUTABLE)]
+    status = member(after, "status") or ""
+    return [] if status == "Failure" else [invalid(_FIELD / "result" / "status", status, "must be 'Failure'")]
+
+
+def _refusal(review: Review, text: str) -> Status | None:
+    """Ask whether the user may initialize such objects; None where he may."""
+    resource = review.resource
+    decision = review.authorizer.authorize(
+        Attributes(
+            user=review.user,
+            verb="initialize",
+            group=resource.group,
+            resource=resource.resource,
+            namespace=review.namespace,
+            name=review.name,
+        )
+    )
+    if decision.error:
+        return statuses.plain_error(decision.error)
+    if decision.allowed:
+        return None
+    # Kubernetes does not fall back to the object's own name here.
+    return statuses.forbidden(resource.group, resource.resource, review.name, f"{text}: {decision.reason}")
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(mutate=mutate)
+
+
+CONTROLLER = Controller(
+    name="Initializers",
+    summary="Makes new objects wait for the initializers that InitializerConfigurations name for them.",
+    phases=MUTATE,
+    rules=(Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*",), "*"),),
+    build=_build,
+    looks_up=("initializerconfigurations",),
+    removed_in="1.14",
+    replaced_by="MutatingAdmissionWebhook",
+    trusted=True,
+)

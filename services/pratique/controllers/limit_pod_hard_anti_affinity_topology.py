@@ -1,0 +1,54 @@
+"""LimitPodHardAntiAffinityTopology: a Pod may keep others off its own node, not off a whole zone.
+
+Source: ``plugin/pkg/admission/antiaffinity/admission.go``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+HOSTNAME = "kubernetes.io/hostname"
+
+_PATH = ("spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def validate(review: Review) -> Answer:
+    """Refuse a required anti-affinity term of any other topology than the node; the first one decides."""
+    if not pods.is_pod(review.object):
+        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    terms = member(review.object, *_PATH)
+    for term in terms if isinstance(terms, list) else ():
+        key = member(term, "topologyKey") or ""
+        if key != HOSTNAME:
+            text = (
+                f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key}"
+                f" but only key {HOSTNAME} is allowed"
+            )
+            # The Pod's own name, which is empty where it is still to be generated.
+            name = member(review.object, "metadata", "name") or ""
+            resource = review.resource
+            return deny(status=statuses.forbidden(resource.group, resource.resource, name, text))
+    return allow()
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(validate=validate)
+
+
+CONTROLLER = Controller(
+    name="LimitPodHardAntiAffinityTopology",
+    summary=f"Refuses Pods whose required anti-affinity reaches further than a node ({HOSTNAME}).",
+    phases=VALIDATE,
+    rules=(rule("pods"),),
+    build=_build,
+    trusted=True,
+)

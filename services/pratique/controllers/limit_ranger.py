@@ -1,0 +1,203 @@
+"""LimitRanger: what Pods and claims may ask for in a namespace, and what containers get that ask for nothing.
+
+Source: ``plugin/pkg/admission/limitranger/admission.go``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import limit_ranges, pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.claims import is_claim
+from pratique.definitions import BOTH, Controller, Halves
+from pratique.demands import Demand, container_demands, pod_demand, read_demand
+from pratique.edits import Edits
+from pratique.errors import RefusalError
+from pratique.field_errors import FieldPath
+from pratique.json_values import member
+from pratique.limit_ranges import CLAIM, CONTAINER, POD, Bounds
+from pratique.reviews import Operation, Review
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pratique.edits import Path
+    from pratique.json_values import JSON, JSONObject
+
+ANNOTATION = "kubernetes.io/limit-ranger"
+"""Tells which amounts were not the user's own."""
+
+_FIELDS = {"containers": "container", "initContainers": "init container"}
+"""The fields of containers, in the order in which they are looked at, and what the annotation calls them."""
+
+_NOT_A_CLAIM = "Resource was marked with kind PersistentVolumeClaim but was unable to be converted"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ, and how to read LimitRanges."""
+
+    default_limit_ranges: bool = False
+    """Fill the LimitRanges as an API server does before it stores them, because they were written by hand."""
+    pod_updates: bool = False
+    """Look at updates of Pods, too, as releases before 1.11 do. Amounts of a Pod can be changed by ``resize``
+    alone since."""
+    skip_unchanged_claims: bool = False
+    """Let an update leave a claim's request as it is, whatever the bounds are by now, as Kubernetes' main branch
+    does since September 2026. Releases up to 1.37 check every update."""
+
+
+def mutate(settings: Settings, review: Review) -> Answer:
+    """Give every container the default amounts that it does not name itself."""
+    if review.resource.resource != "pods" or _is_ignored(settings, review):
+        return allow()
+    if not pods.is_pod(review.object):
+        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    edits = Edits(review.object)
+    annotation = ""
+    for limit_range in _ranges(review):
+        with _enforcing(review):
+            defaults = limit_ranges.defaults_of(limit_range, filled=settings.default_limit_ranges)
+        filled = "; ".join(_filled(edits, defaults))
+        annotation = f"LimitRanger plugin set: {filled}" if filled else annotation
+    if annotation:
+        edits.set(("metadata", "annotations", ANNOTATION), annotation)
+    return edits.answer()
+
+
+def _filled(edits: Edits, defaults: Demand) -> Iterator[str]:
+    """Add what is missing, and tell what that was, container by container."""
+    kinds = [
+        (kind, {name: str(amounts[name]) for name in sorted(amounts)})
+        for kind, amounts in (("request", defaults.requests), ("limit", defaults.limits))
+    ]
+    for field, what in _FIELDS.items():
+        for index, container in _containers(edits.document, field):
+            for kind, amounts in kinds:
+                missing = _fill(edits, ("spec", field, index, "resources", f"{kind}s"), amounts)
+                if missing:
+                    yield f"{', '.join(missing)} {kind} for {what} {container.get('name') or ''}"
+
+
+def _fill(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
+    """Add the amounts that a list of resources has not; answer which these are."""
+    present = edits.get(path)
+    if present is None and amounts:
+        edits.set(path, amounts)
+        return list(amounts)
+    missing = [name for name in amounts if not (isinstance(present, dict) and name in present)]
+    for name in missing:
+        edits.set((*path, name), amounts[name])
+    return missing
+
+
+def _containers(pod: JSON, field: str) -> list[tuple[int, JSONObject]]:
+    return [(index, each) for name, index, each in pods.containers(pod) if name == field]
+
+
+def validate(settings: Settings, review: Review) -> Answer:
+    """Refuse what is out of bounds. All violations of the first LimitRange that has any are told."""
+    if _is_ignored(settings, review):
+        return allow()
+    pod = review.resource.resource == "pods"
+    if pod and not pods.is_pod(review.object):
+        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not pod and not is_claim(review.object):
+        return deny(status=statuses.bad_request(_NOT_A_CLAIM))
+    ranges = _ranges(review)
+    if not ranges:
+        return allow()
+    find = _pod_violations(review.object) if pod else _claim_violations(settings, review)
+    types = (CONTAINER, POD) if pod else (CLAIM,)
+    for limit_range in ranges:
+        with _enforcing(review):
+            bounds = tuple(limit_ranges.bounds_of(limit_range, *types))
+        found = [text for each in bounds for text in find(each)]
+        if found:
+            return deny(statuses.aggregate(found))
+    return allow()
+
+
+def _pod_violations(pod: JSONObject) -> Callable[[Bounds], Iterator[str]]:
+    containers, starters = (container_demands(pod, field) for field in _FIELDS)
+    whole = pod_demand(pod, containers, starters)
+
+    def find(bounds: Bounds) -> Iterator[str]:
+        if bounds.type == POD:
+            yield from limit_ranges.violations(bounds, whole)
+            return
+        for each in (*containers, *starters):
+            yield from limit_ranges.violations(bounds, each.demand)
+
+    return find
+
+
+def _claim_violations(settings: Settings, review: Review) -> Callable[[Bounds], Iterator[str]]:
+    demand = _claim_demand(review.object)
+    old = _claim_demand(review.old_object) if settings.skip_unchanged_claims else Demand({}, {})
+    unchanged = {name for name, amount in demand.requests.items() if old.requests.get(name) == amount}
+
+    def find(bounds: Bounds) -> Iterator[str]:
+        checked = Bounds(
+            bounds.type,
+            {name: bound for name, bound in bounds.minimum.items() if name not in unchanged},
+            {name: bound for name, bound in bounds.maximum.items() if name not in unchanged},
+            {},
+        )
+        return limit_ranges.violations(checked, demand)
+
+    return find
+
+
+def _claim_demand(claim: JSON) -> Demand:
+    """What a claim requests; a minimum looks at nothing else."""
+    requests = read_demand(member(claim, "spec", "resources"), FieldPath(("spec", "resources"))).requests
+    return Demand(requests, {})
+
+
+def _is_ignored(settings: Settings, review: Review) -> bool:
+    """True for updates of Pods themselves, and of anything that is being deleted."""
+    if review.operation is not Operation.UPDATE:
+        return False
+    if member(review.old_object, "metadata", "deletionTimestamp") is not None:
+        return True
+    return pods.is_reviewed(review) and not settings.pod_updates
+
+
+def _ranges(review: Review) -> tuple[JSONObject, ...]:
+    return tuple(review.cluster.list("", "limitranges", review.namespace))
+
+
+@contextlib.contextmanager
+def _enforcing(review: Review) -> Iterator[None]:
+    """Where a LimitRange cannot be read, tell the user that it is not his request that is wrong."""
+    try:
+        yield
+    except RefusalError:
+        text = (
+            f"unable to {review.operation} {review.resource} at this time"
+            " because there was an error enforcing limit ranges"
+        )
+        raise RefusalError(statuses.admission_forbidden(review, text)) from None
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+
+
+CONTROLLER = Controller(
+    name="LimitRanger",
+    summary="Keeps what Pods and claims ask for within the LimitRanges of their namespace, and fills in defaults.",
+    phases=BOTH,
+    rules=(rule("pods", "persistentvolumeclaims"), rule("pods/resize", operations=("UPDATE",))),
+    build=_build,
+    settings=Settings,
+    default=True,
+    looks_up=("limitranges",),
+    trusted=True,
+)

@@ -1,0 +1,21 @@
+"""MutatingAdmissionWebhook: calls the webhooks of MutatingWebhookConfigurations.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating``. The front door runs it.
+"""
+
+from __future__ import annotations
+
+from pratique.definitions import MUTATE, Controller
+from pratique.webhook_settings import WebhookAdmissionConfiguration, build
+
+CONTROLLER = Controller(
+    name="MutatingAdmissionWebhook",
+    summary="Calls the mutating webhooks that match, one after another.",
+    phases=MUTATE,
+    build=build,
+    settings=WebhookAdmissionConfiguration,
+    default=True,
+    looks_up=("namespaces",),
+    hosted=False,
+    trusted=True,
+)

@@ -1,0 +1,197 @@
+"""NamespaceLifecycle: nothing is made in a namespace that is missing or going away, and some never go.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go``. It only refuses, and does
+so in the mutating phase.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import dataclasses
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import statuses
+from pratique.answers import Answer, Deny, allow, deny
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.errors import CallError
+from pratique.json_values import member
+from pratique.reviews import Operation, Review
+from pratique.rules import Rule
+from pratique.statuses import StatusCause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.json_values import JSONObject
+    from pratique.resources import Resources
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+"""Namespaces that cannot be deleted. ``kube-node-lease`` is none of them."""
+
+_FORCED_SECONDS = 30.0
+"""How long a namespace that was deleted is looked up in storage: ``forceLiveLookupTTL``."""
+
+_FORCED_NAMESPACES = 100
+"""How many such namespaces are remembered."""
+
+_MISSING_WAIT_SECONDS = 0.05
+"""How long a cache is given to learn of a namespace: ``missingNamespaceWait``."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    allow_updates: bool = False
+    """Let every update through, as Kubernetes' main branch does since July 2026. Releases up to 1.36 refuse
+    one in a namespace that does not exist."""
+
+
+class LaggingCluster(abc.ABC):
+    """A cluster whose look-ups are served from a cache that may lag behind storage."""
+
+    @abc.abstractmethod
+    def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
+        """One object as the cache has it, as in :class:`pratique.clusters.Cluster`."""
+
+    @abc.abstractmethod
+    def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
+        """All objects of a resource as the cache has them, as in :class:`pratique.clusters.Cluster`."""
+
+    @property
+    @abc.abstractmethod
+    def resources(self) -> Resources:
+        """All kinds that the cluster knows, as in :class:`pratique.clusters.Cluster`."""
+
+    @abc.abstractmethod
+    async def get_live(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
+        """One object as it is in storage; None where it does not exist.
+
+        Raises:
+            CallError: storage could not be asked; the text says why.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Lifecycle:
+    settings: Settings
+    forced: RecentNames
+
+    async def mutate(self, review: Review) -> Answer:
+        """Refuse what the namespace's phase does not allow."""
+        if _is_namespace(review):
+            return self._review_namespace(review)
+        if not review.namespace or self._needs_no_namespace(review):
+            return allow()
+        try:
+            namespace = await self._find(review.cluster, review.namespace, review.operation)
+        except CallError as error:
+            return deny(status=statuses.internal_error(str(error)))
+        if namespace is None:
+            return deny(status=statuses.not_found("", "namespaces", review.namespace))
+        creating = review.operation is Operation.CREATE
+        return _terminating(review) if creating and _phase(namespace) == "Terminating" else allow()
+
+    def _review_namespace(self, review: Review) -> Answer:
+        if review.operation is Operation.DELETE:
+            if review.name in IMMORTAL:
+                resource = review.resource
+                text = "this namespace may not be deleted"
+                return deny(status=statuses.forbidden(resource.group, resource.resource, review.name, text))
+            self.forced.add(review.name)
+        return allow()
+
+    def _needs_no_namespace(self, review: Review) -> bool:
+        if review.operation is Operation.DELETE:
+            return True
+        if review.operation is Operation.UPDATE and self.settings.allow_updates:
+            return True
+        # Saying whether the namespace exists would tell too much.
+        return (review.resource.group, review.resource.resource) == (
+            "authorization.k8s.io",
+            "localsubjectaccessreviews",
+        )
+
+    async def _find(self, cluster: Cluster, name: str, operation: Operation) -> JSONObject | None:
+        """Look a namespace up, in storage where the cache may not know better."""
+        namespace = cluster.get("", "namespaces", name)
+        if not isinstance(cluster, LaggingCluster):
+            return namespace
+        if namespace is None and operation is Operation.CREATE:
+            await asyncio.sleep(_MISSING_WAIT_SECONDS)
+            namespace = cluster.get("", "namespaces", name)
+        stale = namespace is not None and name in self.forced and _phase(namespace) == "Active"
+        return await cluster.get_live("", "namespaces", name) if namespace is None or stale else namespace
+
+
+class RecentNames:
+    """Names that are remembered for a while; the longest unused one makes room for a new one."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Remember nothing; ``clock`` tells the time in seconds."""
+        self._clock = clock
+        self._expiries: OrderedDict[str, float] = OrderedDict()
+
+    def add(self, name: str) -> None:
+        """Remember a name from now on."""
+        self._expiries[name] = self._clock() + _FORCED_SECONDS
+        self._expiries.move_to_end(name)
+        if len(self._expiries) > _FORCED_NAMESPACES:
+            self._expiries.popitem(last=False)
+
+    def __contains__(self, name: str) -> bool:
+        """True up to and including the moment in which its time is up."""
+        expiry = self._expiries.get(name)
+        if expiry is None:
+            return False
+        if self._clock() > expiry:
+            del self._expiries[name]
+            return False
+        self._expiries.move_to_end(name)
+        return True
+
+
+def _is_namespace(review: Review) -> bool:
+    return review.kind.group == "" and review.kind.kind == "Namespace"
+
+
+def _phase(namespace: JSONObject) -> str:
+    """The phase, which the API server makes ``Active`` where there is none."""
+    return str(member(namespace, "status", "phase") or "Active")
+
+
+def _terminating(review: Review) -> Deny:
+    name = review.namespace
+    status = statuses.admission_forbidden(
+        review, f"unable to create new content in namespace {name} because it is being terminated"
+    )
+    cause = StatusCause(
+        reason="NamespaceTerminating",
+        message=f"namespace {name} is being terminated",
+        field="metadata.namespace",
+    )
+    details = msgspec.structs.replace(status.details or statuses.StatusDetails(), causes=(cause,))
+    return deny(status=msgspec.structs.replace(status, details=details))
+
+
+def build(settings: Settings, clock: Callable[[], float] = time.monotonic) -> Halves:
+    """Make the controller; ``clock`` tells the time in seconds."""
+    return Halves(mutate=_Lifecycle(settings, RecentNames(clock)).mutate)
+
+
+CONTROLLER = Controller(
+    name="NamespaceLifecycle",
+    summary="Refuses to create in a namespace that is missing or being deleted; keeps three from deletion.",
+    phases=MUTATE,
+    rules=(Rule(("CREATE", "UPDATE", "DELETE"), ("*",), ("*",), ("*/*",), "*"),),
+    build=build,
+    settings=Settings,
+    default=True,
+    looks_up=("namespaces",),
+    trusted=True,
+)

@@ -1,0 +1,104 @@
+"""Tokens: a node asks for tokens of the Pods that it runs, and for the audiences that those use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import csi_drivers, pod_references, pods, statuses
+from pratique.authorizers import Attributes
+from pratique.controllers.node_restriction.requests import (
+    NodeRequest,
+    Refusal,
+    find_pod,
+    is_kind,
+    runs_on,
+    uid_of,
+    unexpected_type,
+)
+from pratique.errors import RefusalError
+from pratique.json_values import member
+from pratique.reviews import Operation
+from pratique.statuses import Status, go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.clusters import Cluster
+    from pratique.json_values import JSON, JSONObject
+
+VERB = "request-serviceaccounts-token-audience"
+"""What a node has to be granted on an audience that its Pod does not use."""
+
+
+def check(request: NodeRequest) -> Iterator[Refusal]:
+    """Look at a request for a token; whatever else is done to accounts is not looked at."""
+    review = request.review
+    if review.operation is not Operation.CREATE or review.subresource != "token":
+        return
+    if not is_kind(review.object, "TokenRequest"):
+        yield unexpected_type(review.object)
+    bound = member(review.object, "spec", "boundObjectRef")
+    name, uid = (str(member(bound, step) or "") for step in ("name", "uid"))
+    if (member(bound, "apiVersion"), member(bound, "kind")) != ("v1", "Pod") or not name:
+        yield "node requested token not bound to a pod"
+    if not uid:
+        yield "node requested token with a pod binding without a uid"
+    pod = find_pod(request, name)
+    if isinstance(pod, Status):
+        yield pod
+        return
+    if uid != uid_of(pod):
+        why = "The object might have been deleted and then recreated"
+        yield f"the UID in the bound object reference ({uid}) does not match the UID in record. {why}"
+    if runs_on(pod) != request.node:
+        yield "node requested token bound to a pod scheduled on a different node"
+    if request.restricts_audiences:
+        yield from _check_audience(request, pod)
+
+
+def _check_audience(request: NodeRequest, pod: JSONObject) -> Iterator[Refusal]:
+    audiences = member(request.review.object, "spec", "audiences")
+    if isinstance(audiences, list) and len(audiences) > 1:
+        yield "node may only request 0 or 1 audiences"
+    audience = str(member(audiences, 0) or "")
+    faults: list[str] = []
+    if _uses(pod, audience, request.review.cluster, faults):
+        return
+    decision = request.review.authorizer.authorize(_attributes(request, audience))
+    if decision.allowed:
+        return
+    if faults or decision.error:
+        reason = statuses.aggregate(faults or [decision.error])
+        yield f"error validating audience {go_quoted(audience)}: {reason}"
+    who = request.review.user.username
+    yield (
+        f"audience {go_quoted(audience)} not found in pod spec volume,"
+        f" {who} is not authorized to request tokens for this audience"
+    )
+
+
+def _attributes(request: NodeRequest, audience: str) -> Attributes:
+    review = request.review
+    return Attributes(
+        user=review.user, verb=VERB, resource=audience, namespace=review.namespace, name=review.name
+    )
+
+
+def _uses(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -> bool:
+    """Tell whether a volume needs tokens for the audience; what could not be looked up goes into ``faults``."""
+    for _, _, volume in pods.volumes(pod):
+        sources = pod_references.projections(volume)
+        if any(_audience_of(source.get("serviceAccountToken")) == audience for source in sources):
+            return True
+        try:
+            driver = csi_drivers.driver_of_volume(pod, volume, cluster)
+            if driver and csi_drivers.wants_audience(driver, audience, cluster):
+                return True
+        except RefusalError as error:
+            faults.append(error.status.message)
+    return False
+
+
+def _audience_of(projection: JSON) -> JSON:
+    """The audience of a projected token, empty where it is that of the API server; None where there is no token."""
+    return (member(projection, "audience") or "") if isinstance(projection, dict) else None

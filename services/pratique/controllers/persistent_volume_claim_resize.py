@@ -1,0 +1,108 @@
+"""PersistentVolumeClaimResize: a claim grows only where its StorageClass lets it.
+
+Source: ``plugin/pkg/admission/storage/persistentvolume/resize/admission.go``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.answers import Answer, allow, deny
+from pratique.claims import class_of, is_claim
+from pratique.definitions import VALIDATE, Controller, Halves
+from pratique.demands import read_list
+from pratique.field_errors import FieldPath
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON
+    from pratique.quantities import Quantity
+    from pratique.reviews import Review
+
+NOT_BOUND = "Only bound persistent volume claims can be expanded"
+NOT_EXPANDABLE = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+    " support resize"
+)
+NO_VOLUME = "Error updating persistent volume claim because fetching associated persistent volume failed"
+UNSUPPORTED_VOLUME = "volume plugin does not support resize"
+
+RESIZABLE = frozenset(
+    {
+        "glusterfs",
+        "cinder",
+        "rbd",
+        "portworxVolume",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "azureFile",
+        "flexVolume",
+    }
+)
+"""The sources of volumes whose plugins of 1.11 can resize them."""
+
+_REQUESTS = ("spec", "resources", "requests")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    check_volume_plugin: bool = False
+    """Look at the claim's volume, too, as releases from 1.8 to 1.11 do: its plugin must be one that can resize."""
+
+
+def validate(settings: Settings, review: Review) -> Answer:
+    """Refuse to let a claim grow that cannot. That it does not shrink, the API server itself sees to."""
+    new, old = review.object, review.old_object
+    if not is_claim(new) or not is_claim(old) or _size(new).compare(_size(old)) <= 0:
+        return allow()
+    if member(old, "status", "phase") != "Bound":
+        return deny(NOT_BOUND)
+    if not _is_expandable(review):
+        return deny(NOT_EXPANDABLE)
+    return _review_volume(review) if settings.check_volume_plugin else allow()
+
+
+def _size(claim: JSON) -> Quantity:
+    """What a claim requests; nothing where it does not say."""
+    storage = member(claim, *_REQUESTS, "storage")
+    return read_list({"storage": storage}, FieldPath(_REQUESTS))["storage"]
+
+
+def _is_expandable(review: Review) -> bool:
+    new, old = class_of(review.object), class_of(review.old_object)
+    if not new or new != old:
+        return False
+    storage_class = review.cluster.get("storage.k8s.io", "storageclasses", new)
+    return member(storage_class, "allowVolumeExpansion") is True
+
+
+def _review_volume(review: Review) -> Answer:
+    name = member(review.object, "spec", "volumeName") or ""
+    volume = review.cluster.get("", "persistentvolumes", str(name))
+    if volume is None:
+        return deny(NO_VOLUME)
+    spec = member(volume, "spec")
+    sources = {each for each, value in spec.items() if value is not None} if isinstance(spec, dict) else ()
+    return deny(UNSUPPORTED_VOLUME) if RESIZABLE.isdisjoint(sources) else allow()
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(validate=functools.partial(validate, settings))
+
+
+CONTROLLER = Controller(
+    name="PersistentVolumeClaimResize",
+    summary="Lets a claim grow only if it is bound and its StorageClass allows expansion.",
+    phases=VALIDATE,
+    rules=(rule("persistentvolumeclaims", operations=("UPDATE",)),),
+    build=_build,
+    settings=Settings,
+    default=True,
+    looks_up=("storageclasses", "persistentvolumes"),
+    trusted=True,
+)

@@ -1,0 +1,127 @@
+"""PodNodeSelector: the Pods of a namespace run on the nodes that the namespace is given.
+
+Source: ``plugin/pkg/admission/podnodeselector/admission.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique import label_sets, pods, statuses
+from pratique.answers import Answer, Deny, allow, deny
+from pratique.definitions import BOTH, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import ConfigurationError, InputError, RefusalError
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.json_values import JSON
+    from pratique.reviews import Review
+
+ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
+"""Of a Namespace: the labels of its nodes. An empty text means any node, whatever the cluster's default."""
+
+_CLUSTER_DEFAULT = "clusterDefaultNodeSelector"
+_PATH = ("spec", "nodeSelector")
+
+LabelSet: TypeAlias = "Mapping[str, str]"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The labels of nodes, each written ``key=value, key=value``."""
+
+    pod_node_selector_plugin_config: dict[str, str] = {}
+    """By namespace the labels that its Pods may select by, all others being refused where there are any; under
+    ``clusterDefaultNodeSelector`` those of namespaces without an annotation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _NodeSelectors:
+    """What the settings say, read."""
+
+    by_namespace: Mapping[str, LabelSet]
+
+    def mutate(self, review: Review) -> Answer:
+        """Have the Pod select the nodes of its namespace."""
+        if not pods.is_pod(review.object):
+            return allow()
+        wanted = self._of_namespace(review)
+        if label_sets.conflict(wanted, _selector(review.object)):
+            return _conflict(review)
+        edits = Edits(review.object)
+        for key, value in wanted.items():
+            edits.set((*_PATH, key), value)
+        return self._check_allowed(review, edits.document) or edits.answer()
+
+    def validate(self, review: Review) -> Answer:
+        """Refuse a Pod that selects other nodes, as a webhook may have made it."""
+        if not pods.is_pod(review.object):
+            return allow()
+        if label_sets.conflict(self._of_namespace(review), _selector(review.object)):
+            return _conflict(review)
+        return self._check_allowed(review, review.object) or allow()
+
+    def _of_namespace(self, review: Review) -> LabelSet:
+        """The labels of the namespace's nodes."""
+        name = review.namespace
+        namespace = review.cluster.get("", "namespaces", name)
+        if namespace is None:
+            raise RefusalError(statuses.internal_error(f"namespace {name} does not exist"))
+        annotations = member(namespace, "metadata", "annotations")
+        if not isinstance(annotations, dict) or ANNOTATION not in annotations:
+            return self.by_namespace.get(_CLUSTER_DEFAULT, {})
+        try:
+            return label_sets.parse_label_set(str(annotations[ANNOTATION]))
+        except InputError as error:
+            raise RefusalError(statuses.plain_error(str(error))) from None
+
+    def _check_allowed(self, review: Review, pod: JSON) -> Deny | None:
+        if label_sets.is_subset(_selector(pod), self.by_namespace.get(review.namespace, {})):
+            return None
+        return _refuse(review, "pod node label selector labels conflict with its namespace whitelist")
+
+
+def _selector(pod: JSON) -> LabelSet:
+    selector = member(pod, *_PATH)
+    return selector if isinstance(selector, dict) else {}
+
+
+def _conflict(review: Review) -> Deny:
+    return _refuse(review, "pod node label selector conflicts with its namespace node label selector")
+
+
+def _refuse(review: Review, text: str) -> Deny:
+    # The Pod's own name, which is empty where it is still to be generated.
+    name = str(member(review.object, "metadata", "name") or "")
+    return deny(status=statuses.forbidden(review.resource.group, review.resource.resource, name, text))
+
+
+def _build(settings: Settings) -> Halves:
+    written = settings.pod_node_selector_plugin_config
+    selectors = _NodeSelectors({name: _parse(name, text) for name, text in written.items()})
+    return Halves(mutate=selectors.mutate, validate=selectors.validate)
+
+
+def _parse(name: str, text: str) -> LabelSet:
+    try:
+        return label_sets.parse_label_set(text)
+    except InputError as error:
+        raise ConfigurationError(f"podNodeSelectorPluginConfig.{name}: {error}") from None
+
+
+CONTROLLER = Controller(
+    name="PodNodeSelector",
+    summary="Makes the Pods of a namespace run on the nodes that its annotation or the cluster's default names.",
+    phases=BOTH,
+    rules=(rule("pods", operations=("CREATE",)),),
+    build=_build,
+    settings=Settings,
+    looks_up=("namespaces",),
+    trusted=True,
+)

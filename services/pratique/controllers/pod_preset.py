@@ -1,0 +1,228 @@
+"""PodPreset: Pods with certain labels get environment variables, mounts and volumes that they did not ask for.
+
+Source: ``plugin/pkg/admission/podpreset/admission.go`` of 1.19, the last release that had it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny, warn
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import InputError, RefusalError
+from pratique.json_values import member
+from pratique.rules import rule
+from pratique.selectors import LabelSelector, compile_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pratique.json_values import JSON, JSONObject
+    from pratique.reviews import Review
+
+    Path: TypeAlias = tuple[str | int, ...]
+    Key: TypeAlias = Callable[[JSONObject], JSON]
+    _Injected: TypeAlias = tuple[str, JSONObject]
+    """The name of a preset, and an item that it brings."""
+
+_PRESETS = ("settings.k8s.io", "podpresets")
+_PREFIX = "podpreset.admission.kubernetes.io"
+_EXCLUDE = f"{_PREFIX}/exclude"
+_ANNOTATIONS = ("metadata", "annotations")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    init_containers: bool = True
+    """Treat init containers as containers, as 1.14 and later do; False: leave them alone, as releases before."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    """A list of a preset that is merged into one of the Pod."""
+
+    name: str
+    """What it is called in both."""
+    noun: str
+    """What messages call it."""
+    keys: tuple[tuple[str, Key], ...]
+    """By what items are the same: how messages introduce it, and the key. New is what has a new first key."""
+    distinct: bool = True
+    """False where what one preset adds does not keep another from adding the same."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Merge:
+    """What comes of merging: the items to append to the list at ``path``, or what stands against it."""
+
+    path: Path
+    added: list[JSONObject] = dataclasses.field(default_factory=list)
+    conflicts: list[str] = dataclasses.field(default_factory=list)
+
+
+def mutate(settings: Settings, review: Review) -> Answer:
+    """Inject all presets that mean the Pod, or none of them where they do not fit it or each other."""
+    pod = review.object
+    if not pods.is_pod(pod):
+        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    annotations = _texts(pod, *_ANNOTATIONS)
+    if pods.MIRROR in annotations or annotations.get(_EXCLUDE) == "true":
+        return allow()
+    presets = _matching(review)
+    if not presets:
+        return allow()
+    merges = list(_merges(pod, presets, settings))
+    conflicts = [conflict for merge in merges for conflict in merge.conflicts]
+    if conflicts:
+        names = ",".join(_name(preset) for preset in presets)
+        return warn(f"conflict occurred while applying podpresets: {names}: {statuses.aggregate(conflicts)}")
+    return _applied(pod, presets, merges)
+
+
+def _applied(pod: JSONObject, presets: Iterable[JSONObject], merges: Iterable[_Merge]) -> Answer:
+    edits = Edits(pod)
+    for merge in merges:
+        for item in merge.added:
+            edits.append(merge.path, item)
+    for preset in presets:
+        version = member(preset, "metadata", "resourceVersion") or ""
+        edits.set((*_ANNOTATIONS, f"{_PREFIX}/podpreset-{_name(preset)}"), str(version))
+    return edits.answer()
+
+
+def _matching(review: Review) -> list[JSONObject]:
+    """The presets of the namespace whose selector means the Pod; an empty selector means all."""
+    labels = _texts(review.object, "metadata", "labels")
+    presets = review.cluster.list(*_PRESETS, review.namespace)
+    return [preset for preset in presets if _means(preset, labels)]
+
+
+def _means(preset: JSONObject, labels: dict[str, str]) -> bool:
+    written = member(preset, "spec", "selector") or {}
+    try:
+        return compile_selector(msgspec.convert(written, LabelSelector)).matches(labels)
+    except (InputError, msgspec.ValidationError) as error:
+        text = f"filtering pod presets failed: label selector conversion failed: {error} for selector: "
+        raise RefusalError(statuses.plain_error(text + _go_selector(written))) from None
+
+
+def _go_selector(selector: JSON) -> str:
+    """Print a selector as Go's ``%v`` prints the structure."""
+    labels = sorted((member(selector, "matchLabels") or {}).items())
+    shown = " ".join(f"{key}:{value}" for key, value in labels)
+    requirements = (
+        f"{{{each.get('key', '')} {each.get('operator', '')} [{' '.join(each.get('values') or ())}]}}"
+        for each in member(selector, "matchExpressions") or ()
+    )
+    return f"{{map[{shown}] [{' '.join(requirements)}]}}"
+
+
+def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) -> Iterator[_Merge]:
+    """Merge every list that presets have into every place where it goes."""
+    if volumes := _injected(presets, _VOLUMES):
+        yield _merge(member(pod, "spec"), ("spec",), _VOLUMES, volumes)
+    fields = [(field, injected) for field in _OF_CONTAINERS if (injected := _injected(presets, field))]
+    for kind in ("containers", "initContainers") if settings.init_containers else ("containers",):
+        containers = member(pod, "spec", kind)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            for field, injected in fields:
+                yield _merge(container, ("spec", kind, index), field, injected)
+
+
+def _injected(presets: Iterable[JSONObject], field: _Field) -> list[_Injected]:
+    return [
+        (_name(preset), item) for preset in presets for item in _items(member(preset, "spec", field.name))
+    ]
+
+
+def _merge(holder: JSON, place: Path, field: _Field, injected: Iterable[_Injected]) -> _Merge:
+    merge = _Merge((*place, field.name))
+    items = _items(member(holder, field.name))
+    known = [{key(item): item for item in items} for _, key in field.keys]
+    for preset, item in injected:
+        keys = [key(item) for _, key in field.keys]
+        if keys[0] not in known[0]:
+            merge.added.append(item)
+        for seen, key, (introduction, _) in zip(known, keys, field.keys, strict=True):
+            if not _same(seen.get(key, item), item):
+                where = introduction.format(key)
+                merge.conflicts.append(f"merging {field.noun} for {preset} has a conflict{where}")
+            if field.distinct:
+                seen.setdefault(key, item)
+    return merge
+
+
+def _texts(pod: JSONObject, *path: str) -> dict[str, str]:
+    """Labels or annotations; none where something else stands in their place."""
+    found = member(pod, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def _items(value: JSON) -> list[JSONObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _same(first: JSON, second: JSON) -> bool:
+    return first is second or bool(_without_zeros(first) == _without_zeros(second))
+
+
+def _without_zeros(value: JSON) -> JSON:
+    """Leave out what says nothing: to Kubernetes, an empty text is as good as none, and so is not read-only."""
+    if isinstance(value, list):
+        return [_without_zeros(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_zeros(child)
+        for name, child in value.items()
+        if child is not None and child != "" and not (name == "readOnly" and child is False)
+    }
+
+
+def _name(preset: JSONObject) -> str:
+    return str(member(preset, "metadata", "name"))
+
+
+def _by(field: str) -> Key:
+    return lambda item: str(item.get(field) or "")
+
+
+def _source(item: JSONObject) -> JSON:
+    """What tells sources of whole environments apart, so that none is added twice."""
+    names = (member(item, kind, "name") for kind in ("configMapRef", "secretRef"))
+    return (item.get("prefix") or "", *(name or "" for name in names))
+
+
+_VOLUMES = _Field("volumes", "volumes", ((" on {}", _by("name")),))
+_OF_CONTAINERS = (
+    _Field("env", "env", ((" on {}", _by("name")),)),
+    _Field(
+        "volumeMounts", "volume mounts", ((" on {}", _by("name")), (" on mount path {}", _by("mountPath")))
+    ),
+    _Field("envFrom", "envFrom", (("", _source),), distinct=False),
+)
+
+
+def _build(settings: Settings) -> Halves:
+    return Halves(mutate=functools.partial(mutate, settings))
+
+
+CONTROLLER = Controller(
+    name="PodPreset",
+    summary="Injects the variables, mounts and volumes of the PodPresets that select a new Pod.",
+    phases=MUTATE,
+    rules=(rule("pods", operations=("CREATE",)),),
+    build=_build,
+    settings=Settings,
+    looks_up=("podpresets",),
+    removed_in="1.20",
+    replaced_by="MutatingAdmissionWebhook",
+    trusted=True,
+)

@@ -1,0 +1,207 @@
+"""Priority: Pods get the priority of their class, and one class at most is the default.
+
+Source: ``plugin/pkg/admission/priority/admission.go``; that of 1.10 for ``release``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.definitions import BOTH, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import ConfigurationError, RefusalError
+from pratique.field_errors import ROOT, not_supported
+from pratique.json_values import member
+from pratique.reviews import Operation, Review
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.clusters import Cluster
+    from pratique.json_values import JSON, JSONObject
+
+SYSTEM_CLASSES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""The classes that Kubernetes brings, and their values: ``pkg/apis/scheduling/types.go``."""
+
+_OLD_RELEASE = "1.10"
+_HIGHEST_OF_USERS = 1_000_000_000
+_PREEMPT = "PreemptLowerPriority"
+_CLASSES = ("scheduling.k8s.io", "priorityclasses")
+_CLASS_NAME = ("spec", "priorityClassName")
+_PRIORITY = ("spec", "priority")
+_POLICY = ("spec", "preemptionPolicy")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    release: str = ""
+    """``1.10``: refuse any integer in a Pod, know the two system classes without looking them up, write neither
+    class name nor preemption policy, leave updates of Pods alone, and check names and values of
+    PriorityClasses. Empty: as current Kubernetes."""
+    system_classes_only_in_kube_system: bool = False
+    """Refuse the two system classes in other namespaces than ``kube-system``, as 1.11 to 1.16 do."""
+
+
+class _Resolved(NamedTuple):
+    """What follows from the name of a class, or from its absence."""
+
+    class_name: str
+    value: int
+    policy: str
+
+
+def mutate(settings: Settings, review: Review) -> Answer:
+    """Give a new Pod its priority; leave that of an existing one as it is."""
+    if not pods.is_reviewed(review):
+        return allow()
+    if not pods.is_pod(review.object):
+        return _wrong_kind("Pod")
+    if settings.release == _OLD_RELEASE:
+        return _admit_as_in_110(review) if review.operation is Operation.CREATE else allow()
+    return _keep(review) if review.operation is Operation.UPDATE else _admit(settings, review)
+
+
+def _keep(review: Review) -> Answer:
+    """Carry over what an update leaves out; neither field can be changed."""
+    if not pods.is_pod(review.old_object):
+        return _wrong_kind("Pod")
+    edits = Edits(review.object)
+    for path in (_PRIORITY, _POLICY):
+        stored = member(review.old_object, *path)
+        if edits.get(path) is None and stored is not None:
+            edits.set(path, stored)
+    return edits.answer()
+
+
+def _admit(settings: Settings, review: Review) -> Answer:
+    edits = Edits(review.object)
+    written = edits.get(_CLASS_NAME) or ""
+    if settings.system_classes_only_in_kube_system:
+        _see_that_permitted(review, written)
+    resolved = _resolve(review, written)
+    if resolved.class_name != written:
+        edits.set(_CLASS_NAME, resolved.class_name)
+    priority = edits.get(_PRIORITY)
+    if priority is not None and priority != resolved.value:
+        return deny(_mismatch(f"integer value of priority ({priority})", resolved.value))
+    edits.set(_PRIORITY, resolved.value)
+    policy = edits.get(_POLICY)
+    if policy is not None and policy != resolved.policy:
+        return deny(_mismatch(f"string value of PreemptionPolicy ({policy})", resolved.policy))
+    edits.set(_POLICY, resolved.policy)
+    return edits.answer()
+
+
+def _admit_as_in_110(review: Review) -> Answer:
+    edits = Edits(review.object)
+    if edits.get(_PRIORITY) is not None:
+        return deny(
+            "the integer value of priority must not be provided in pod spec. Priority admission controller"
+            " populates the value from the given PriorityClass name"
+        )
+    written = edits.get(_CLASS_NAME) or ""
+    value = SYSTEM_CLASSES.get(written)
+    edits.set(_PRIORITY, _resolve(review, written).value if value is None else value)
+    return edits.answer()
+
+
+def _mismatch(what: str, computed: JSON) -> str:
+    return (
+        f"the {what} must not be provided in pod spec; priority admission controller computed {computed}"
+        " from the given PriorityClass name"
+    )
+
+
+def _see_that_permitted(review: Review, name: str) -> None:
+    if name in SYSTEM_CLASSES and review.namespace != "kube-system":
+        text = f"pods with {name} priorityClass is not permitted in {review.namespace} namespace"
+        raise RefusalError(statuses.admission_forbidden(review, text))
+
+
+def _resolve(review: Review, name: str) -> _Resolved:
+    """Find the class that is meant, the default one where none is named."""
+    if name:
+        found = review.cluster.get(*_CLASSES, name)
+        if found is None:
+            text = f"no PriorityClass with name {name} was found"
+            raise RefusalError(statuses.admission_forbidden(review, text))
+    else:
+        found = _default_class(review.cluster)
+    if found is None:
+        return _Resolved("", 0, _PREEMPT)
+    # The API server stores the policy with every class.
+    return _Resolved(_name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT)
+
+
+def _default_class(cluster: Cluster) -> JSONObject | None:
+    """The default class; of several, which two requests at once can make, that of the lowest value."""
+    defaults = [each for each in cluster.list(*_CLASSES) if each.get("globalDefault") is True]
+    return min(defaults, key=_value, default=None)
+
+
+def _name(priority_class: JSONObject) -> str:
+    return str(member(priority_class, "metadata", "name"))
+
+
+def _value(priority_class: JSONObject) -> int:
+    value = priority_class.get("value")
+    return value if isinstance(value, int) else 0
+
+
+def validate(settings: Settings, review: Review) -> Answer:
+    """Refuse a second default class."""
+    if not review.concerns(*_CLASSES):
+        return allow()
+    priority_class = review.object
+    if not isinstance(priority_class, dict) or priority_class.get("kind", "PriorityClass") != "PriorityClass":
+        return _wrong_kind("PriorityClass")
+    if settings.release == _OLD_RELEASE and (reserved := _reserved(priority_class)):
+        return deny(reserved)
+    default = _default_class(review.cluster) if priority_class.get("globalDefault") is True else None
+    if default is None:
+        return allow()
+    if review.operation is Operation.UPDATE and _name(default) == _name(priority_class):
+        return allow()
+    return deny(f"PriorityClass {_name(default)} is already marked as default. Only one default can exist")
+
+
+def _reserved(priority_class: JSONObject) -> str:
+    """What a PriorityClass may not have, which the validation of the API server refuses since 1.11."""
+    if _value(priority_class) > _HIGHEST_OF_USERS:
+        return f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
+    name = _name(priority_class)
+    if name in SYSTEM_CLASSES:
+        return f"the name of the priority class is a reserved name for system use only: {name}"
+    return ""
+
+
+def _wrong_kind(kind: str) -> Answer:
+    text = f"resource was marked with kind {kind} but was unable to be converted"
+    return deny(status=statuses.bad_request(text))
+
+
+def _build(settings: Settings) -> Halves:
+    if settings.release not in ("", _OLD_RELEASE):
+        raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_OLD_RELEASE])))
+    return Halves(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+
+
+CONTROLLER = Controller(
+    name="Priority",
+    summary="Gives Pods the priority of their PriorityClass, and lets one such class at most be the default.",
+    phases=BOTH,
+    rules=(rule("pods"), rule("priorityclasses", group="scheduling.k8s.io")),
+    build=_build,
+    settings=Settings,
+    default=True,
+    looks_up=("priorityclasses",),
+    trusted=True,
+)

@@ -1,0 +1,71 @@
+"""SecurityContextDeny: a Pod may not choose its user, groups or SELinux labels.
+
+Source: ``plugin/pkg/admission/securitycontext/scdeny/admission.go`` of 1.29, the last release that had it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+
+_OF_PODS = ("supplementalGroups", "seLinuxOptions", "runAsUser", "fsGroup")
+_OF_CONTAINERS = ("seLinuxOptions", "runAsUser")
+_GO_NAMES = {
+    "supplementalGroups": "SupplementalGroups",
+    "seLinuxOptions": "SELinuxOptions",
+    "runAsUser": "RunAsUser",
+    "fsGroup": "FSGroup",
+}
+
+
+def validate(review: Review) -> Answer:
+    """Refuse the first field that is set, were it to something empty."""
+    pod = review.object
+    if not pods.is_pod(pod):
+        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    field = next(_forbidden(pod), None)
+    if field is None:
+        return allow()
+    # Kubernetes does not fall back to the request's name or to generateName here.
+    name = member(pod, "metadata", "name") or ""
+    resource = review.resource
+    status = statuses.forbidden(resource.group, resource.resource, str(name), f"{field} is forbidden")
+    return deny(status=status)
+
+
+def _forbidden(pod: JSONObject) -> Iterator[str]:
+    """What is set and must not be, by its name in Go, in the order in which Kubernetes looks."""
+    for field in _OF_PODS:
+        if member(pod, "spec", "securityContext", field) is not None:
+            yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
+    for kind, _, container in pods.containers(pod):
+        for field in _OF_CONTAINERS if kind != "ephemeralContainers" else ():
+            if member(container, "securityContext", field) is not None:
+                yield f"SecurityContext.{_GO_NAMES[field]}"
+
+
+def _build(_: NoSettings) -> Halves:
+    return Halves(validate=validate)
+
+
+CONTROLLER = Controller(
+    name="SecurityContextDeny",
+    summary="Refuses Pods that choose their user, supplemental groups, fsGroup or SELinux labels.",
+    phases=VALIDATE,
+    rules=(rule("pods"),),
+    build=_build,
+    removed_in="1.30",
+    replaced_by="PodSecurity",
+    trusted=True,
+)

@@ -1,0 +1,241 @@
+"""ServiceAccount: every Pod has an account, its token at hand, and only the Secrets that the account may have.
+
+Source: ``plugin/pkg/admission/serviceaccount/admission.go``, and that of 1.20 for tokens that are Secrets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import pod_references, pods, service_account_tokens, statuses
+from pratique.answers import Answer, Deny, allow, deny
+from pratique.definitions import BOTH, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import RefusalError
+from pratique.generated_names import generate_name
+from pratique.json_values import member
+from pratique.reviews import Operation, Review
+from pratique.rules import rule
+from pratique.statuses import StatusDetails, go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pratique.json_values import JSON, JSONObject
+
+DEFAULT_ACCOUNT = "default"
+ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
+"""Of a ServiceAccount: refuse Pods that refer to Secrets that it does not."""
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+"""What Go's ``strconv.ParseBool`` takes for true."""
+
+_PREFIXES = {"initContainers": "init ", "containers": "", "ephemeralContainers": "ephemeral "}
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What an API server has as constants and feature gates."""
+
+    limit_secret_references: bool = False
+    """Hold all accounts to the Secrets that they refer to, annotated or not."""
+    mount_service_account_token: bool = True
+    """Mount tokens at all."""
+    bound_service_account_token_volume: bool = True
+    """Mount a token that the kubelet asks for, as since 1.21; False: the Secret that holds one, as before."""
+    require_api_token: bool = msgspec.field(default=True, name="requireAPIToken")
+    """Refuse Pods whose account has no Secret with a token. Only where Secrets are mounted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ServiceAccounts:
+    settings: Settings
+    generate: Callable[[str], str]
+
+    def mutate(self, review: Review) -> Answer:
+        """Give a new Pod an account, its token and its pull secrets."""
+        pod = review.object
+        if review.operation is not Operation.CREATE or not pods.is_pod(pod):
+            return allow()
+        if pod_references.is_mirror(pod):
+            return _first_refusal(review, _mirror_faults(pod)) or allow()
+        edits = Edits(pod)
+        if not pod_references.service_account_name(pod):
+            edits.set(("spec", "serviceAccountName"), DEFAULT_ACCOUNT)
+        account = _account(review, edits.document)
+        if self.settings.mount_service_account_token and _wants_token(account, pod):
+            self._mount_token(review, account, edits)
+        if not member(pod, "spec", "imagePullSecrets"):
+            for secret in _names(account, "imagePullSecrets"):
+                edits.append(("spec", "imagePullSecrets"), {"name": secret})
+        return self._check(review, account, edits.document) or edits.answer()
+
+    def validate(self, review: Review) -> Answer:
+        """Refuse what a webhook may have made of the account or the Secrets."""
+        pod = review.object
+        if not pods.is_pod(pod):
+            return allow()
+        if review.operation is Operation.UPDATE:
+            return self._check_ephemeral(review, pod)
+        if pod_references.is_mirror(pod):
+            return _first_refusal(review, _mirror_faults(pod)) or allow()
+        return self._check(review, _account(review, pod), pod) or allow()
+
+    def _mount_token(self, review: Review, account: JSONObject, edits: Edits) -> None:
+        if self.settings.bound_service_account_token_volume:
+            service_account_tokens.mount_bound_token(edits, self.generate)
+            return
+        secret = service_account_tokens.token_secret(account, review.cluster)
+        if secret:
+            service_account_tokens.mount_secret(edits, secret, self.generate)
+        elif self.settings.require_api_token:
+            raise RefusalError(_no_token(str(member(account, "metadata", "name"))))
+
+    def _check(self, review: Review, account: JSONObject, pod: JSONObject) -> Deny | None:
+        if not self._is_limited(account):
+            return None
+        return _first_refusal(review, _unlisted(account, pod))
+
+    def _check_ephemeral(self, review: Review, pod: JSONObject) -> Answer:
+        """Look at the containers that an update brings; their refusal is a plain error in Kubernetes, too."""
+        account = _account(review, pod)
+        if not self._is_limited(account):
+            return allow()
+        fault = next(_unlisted_in_containers(account, pod, ("ephemeralContainers",)), None)
+        return allow() if fault is None else deny(status=statuses.plain_error(fault))
+
+    def _is_limited(self, account: JSONObject) -> bool:
+        enforced = member(account, "metadata", "annotations", ENFORCE_ANNOTATION)
+        return self.settings.limit_secret_references or enforced in _TRUE
+
+
+def _account(review: Review, pod: JSON) -> JSONObject:
+    """The Pod's account. Raises RefusalError where it has none, or one that does not exist."""
+    name, namespace = pod_references.service_account_name(pod), review.namespace
+    if not name:
+        own = str(member(pod, "metadata", "name") or "")
+        text = f"no service account specified for pod {namespace}/{own}"
+        raise RefusalError(statuses.admission_forbidden(review, text))
+    account = review.cluster.get("", "serviceaccounts", name, namespace)
+    if account is None:
+        text = (
+            f"error looking up service account {namespace}/{name}: serviceaccount {go_quoted(name)} not found"
+        )
+        raise RefusalError(statuses.admission_forbidden(review, text))
+    return account
+
+
+def _wants_token(account: JSONObject, pod: JSON) -> bool:
+    """Tell whether a token is to be mounted: the Pod's own word counts first."""
+    own, accounts = (
+        member(pod, "spec", "automountServiceAccountToken"),
+        account.get("automountServiceAccountToken"),
+    )
+    said = accounts if own is None else own
+    return said is not False
+
+
+def _mirror_faults(pod: JSONObject) -> Iterator[str]:
+    if pod_references.service_account_name(pod):
+        yield "a mirror pod may not reference service accounts"
+    if any(pod_references.secret_names(pod)):
+        yield "a mirror pod may not reference secrets"
+    for _, _, volume in pods.volumes(pod):
+        if any(
+            source.get("serviceAccountToken") is not None for source in pod_references.projections(volume)
+        ):
+            yield "a mirror pod may not use ServiceAccountToken volume projections"
+
+
+def _unlisted(account: JSONObject, pod: JSONObject) -> Iterator[str]:
+    """The references to Secrets that the account does not refer to."""
+    mountable = set(_names(account, "secrets"))
+    for _, _, volume in pods.volumes(pod):
+        secret = member(volume, "secret")
+        if secret is not None and (name := _text(secret, "secretName")) not in mountable:
+            yield f'volume with secret.secretName="{name}"' + _not_allowed(account, "secret")
+    yield from _unlisted_in_containers(account, pod, ("initContainers", "containers"))
+    pulling = set(_names(account, "imagePullSecrets"))
+    for index, name in enumerate(_names(member(pod, "spec"), "imagePullSecrets")):
+        if name not in pulling:
+            yield f'imagePullSecrets[{index}].name="{name}"' + _not_allowed(account, "imagePullSecret")
+
+
+def _unlisted_in_containers(account: JSONObject, pod: JSONObject, fields: tuple[str, ...]) -> Iterator[str]:
+    mountable = set(_names(account, "secrets"))
+    for field, _, container in pods.containers(pod):
+        if field not in fields:
+            continue
+        who = f"{_PREFIXES[field]}container {_text(container, 'name')}"
+        for how, name in _references(container):
+            if name not in mountable:
+                reference = f'{who} with {how} referencing secret.secretName="{name}"'
+                yield reference + _not_allowed(account, "secret")
+
+
+def _references(container: JSONObject) -> Iterator[tuple[str, str]]:
+    """How a container refers to Secrets, and to which."""
+    for variable in _items(container, "env"):
+        reference = member(variable, "valueFrom", "secretKeyRef")
+        if reference is not None:
+            yield f"envVar {_text(variable, 'name')}", _text(reference, "name")
+    for source in _items(container, "envFrom"):
+        reference = member(source, "secretRef")
+        if reference is not None:
+            yield "envFrom", _text(reference, "name")
+
+
+def _not_allowed(account: JSONObject, what: str) -> str:
+    name = member(account, "metadata", "name")
+    return f" is not allowed because service account {name} does not reference that {what}"
+
+
+def _first_refusal(review: Review, faults: Iterator[str]) -> Deny | None:
+    fault = next(faults, None)
+    return None if fault is None else deny(status=statuses.admission_forbidden(review, fault))
+
+
+def _no_token(account: str) -> statuses.Status:
+    text = (
+        f"No API token found for service account {go_quoted(account)}, retry after the token is automatically"
+        " created and added to the service account"
+    )
+    details = StatusDetails(name="create pod", kind="serviceaccounts", retry_after_seconds=1)
+    return statuses.failure(500, "ServerTimeout", text, details)
+
+
+def _names(value: JSON, field: str) -> Iterator[str]:
+    return (_text(item, "name") for item in _items(value, field))
+
+
+def _items(value: JSON, field: str) -> list[JSON]:
+    items = member(value, field)
+    return items if isinstance(items, list) else []
+
+
+def _text(value: JSON, field: str) -> str:
+    return str(member(value, field) or "")
+
+
+def build(settings: Settings, generate: Callable[[str], str] = generate_name) -> Halves:
+    """Make the controller; ``generate`` ends the names of volumes."""
+    accounts = _ServiceAccounts(settings, generate)
+    return Halves(mutate=accounts.mutate, validate=accounts.validate)
+
+
+CONTROLLER = Controller(
+    name="ServiceAccount",
+    summary="Gives Pods a ServiceAccount and its token, and keeps them to the Secrets that it may have.",
+    phases=BOTH,
+    rules=(
+        rule("pods", operations=("CREATE",)),
+        rule("pods/ephemeralcontainers", operations=("UPDATE",)),
+    ),
+    build=build,
+    settings=Settings,
+    default=True,
+    looks_up=("serviceaccounts", "secrets"),
+    trusted=True,
+)

@@ -1,0 +1,78 @@
+"""StorageObjectInUseProtection: volumes and claims stay until nothing uses them any more.
+
+Source: ``plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go``. It only adds the finalizers;
+controllers of the cluster take them away.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.answers import Answer, allow
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.json_values import member
+from pratique.rules import rule
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+_FINALIZERS = ("metadata", "finalizers")
+
+
+class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
+    """The feature gates of an API server that concern this controller."""
+
+    storage_object_in_use_protection: bool = True
+    """Claims and volumes are protected. The gate existed from 1.9 (as ``PVCProtection``) to 1.24."""
+    volume_attributes_class: bool = True
+    """VolumeAttributesClasses are protected, too; on since 1.34."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    feature_gates: FeatureGates = FeatureGates()
+    """As in the flag ``--feature-gates`` of an API server."""
+
+
+def mutate(protected: dict[str, tuple[str, str]], review: Review) -> Answer:
+    """Add the finalizer for objects of its kind; ``protected`` holds kind and finalizer by resource."""
+    kind, finalizer = protected.get(review.resource.resource, ("", ""))
+    if not kind or not isinstance(review.object, dict) or review.object.get("kind", kind) != kind:
+        return allow()
+    finalizers = member(review.object, *_FINALIZERS)
+    if isinstance(finalizers, list) and finalizer in finalizers:
+        return allow()
+    edits = Edits(review.object)
+    edits.append(_FINALIZERS, finalizer)
+    return edits.answer()
+
+
+def _build(settings: Settings) -> Halves:
+    gates = settings.feature_gates
+    protected: dict[str, tuple[str, str]] = {}
+    if gates.storage_object_in_use_protection:
+        protected["persistentvolumes"] = ("PersistentVolume", "kubernetes.io/pv-protection")
+        protected["persistentvolumeclaims"] = ("PersistentVolumeClaim", "kubernetes.io/pvc-protection")
+    if gates.volume_attributes_class:
+        protected["volumeattributesclasses"] = ("VolumeAttributesClass", "kubernetes.io/vac-protection")
+    return Halves(mutate=functools.partial(mutate, protected))
+
+
+CONTROLLER = Controller(
+    name="StorageObjectInUseProtection",
+    summary="Keeps claims, volumes and VolumeAttributesClasses from being removed while they are in use.",
+    phases=MUTATE,
+    rules=(
+        rule("persistentvolumes", "persistentvolumeclaims", operations=("CREATE",)),
+        rule("volumeattributesclasses", group="storage.k8s.io", operations=("CREATE",)),
+    ),
+    build=_build,
+    settings=Settings,
+    default=True,
+    trusted=True,
+)

@@ -1,0 +1,21 @@
+"""ValidatingAdmissionWebhook: calls the webhooks of ValidatingWebhookConfigurations.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/validating``. The front door runs it.
+"""
+
+from __future__ import annotations
+
+from pratique.definitions import VALIDATE, Controller
+from pratique.webhook_settings import WebhookAdmissionConfiguration, build
+
+CONTROLLER = Controller(
+    name="ValidatingAdmissionWebhook",
+    summary="Calls the validating webhooks that match, side by side.",
+    phases=VALIDATE,
+    build=build,
+    settings=WebhookAdmissionConfiguration,
+    default=True,
+    looks_up=("namespaces",),
+    hosted=False,
+    trusted=True,
+)
