@@ -1,0 +1,1 @@
+"""The front door: AdmissionReviews over HTTP, decided by the chain."""

@@ -1,0 +1,104 @@
+"""The front door's application: which path leads where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from frontdoor.endpoints import DecisionEndpoint, Surroundings
+from frontdoor.loads import Load
+from frontdoor.metrics import Metrics
+from frontdoor.pages import Pages
+from frontdoor.probes import Probes
+from frontdoor.responses import failure_status, method_not_allowed, not_found, status_reply
+from frontdoor.timeouts import Timeouts
+from pratique.definitions import BOTH, MUTATE, VALIDATE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
+    from starlette.requests import Request
+
+    from frontdoor.engines import Engine
+    from frontdoor.settings import FrontDoorSettings
+    from pratique.definitions import Phase
+    from pratique.statuses import Status
+
+    _Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_DECIDING: dict[str, frozenset[Phase] | None] = {
+    "/validate": VALIDATE,
+    "/mutate": MUTATE,
+    "/admit": BOTH,
+    "/explain": None,
+}
+_SHOWING = ("/livez", "/readyz", "/healthz", "/metrics", "/version")
+
+
+def build_app(engine: Engine, settings: FrontDoorSettings) -> Starlette:
+    """Make the application.
+
+    It does not close the engine. ``app.state.draining``, once true, tells probes that it is going to stop.
+    """
+    metrics, probes = Metrics(), Probes(engine)
+    pages = Pages(metrics, [*_DECIDING, *_SHOWING])
+    counted = _Counted(metrics)
+    surroundings = Surroundings(engine, settings, metrics, Load(settings.max_in_flight_bytes), Timeouts())
+    handlers = (probes.livez, probes.readyz, probes.healthz, pages.metrics, pages.version)
+    app = Starlette(
+        routes=[
+            *(
+                Route(path, DecisionEndpoint(path, phases, surroundings), methods=["POST"])
+                for path, phases in _DECIDING.items()
+            ),
+            *(
+                Route(path, counted.handler(path, handler))
+                for path, handler in zip(_SHOWING, handlers, strict=True)
+            ),
+            Route("/", counted.handler("/", pages.index)),
+        ],
+        exception_handlers={HTTPException: counted.refuse, Exception: counted.fail},
+    )
+    app.router.redirect_slashes = False
+    app.state.draining = False
+    return app
+
+
+class _Counted:
+    """Handlers whose answers are counted, those for errors included."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def handler(self, path: str, handler: _Handler) -> _Handler:
+        async def counted(request: Request) -> Response:
+            response = await handler(request)
+            self._metrics.count_request(path, response.status_code)
+            return response
+
+        return counted
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer what the router raises: no such path, or not with this method."""
+        allow = (error.headers or {}).get("Allow") if isinstance(error, HTTPException) else None
+        if allow is None:
+            return self._tell(request, not_found())
+        return self._tell(request, method_not_allowed(), {"Allow": ", ".join(sorted(allow.split(", ")))})
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        return self._tell(request, failure_status(error, _known(request)))
+
+    def _tell(self, request: Request, status: Status, headers: dict[str, str] | None = None) -> Response:
+        self._metrics.count_request(_known(request), status.code)
+        return Response(status_reply(status).body, status.code, headers, "application/json")
+
+
+def _known(request: Request) -> str:
+    # Paths that clients make up would be series without end.
+    route: Route | None = request.scope.get("route")
+    return "other" if route is None else route.path

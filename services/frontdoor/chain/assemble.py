@@ -1,0 +1,150 @@
+"""Assembling a chain: from the controllers selected and the webhooks configured to stages in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING
+
+from frontdoor.chain.chains import Chain
+from frontdoor.chain.hook_lists import HookList
+from frontdoor.chain.hooks import Hook
+from frontdoor.chain.hosted import HostedMutators, HostedValidators, Member
+from frontdoor.chain.matching import Matcher
+from frontdoor.chain.mutating_webhooks import MutatingWebhooks
+from frontdoor.chain.validating_webhooks import ValidatingWebhooks
+from pratique import statuses
+from pratique.calls import Call
+from pratique.definitions import Phase
+from pratique.errors import InputError
+from pratique.rules import compile_rules
+from pratique.selectors import compile_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from frontdoor.chain.match_conditions import MatchConditions
+    from frontdoor.chain.stages import MutatingStage, ValidatingStage
+    from frontdoor.chain.subjects import Selecting
+    from frontdoor.transports import Transport
+    from pratique.configurations.load import Configurations
+    from pratique.configurations.webhooks import Webhook, WebhookConfiguration
+    from pratique.definitions import Controller
+    from pratique.selectors import LabelSelector
+
+_MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
+_VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a chain is made of."""
+
+    controllers: Sequence[Controller]
+    """The controllers that are on, in chain order."""
+    configurations: Configurations
+    """Webhooks, configurations sorted by name."""
+    mutator: Transport
+    """Runs mutating halves."""
+    validator: Transport
+    """Runs validating halves."""
+    reach: Callable[[Webhook, Phase], Transport]
+    """Gives the way to reach a webhook."""
+    first_denial_only: bool = False
+    """Answer with the first denial alone."""
+
+
+def assemble(parts: Parts) -> Chain:
+    """Make the chain. Consecutive hosted controllers share one hop."""
+    return Chain(
+        mutating=tuple(_mutating(parts)),
+        validating=tuple(_validating(parts)),
+        charging=tuple(
+            HostedValidators((_member(controller),), parts.validator)
+            for controller in _in_phase(parts, Phase.VALIDATE)
+            if controller.charges
+        ),
+        first_denial_only=parts.first_denial_only,
+    )
+
+
+def _in_phase(parts: Parts, phase: Phase) -> list[Controller]:
+    return [controller for controller in parts.controllers if phase in controller.phases]
+
+
+def _mutating(parts: Parts) -> Iterator[MutatingStage]:
+    for hosted, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), lambda one: one.hosted):
+        controllers = list(group)
+        if hosted:
+            yield HostedMutators(tuple(map(_member, controllers)), parts.mutator)
+        elif _calls(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
+            yield MutatingWebhooks(_hooks(parts, parts.configurations.mutating, Phase.MUTATE))
+
+
+def _validating(parts: Parts) -> Iterator[ValidatingStage]:
+    judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
+    for hosted, group in itertools.groupby(judging, lambda one: one.hosted):
+        controllers = list(group)
+        if hosted:
+            yield HostedValidators(tuple(map(_member, controllers)), parts.validator)
+        elif _calls(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
+            yield ValidatingWebhooks(_hooks(parts, parts.configurations.validating, Phase.VALIDATE))
+
+
+def _calls(
+    name: str, controllers: Iterable[Controller], configurations: Sequence[WebhookConfiguration]
+) -> bool:
+    """Tell whether a group calls webhooks. A stage without any would cost every review a task of its own."""
+    return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
+
+
+def _member(controller: Controller) -> Member:
+    return Member(Call(controller.name), compile_rules(controller.rules))
+
+
+def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: Phase) -> HookList:
+    hooks: list[Hook] = []
+    for configuration in configurations:
+        counts: dict[str, int] = {}
+        for webhook in configuration.webhooks:
+            number = counts.get(webhook.name, 0)
+            counts[webhook.name] = number + 1
+            hooks.append(
+                Hook(
+                    webhook=webhook,
+                    configuration=configuration.name,
+                    is_static=configuration.is_static,
+                    uid=f"{configuration.name}/{webhook.name}/{number}",
+                    index=len(hooks),
+                    matcher=_matcher(webhook),
+                    transport=parts.reach(webhook, phase),
+                    call=Call(webhook.name, webhook.timeout_seconds),
+                )
+            )
+    return HookList(hooks)
+
+
+def _matcher(webhook: Webhook) -> Matcher:
+    return Matcher(
+        rules=compile_rules(webhook.rules),
+        equivalent=webhook.match_policy == "Equivalent",
+        namespace_selector=_selector(webhook.namespace_selector),
+        object_selector=_selector(webhook.object_selector),
+        conditions=_conditions(webhook) if webhook.match_conditions else None,
+    )
+
+
+def _conditions(webhook: Webhook) -> MatchConditions:
+    from frontdoor.chain.match_conditions import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
+
+    return MatchConditions.compile(webhook.match_conditions, fails_open=webhook.failure_policy == "Ignore")
+
+
+def _selector(selector: LabelSelector | None) -> Selecting:
+    if selector is None:
+        return None
+    try:
+        return compile_selector(selector)
+    except InputError as error:
+        # As in the API server, such a webhook refuses what its rules match.
+        return statuses.internal_error(str(error))

@@ -1,0 +1,92 @@
+"""The chain itself: both phases, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+from frontdoor.chain.denials import combine
+from frontdoor.chain.stages import Pass
+from frontdoor.decisions import Decision
+from frontdoor.warning_lists import surviving_warnings
+from pratique.definitions import Phase
+from pratique.differences import diff
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frontdoor.chain.records import Record
+    from frontdoor.chain.stages import MutatingStage, ValidatingStage
+    from pratique.calls import Deadline
+    from pratique.reviews import Review
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Every member of the chain, in order. A value: another configuration is another chain."""
+
+    mutating: tuple[MutatingStage, ...]
+    """One after another; the first refusal ends the phase."""
+    validating: tuple[ValidatingStage, ...]
+    """Side by side, all awaited."""
+    charging: tuple[ValidatingStage, ...] = ()
+    """After all of those have let the request through, one after another, because they charge for it."""
+    first_denial_only: bool = False
+    """Answer with the first denial in chain order alone, as the API server does."""
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for."""
+        passing = Pass(review, deadline, explain)
+        seconds: dict[Phase, float] = {}
+        for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
+            if phase in phases and not passing.record.denials:
+                begun = time.monotonic()
+                await run(passing)
+                seconds[phase] = time.monotonic() - begun
+        return self._decision(review, passing, seconds)
+
+    async def _mutate(self, passing: Pass) -> None:
+        # Never a third round: k8s.io/apiserver/pkg/admission/reinvocation.go.
+        for passing.round in (0, 1):
+            for stage in self.mutating:
+                if not await stage.admit(passing):
+                    return
+            if not passing.reinvocation.wanted:
+                return
+
+    async def _validate(self, passing: Pass) -> None:
+        passing.record.merge(await _side_by_side(self.validating, passing))
+        for stage in self.charging:
+            if passing.record.denials:
+                return
+            passing.record.merge([await _run(stage, passing)])
+
+    def _decision(self, review: Review, passing: Pass, seconds: Mapping[Phase, float]) -> Decision:
+        record = passing.record
+        received, final = review.object_document, passing.review.object_document
+        return Decision(
+            uid=review.uid,
+            allowed=not record.denials,
+            status=combine(record.denials, first_only=self.first_denial_only) if record.denials else None,
+            object_document=final,
+            patch=() if final is received else tuple(diff(received.data, final.data)),
+            warnings=tuple(surviving_warnings(record.warnings)),
+            audit_annotations=record.audit_annotations,
+            steps=tuple(record.steps),
+            phase_seconds=seconds,
+        )
+
+
+async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> list[Record]:
+    if len(stages) == 1:
+        # The usual case: a task would cost more than the stage's own work.
+        return [await _run(stages[0], passing)]
+    return await asyncio.gather(*(_run(stage, passing) for stage in stages))
+
+
+async def _run(stage: ValidatingStage, passing: Pass) -> Record:
+    return await stage.validate(passing.review, passing.deadline, explain=passing.explain)

@@ -1,0 +1,191 @@
+"""Hosted controllers: those that the mutator and the validators run, many in one hop."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, assert_never
+
+from frontdoor.chain.records import Record
+from frontdoor.decisions import Step, StepOutcome
+from pratique import statuses
+from pratique.definitions import Phase
+from pratique.errors import CallError
+from pratique.json_values import Document
+from pratique.outcomes import Allowed, Denied, Failed, Patched
+from pratique.patches import PatchError, apply_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontdoor.chain.stages import Pass
+    from frontdoor.transports import Transport
+    from pratique.calls import Call, Deadline
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+    from pratique.rules import RuleSet
+    from pratique.statuses import Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """A hosted controller, ready to be matched and called."""
+
+    call: Call
+    rules: RuleSet
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hop:
+    """One call to a service, and the steps that come of it."""
+
+    phase: Phase
+    endpoint: str
+    round: int = 0
+
+    def select(
+        self, members: Sequence[Member], review: Review, record: Record, *, explain: bool
+    ) -> list[Call]:
+        matching = [member.call for member in members if member.rules.matches(review)]
+        if explain:
+            record.steps += [
+                self._step(member.call.name, StepOutcome.SKIPPED, member.rules.mismatch(review))
+                for member in members
+                if member.call not in matching
+            ]
+        return matching
+
+    def arrange(self, members: Sequence[Member], record: Record, begun: int) -> None:
+        """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
+        places = {member.call.name: place for place, member in enumerate(members)}
+        record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.name])
+
+    def fail(self, calls: Sequence[Call], error: CallError, record: Record) -> None:
+        """Refuse what was not answered: built-in controllers fail closed."""
+        for call in calls:
+            reason = f"failed calling admission controller {statuses.go_quoted(call.name)}: {error}"
+            record.steps.append(self._step(call.name, StepOutcome.FAILED, reason))
+            record.deny(statuses.internal_error(reason))
+
+    def note(self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record) -> None:
+        """Write down what came of asking one controller."""
+        ended, denial = self._ending(outcome, decision)
+        record.warnings += outcome.warnings
+        record.annotate(_annotations(outcome))
+        record.steps.append(
+            Step(
+                controller=outcome.controller,
+                phase=self.phase,
+                name=outcome.controller,
+                round=self.round,
+                outcome=ended,
+                reason="" if denial is None else denial.message,
+                code=0 if denial is None else denial.code,
+                patch=decision.operations if isinstance(decision, Patched) else (),
+                duration_seconds=outcome.duration_seconds,
+                endpoint=self.endpoint,
+            )
+        )
+        if denial is not None:
+            record.deny(denial)
+
+    def _ending(
+        self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
+    ) -> tuple[StepOutcome, Status | None]:
+        match decision:
+            case Denied(status):
+                return StepOutcome.DENIED, status
+            case Failed(_, message):
+                reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
+                return StepOutcome.FAILED, statuses.internal_error(reason)
+            case Patched():
+                return StepOutcome.MUTATED, None
+            case Allowed():
+                if outcome.warnings:
+                    return StepOutcome.WARNED, None
+                mutating = self.phase is Phase.MUTATE
+                return StepOutcome.UNCHANGED if mutating else StepOutcome.ALLOWED, None
+            case _:
+                assert_never(decision)
+
+    def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:
+        return Step(
+            controller=name,
+            phase=self.phase,
+            name=name,
+            round=self.round,
+            outcome=outcome,
+            reason=reason,
+            endpoint="" if outcome is StepOutcome.SKIPPED else self.endpoint,
+        )
+
+
+def _annotations(outcome: Outcome) -> dict[str, str]:
+    prefix = outcome.controller.lower()
+    return {
+        key if "/" in key else f"{prefix}/{key}": value for key, value in outcome.audit_annotations.items()
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostedMutators:
+    """Consecutive mutating controllers of the chain, run by the mutator in one call."""
+
+    members: tuple[Member, ...]
+    transport: Transport
+
+    async def admit(self, passing: Pass) -> bool:
+        """Run those that match, each on what the one before left."""
+        hop = _Hop(Phase.MUTATE, self.transport.endpoint, passing.round)
+        begun = len(passing.record.steps)
+        calls = hop.select(self.members, passing.review, passing.record, explain=passing.explain)
+        if not calls:
+            return True
+        try:
+            outcomes = await self.transport.mutate(passing.review, calls, passing.deadline)
+        except CallError as error:
+            hop.fail(calls, error, passing.record)
+            return False
+        for outcome in outcomes:
+            hop.note(outcome, _applied(outcome.decision, passing), passing.record)
+        if passing.explain:
+            hop.arrange(self.members, passing.record, begun)
+        return not passing.record.denials
+
+
+def _applied(
+    decision: Allowed | Patched | Denied | Failed, passing: Pass
+) -> Allowed | Patched | Denied | Failed:
+    if not isinstance(decision, Patched):
+        return decision
+    try:
+        changed = apply_patch(passing.review.object, decision.operations)
+    except PatchError as error:
+        return Denied(statuses.internal_error(str(error)))
+    passing.change_object(Document.from_data(changed))
+    return decision
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostedValidators:
+    """Validating controllers of the chain, run by one validator in one call."""
+
+    members: tuple[Member, ...]
+    transport: Transport
+
+    async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
+        """Run those that match, side by side."""
+        record = Record()
+        hop = _Hop(Phase.VALIDATE, self.transport.endpoint)
+        calls = hop.select(self.members, review, record, explain=explain)
+        if not calls:
+            return record
+        try:
+            outcomes = await self.transport.validate(review, calls, deadline)
+        except CallError as error:
+            hop.fail(calls, error, record)
+            return record
+        for outcome in outcomes:
+            hop.note(outcome, outcome.decision, record)
+        if explain:
+            hop.arrange(self.members, record, 0)
+        return record

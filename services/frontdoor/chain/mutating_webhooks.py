@@ -1,0 +1,137 @@
+"""MutatingAdmissionWebhook: webhooks one after another, each on the object as it then is.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from frontdoor.audit_annotations import mutation_annotation, patch_annotation, webhook_annotations
+from frontdoor.chain.effects import effect_of
+from frontdoor.chain.hooks import Hook, Result, ask
+from frontdoor.chain.matching import Refused, Skipped
+from frontdoor.decisions import Step, StepOutcome
+from pratique import statuses
+from pratique.definitions import Phase
+from pratique.outcomes import Denied
+
+if TYPE_CHECKING:
+    from frontdoor.chain.effects import Effect
+    from frontdoor.chain.hook_lists import HookList
+    from frontdoor.chain.stages import Pass
+    from frontdoor.chain.targets import Target
+    from pratique.reviews import Review
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MutatingWebhooks:
+    """All mutating webhooks of the chain."""
+
+    hooks: HookList
+
+    async def admit(self, passing: Pass) -> bool:
+        """Call those that match, one after another; the first refusal ends it."""
+        passing.reinvocation.begin(passing.review.object_document, passing.round)
+        try:
+            every = passing.explain and passing.round == 0
+            for hook, target in self.hooks.candidates(passing.review, every=every):
+                if not await _dispatch(hook, target, passing):
+                    return False
+            return True
+        finally:
+            passing.reinvocation.end(passing.review.object_document)
+
+
+async def _dispatch(hook: Hook, target: Target | None, passing: Pass) -> bool:
+    match = hook.matcher.match(passing.subject, target)
+    if hook.matcher.conditions is not None:
+        match = await hook.matcher.weigh(match, passing.deadline)
+    if isinstance(match, Skipped):
+        if passing.explain:
+            _record_step(hook, passing, StepOutcome.SKIPPED, match.reason)
+        return True
+    if isinstance(match, Refused):
+        status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
+        _record_step(hook, passing, StepOutcome.FAILED, status.message)
+        passing.record.deny(status)
+        return False
+    if passing.reinvocation.skips(hook.uid, passing.round):
+        if passing.explain:
+            _record_step(
+                hook, passing, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
+            )
+        return True
+    result = await ask(hook, match.review, Phase.MUTATE, passing.deadline)
+    return _conclude(hook, passing, match.review, result)
+
+
+def _record_step(hook: Hook, passing: Pass, outcome: StepOutcome, reason: str) -> None:
+    passing.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=passing.round))
+
+
+def _conclude(hook: Hook, passing: Pass, seen: Review, result: Result) -> bool:
+    effect = effect_of(hook.name, result, seen, passing.review)
+    if effect.document is not None:
+        passing.change_object(effect.document)
+    passing.reinvocation.invoked(
+        hook.uid, changed=effect.changed, if_needed=hook.webhook.reinvocation_policy == "IfNeeded"
+    )
+    _record(hook, passing, result, effect)
+    denial = effect.denial
+    if result.failed_open and passing.deadline.passed:
+        # The request's own time is up, not only the webhook's: nothing after it can be asked.
+        denial = statuses.timeout("request did not complete within requested timeout")
+    if denial is not None:
+        passing.record.deny(denial)
+    return denial is None
+
+
+def _record(hook: Hook, passing: Pass, result: Result, effect: Effect) -> None:
+    record = passing.record
+    record.warnings += result.outcome.warnings
+    record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
+    record.annotate(_round_annotations(hook, passing.round, result, effect))
+    record.steps.append(
+        Step(
+            controller="MutatingAdmissionWebhook",
+            phase=Phase.MUTATE,
+            name=hook.name,
+            configuration=hook.configuration,
+            round=passing.round,
+            outcome=_ending(result, effect),
+            reason=result.reason if effect.denial is None else effect.denial.message,
+            code=effect.code,
+            patch=effect.applied,
+            duration_seconds=result.duration_seconds,
+            endpoint=hook.transport.endpoint,
+        )
+    )
+
+
+def _ending(result: Result, effect: Effect) -> StepOutcome:
+    if result.failed:
+        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+    if effect.denial is not None:
+        denied = isinstance(result.outcome.decision, Denied)
+        return StepOutcome.DENIED if denied else StepOutcome.FAILED
+    if effect.changed:
+        return StepOutcome.MUTATED
+    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.UNCHANGED
+
+
+def _round_annotations(hook: Hook, round_number: int, result: Result, effect: Effect) -> dict[str, str]:
+    place = f"round_{round_number}_index_{hook.index}"
+    annotations = {
+        f"mutation.webhook.admission.k8s.io/{place}": mutation_annotation(
+            hook.configuration, hook.name, mutated=effect.changed
+        )
+    }
+    if effect.operations:
+        annotations[f"patch.webhook.admission.k8s.io/{place}"] = patch_annotation(
+            hook.configuration, hook.name, effect.operations
+        )
+    if result.failed_open:
+        annotations[f"failed-open.mutation.webhook.admission.k8s.io/{place}"] = hook.name
+    return annotations

@@ -1,0 +1,43 @@
+"""Records: what has happened to one review so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frontdoor.decisions import Step
+    from pratique.statuses import Status
+
+
+@dataclasses.dataclass(slots=True)
+class Record:
+    """What some steps did. Each stage of the validating phase fills one of its own, merged in chain order."""
+
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    """In the order in which they happened."""
+    denials: list[Status] = dataclasses.field(default_factory=list)
+    """In chain order."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """As they came."""
+    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    """By full key."""
+
+    def deny(self, status: Status) -> None:
+        """Add a refusal."""
+        self.denials.append(status)
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Add audit annotations; a key that is there keeps its first value, as in the API server."""
+        for key, value in annotations.items():
+            self.audit_annotations.setdefault(key, value)
+
+    def merge(self, others: Iterable[Record]) -> None:
+        """Add what others recorded, in the order given."""
+        for other in others:
+            self.steps += other.steps
+            self.denials += other.denials
+            self.warnings += other.warnings
+            self.annotate(other.audit_annotations)

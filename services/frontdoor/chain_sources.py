@@ -1,0 +1,81 @@
+"""Chain sources: what the settings of a chain name, read and made ready."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frontdoor.transports.https_clients import HttpsClients
+from frontdoor.transports.service_resolvers import from_cluster
+from frontdoor.webhook_credentials import WebhookCredentials
+from pratique.catalogues import load_catalogue
+from pratique.configurations.admission import load_admission_configuration
+from pratique.definitions import Phase
+from pratique.kubeconfigs import load_kubeconfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pratique.catalogues import Catalogue
+    from pratique.clusters import Cluster
+    from pratique.definitions import Controller
+    from pratique.hosted_controllers import HostedController
+    from pratique.json_values import JSON
+    from pratique.settings import ChainSettings
+
+_CALLERS = {"MutatingAdmissionWebhook": Phase.MUTATE, "ValidatingAdmissionWebhook": Phase.VALIDATE}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChainSources:
+    """The controllers of a chain, and what they are told."""
+
+    catalogue: Catalogue
+    selected: tuple[Controller, ...]
+    """The controllers that are on, in chain order."""
+    plugin_configurations: Mapping[str, JSON]
+    """What an AdmissionConfiguration says, by controller."""
+    file: Path | None = None
+    """The file that says it."""
+
+    @classmethod
+    def read(cls, settings: ChainSettings) -> ChainSources:
+        """Read what the settings name.
+
+        Raises:
+            ConfigurationError: a file cannot be used, or a flag names no controller.
+        """
+        catalogue = load_catalogue()
+        file = settings.admission_control_config_file
+        configurations = load_admission_configuration(file) if file is not None else {}
+        return cls(catalogue, catalogue.select(settings), configurations, file)
+
+    def configure(self, controllers: Iterable[Controller]) -> tuple[HostedController, ...]:
+        """Give controllers their settings.
+
+        Raises:
+            ConfigurationError: settings are not those of their controller.
+        """
+        return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
+
+    def credentials(self) -> Mapping[Phase, WebhookCredentials]:
+        """What webhooks are shown, by the phase that calls them.
+
+        Raises:
+            ConfigurationError: a kubeconfig cannot be used.
+        """
+        credentials = {phase: WebhookCredentials() for phase in Phase}
+        callers = [one for one in self.selected if one.name in _CALLERS]
+        for caller in self.configure(callers):
+            file = getattr(caller.settings, "kube_config_file", "")
+            if file:
+                credentials[_CALLERS[caller.controller.name]] = WebhookCredentials(
+                    load_kubeconfig(Path(file))
+                )
+        return credentials
+
+
+def open_clients(cluster: Cluster) -> HttpsClients:
+    """Make the HTTPS clients that find services in the cluster's objects, or else by name."""
+    return HttpsClients(from_cluster(cluster))

@@ -1,0 +1,169 @@
+"""AdmissionReview bytes to reviews, decisions to AdmissionReview bytes.
+
+This file alone knows the JSON that an API server and its webhooks exchange (``admission.k8s.io`` v1 and v1beta1),
+seen from the webhook's side.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from pratique import statuses
+from pratique.errors import ReviewError
+from pratique.json_values import Document, JSONObject, encode
+from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
+
+if TYPE_CHECKING:
+    from frontdoor.decisions import Decision
+    from pratique.clusters import Cluster
+
+VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+"""The AdmissionReview versions that are understood; each is answered in the version received."""
+
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    username: str | None = None
+    uid: str | None = None
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    operation: Operation
+    uid: str = ""
+    sub_resource: str | None = None
+    request_kind: GroupVersionKind | None = None
+    request_resource: GroupVersionResource | None = None
+    request_sub_resource: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    user_info: _UserInfo | None = None
+    object: msgspec.Raw = _NOTHING
+    old_object: msgspec.Raw = _NOTHING
+    dry_run: bool | None = None
+    options: msgspec.Raw = _NOTHING
+
+
+class _AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+    kind: Literal["AdmissionReview"]
+    request: _Request | None = None
+
+
+_decoder = msgspec.json.Decoder(_AdmissionReview)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReceivedReview:
+    """A review, and the version in which its answer is expected."""
+
+    api_version: str
+    """``admission.k8s.io/v1`` or ``admission.k8s.io/v1beta1``."""
+    review: Review
+    """What was asked."""
+
+
+def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
+    """Read an AdmissionReview; its objects stay bytes until someone needs them.
+
+    Raises:
+        ReviewError: the body is not JSON, not an AdmissionReview, or has no request or uid. The text says which
+            field is wrong and never repeats the body.
+    """
+    try:
+        # The objects are not decoded here, so that their bytes would go unchecked.
+        str(body, "utf-8")
+        envelope = _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
+    except RecursionError:
+        raise ReviewError("the body is nested too deeply") from None
+    request = envelope.request
+    if request is None:
+        raise ReviewError("the AdmissionReview has no request")
+    if not request.uid:
+        raise ReviewError("the AdmissionReview's request has no uid")
+    return ReceivedReview(envelope.api_version, _review(request, cluster))
+
+
+_CHOICES = {
+    "$.apiVersion": "`admission.k8s.io/v1` or `admission.k8s.io/v1beta1`",
+    "$.kind": "`AdmissionReview`",
+    "$.request.operation": "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`",
+}
+"""What is right where only a few values are; the decoder's own text would repeat the wrong one."""
+
+
+def _told(text: str) -> str:
+    for field, choices in _CHOICES.items():
+        if text.endswith(f"at `{field}`") and text.startswith("Invalid enum value"):
+            return f"Expected {choices} - at `{field}`"
+    return text
+
+
+def _position_only(error: Exception) -> str:
+    # UnicodeDecodeError's text holds bytes of the body; its reason and position do not.
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 at byte {error.start}"
+    return str(error)
+
+
+def _review(request: _Request, cluster: Cluster) -> Review:
+    return Review(
+        uid=request.uid,
+        operation=request.operation,
+        kind=request.kind,
+        resource=request.resource,
+        subresource=request.sub_resource or "",
+        request_kind=request.request_kind,
+        request_resource=request.request_resource,
+        request_subresource=request.request_sub_resource or "",
+        name=request.name or "",
+        namespace=request.namespace or "",
+        user=_user(request.user_info),
+        object_document=_document("object", request.object),
+        old_object_document=_document("oldObject", request.old_object),
+        options_document=_document("options", request.options),
+        dry_run=bool(request.dry_run),
+        cluster=cluster,
+    )
+
+
+def _document(field: str, raw: msgspec.Raw) -> Document:
+    content = bytes(raw)
+    if not content.startswith((b"{", b"null")):
+        raise ReviewError(
+            f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
+        )
+    return Document.from_raw(content)
+
+
+def _user(user: _UserInfo | None) -> UserInfo:
+    if user is None:
+        return UserInfo()
+    return UserInfo(user.username or "", user.uid or "", user.groups or (), user.extra or {})
+
+
+def encode_answer(decision: Decision, api_version: str) -> bytes:
+    """Write the AdmissionReview that answers a review, in the version in which it came."""
+    response: JSONObject = {"uid": decision.uid, "allowed": decision.allowed}
+    if decision.patch and decision.allowed:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(encode(decision.patch)).decode()
+    if decision.status is not None:
+        response["status"] = statuses.to_document(decision.status)
+    if decision.audit_annotations:
+        response["auditAnnotations"] = dict(decision.audit_annotations)
+    if decision.warnings:
+        response["warnings"] = decision.warnings
+    return encode({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})

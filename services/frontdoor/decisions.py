@@ -1,0 +1,121 @@
+"""Decisions: what the chain makes of a review, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from pratique import statuses
+from pratique.json_values import JSON, NULL, Document, JSONObject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.definitions import Phase
+    from pratique.statuses import Status
+
+
+class StepOutcome(enum.StrEnum):
+    """How a step ended."""
+
+    ALLOWED = "allowed"
+    """A validating step let the request through."""
+    MUTATED = "mutated"
+    """A mutating step changed the object."""
+    UNCHANGED = "unchanged"
+    """A mutating step let the request through and changed nothing."""
+    DENIED = "denied"
+    """The step refused the request."""
+    WARNED = "warned"
+    """The step let the request through with warnings."""
+    SKIPPED = "skipped"
+    """The request does not match what the step wants to see."""
+    FAILED = "failed"
+    """The step came to no decision, and the request is refused because of it."""
+    FAILED_OPEN = "failedOpen"
+    """The step came to no decision, and its failure policy lets the request through."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that happened to a review."""
+
+    controller: str
+    """The admission controller, for example ``LimitRanger`` or ``MutatingAdmissionWebhook``."""
+    phase: Phase
+    """The phase in which it ran."""
+    name: str
+    """The webhook, policy or plugin."""
+    configuration: str = ""
+    """The configuration or binding that it came from; empty for plugins."""
+    round: int = 0
+    """0, or 1 when reinvoked."""
+    outcome: StepOutcome
+    """How it ended."""
+    reason: str = ""
+    """Why it was skipped, denied or failed."""
+    code: int = 0
+    """HTTP code of the refusal or the failure, as metrics count it; 0 where there is none."""
+    patch: tuple[JSONObject, ...] = ()
+    """The JSON Patch operations that it applied."""
+    duration_seconds: float = 0.0
+    """How long it took."""
+    endpoint: str = ""
+    """Where it ran."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the chain makes of a review."""
+
+    uid: str
+    """The review's."""
+    allowed: bool
+    """Whether the request is let through."""
+    status: Status | None = None
+    """Why it is refused; None where it is not."""
+    object_document: Document = NULL
+    """The object as the chain leaves it; null on DELETE."""
+    patch: tuple[JSONObject, ...] = ()
+    """JSON Patch operations from the object received to that one."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user."""
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Entries for the audit log."""
+    steps: tuple[Step, ...] = ()
+    """What happened, in order."""
+    phase_seconds: Mapping[Phase, float] = dataclasses.field(default_factory=dict)
+    """How long each phase that ran took, as metrics count it."""
+    expanded: tuple[Decision, ...] = ()
+    """Decisions on the Pods that a reviewed workload would make."""
+
+
+def to_document(decision: Decision) -> JSONObject:
+    """The decision document, as ``-o json`` and ``POST /explain`` show it."""
+    return {
+        "uid": decision.uid,
+        "allowed": decision.allowed,
+        "status": statuses.to_document(decision.status) if decision.status else None,
+        "object": decision.object_document.data,
+        "patch": list(decision.patch),
+        "warnings": list(decision.warnings),
+        "auditAnnotations": dict(decision.audit_annotations),
+        "steps": [_step_document(step) for step in decision.steps],
+        "expanded": [to_document(pod) for pod in decision.expanded],
+    }
+
+
+def _step_document(step: Step) -> JSON:
+    return {
+        "controller": step.controller,
+        "phase": step.phase.value,
+        "name": step.name,
+        "configuration": step.configuration,
+        "round": step.round,
+        "outcome": step.outcome.value,
+        "reason": step.reason,
+        "patch": list(step.patch),
+        "durationMs": round(step.duration_seconds * 1000, 3),
+        "endpoint": step.endpoint,
+    }

@@ -1,0 +1,64 @@
+"""The local engine: the whole chain in one process, for files and tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frontdoor.chain.assemble import Parts, assemble
+from frontdoor.chain_sources import ChainSources, open_clients
+from frontdoor.transports.in_process import InProcessTransport
+from frontdoor.webhook_transports import WebhookTransports
+from mutator.hosts import MutatorHost
+from pratique.configurations.load import load_configurations
+from validator.hosts import ValidatorHost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontdoor.decisions import Decision
+    from pratique.calls import Deadline
+    from pratique.clusters import ObjectStore
+    from pratique.definitions import Phase
+    from pratique.reviews import Review
+    from pratique.settings import ChainSettings
+
+
+class LocalEngine:
+    """Decides reviews without any service."""
+
+    def __init__(self, settings: ChainSettings, store: ObjectStore) -> None:
+        """Read all configuration and make the chain.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        self.cluster = store
+        sources = ChainSources.read(settings)
+        hosted = sources.configure(sources.selected)
+        self._hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
+        self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
+        self._chain = assemble(
+            Parts(
+                controllers=sources.selected,
+                configurations=load_configurations(settings.config),
+                mutator=self._hosts,
+                validator=self._hosts,
+                reach=self._webhooks.reach,
+                first_denial_only=settings.first_denial_only,
+            )
+        )
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for."""
+        return await self._chain.decide(review, phases, deadline, explain=explain)
+
+    async def unready(self) -> Sequence[str]:
+        """Nothing is waited for."""
+        return ()
+
+    async def close(self) -> None:
+        """Let go of connections and controllers."""
+        await self._webhooks.close()
+        await self._hosts.close()

@@ -1,0 +1,68 @@
+"""Probes: ``/livez``, ``/readyz``, ``/healthz``.
+
+Paths, ``ok``, ``?verbose`` and the form of its lines are those of ``k8s.io/apiserver/pkg/server/healthz``. A
+failing probe is answered with 503 and a reason a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from frontdoor.engines import Engine
+
+CHECK_SECONDS = 0.8
+"""How long the engine may look for reasons: less than the 1 s after which a kubelet gives a probe up."""
+
+
+class Probes:
+    """The three probes of one front door."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Probe ``engine``."""
+        self._engine = engine
+
+    async def livez(self, request: Request) -> Response:
+        """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
+        return _report("livez", request, {"ping": ()})
+
+    async def healthz(self, request: Request) -> Response:
+        """Able to decide."""
+        return _report("healthz", request, {"ping": (), "chain": await self._unready()})
+
+    async def readyz(self, request: Request) -> Response:
+        """Able to decide, and willing to: not draining."""
+        draining = ("draining",) if request.app.state.draining else ()
+        checks = {"ping": (), "chain": await self._unready(), "shutdown": draining}
+        return _report("readyz", request, checks)
+
+    async def _unready(self) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                return await self._engine.unready()
+        except TimeoutError:
+            return (f"the chain did not answer within {CHECK_SECONDS} s",)
+
+
+def _report(probe: str, request: Request, checks: dict[str, Sequence[str]]) -> Response:
+    reasons = [reason for found in checks.values() for reason in found]
+    if "verbose" in request.query_params:
+        lines = [line for check, found in checks.items() for line in _lines(check, found)]
+        text = "\n".join([*lines, f"{probe} check {'failed' if reasons else 'passed'}", ""])
+    else:
+        text = "\n".join(reasons) or "ok"
+    return PlainTextResponse(
+        text, status_code=503 if reasons else 200, headers={"X-Content-Type-Options": "nosniff"}
+    )
+
+
+def _lines(check: str, reasons: Sequence[str]) -> list[str]:
+    return [f"[-]{check} failed: {reason}" for reason in reasons] or [f"[+]{check} ok"]

@@ -1,0 +1,110 @@
+"""Protocols: one HTTP connection, as uvicorn and httptools run it, with what they lack.
+
+uvicorn has no time limit for a head, nor a size limit, and it answers what it cannot parse in plain text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from frontdoor.responses import status_reply
+from pratique import statuses
+
+if TYPE_CHECKING:
+    import asyncio
+
+HEAD_LIMIT_BYTES = 32 * 1024
+"""The longest head of a request. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
+HEAD_LIMIT_FIELDS = 100
+"""The most header fields of a request."""
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection.
+
+    ``overdue`` is asked once a second for each connection: cheaper than a timer for each request.
+    """
+
+    _waiting_since: float | None = None
+    _head_came_at = 0.0
+    _head_bytes = 0
+    _discarding = False
+
+    def overdue(self, now: float, limit_seconds: float) -> bool:
+        """True where the client has kept the front door waiting for longer than that.
+
+        The wait is for a head that was begun, or never came on a new connection, or for the rest of a body
+        that is answered already. ``now`` is the loop's time.
+        """
+        return self._waiting_since is not None and now - self._waiting_since > limit_seconds
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the rest of a head."""
+        self._wait()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting; the application waits for the body. Raising makes httptools refuse the request."""
+        self._waiting_since = None
+        self._head_came_at = self.loop.time()
+        if len(self.headers) > HEAD_LIMIT_FIELDS:
+            raise ValueError("too many header fields")
+        if self.parser.should_upgrade():
+            # httptools would take the body for another protocol, and drop it.
+            raise ValueError("no other protocol is spoken here")
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the rest of a body that is answered already, counting from its head.
+
+        So one that was too large has time to end, and one that was too slow has had it.
+        """
+        super().on_response_complete()
+        # Of requests sent at once, the last is the current one, and the answer may be to one before it.
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._waiting_since = self._head_came_at
+            self._discarding = True
+
+    def on_message_complete(self) -> None:
+        """Stop waiting for a body."""
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self._waiting_since = None
+            # uvicorn leaves this true where it discarded the body.
+            self.cycle.more_body = False
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, and end a connection whose head does not end."""
+        super().data_received(data)
+        if self._waiting_since is None or self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_LIMIT_BYTES and not self._discarding:
+            self.send_400_response("")
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
+        """Answer what is no HTTP request that can be answered, and close."""
+        text = (
+            "not an HTTP/1.1 request that can be answered: malformed, asking for another protocol, or with "
+            f"a head of more than {HEAD_LIMIT_BYTES} bytes or {HEAD_LIMIT_FIELDS} fields"
+        )
+        body = status_reply(statuses.bad_request(text)).body
+        head = [
+            b"HTTP/1.1 400 Bad Request\r\n",
+            *(b"%s: %s\r\n" % header for header in self.server_state.default_headers),
+            b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body),
+        ]
+        self.transport.write(b"".join([*head, body]))
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self._waiting_since = self.loop.time()
+        self._head_bytes = 0
+        self._discarding = False

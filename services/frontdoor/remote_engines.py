@@ -1,0 +1,127 @@
+"""The remote engine: the chain of a front door, whose controllers run in the mutator and the validators."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING
+
+from frontdoor.chain.assemble import Parts, assemble
+from frontdoor.chain_sources import ChainSources, open_clients
+from frontdoor.transports.hosting_services import HostingService
+from frontdoor.webhook_transports import WebhookTransports
+from pratique.cluster_files import load_cluster
+from pratique.clusters import ReloadableCluster
+from pratique.configurations.load import load_configurations
+from pratique.definitions import Phase
+from pratique.watching import Reloaded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontdoor.chain.chains import Chain
+    from frontdoor.decisions import Decision
+    from frontdoor.settings import FrontDoorSettings
+    from pratique.calls import Deadline
+    from pratique.clusters import ObjectStore
+    from pratique.configurations.load import Configurations
+    from pratique.reviews import Review
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_REVIEW_SECONDS = 30.0
+"""After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
+
+
+class RemoteEngine:
+    """Decides reviews by asking the services.
+
+    Configuration and cluster are read again when their files change. What cannot be used is told in the log and
+    left aside; reviews go on with the last that could.
+    """
+
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Read all configuration and make the chain. Needs a running event loop.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        chain = settings.chain
+        self._first_denial_only = chain.first_denial_only
+        self._sources = ChainSources.read(chain)
+        cluster = Reloaded(
+            functools.partial(load_cluster, chain.cluster),
+            chain.cluster or (),
+            on_change=self._use_cluster,
+            on_error=functools.partial(_keep, "cluster"),
+        )
+        self.cluster = ReloadableCluster(cluster.value)
+        self._clients = open_clients(self.cluster)
+        hosted = [one for one in self._sources.selected if one.hosted]
+        self._mutator = HostingService.open("mutator", (settings.mutator,), Phase.MUTATE, hosted)
+        self._validator = HostingService.open("validator", settings.validators, Phase.VALIDATE, hosted)
+        configurations = Reloaded(
+            functools.partial(load_configurations, chain.config),
+            chain.config,
+            on_change=self._use_configurations,
+            on_error=functools.partial(_keep, "configuration"),
+        )
+        self._chain, self._webhooks = self._assemble(configurations.value)
+        watched = [one for one, paths in ((cluster, chain.cluster), (configurations, chain.config)) if paths]
+        self._background = {asyncio.ensure_future(one.run()) for one in watched}
+
+    def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
+        webhooks = WebhookTransports(self._clients, self._sources.credentials())
+        parts = Parts(
+            controllers=self._sources.selected,
+            configurations=configurations,
+            mutator=self._mutator.transport,
+            validator=self._validator.transport,
+            reach=webhooks.reach,
+            first_denial_only=self._first_denial_only,
+        )
+        return assemble(parts), webhooks
+
+    def _use_cluster(self, cluster: ObjectStore) -> None:
+        self.cluster.swap(cluster)
+        _log.info("cluster reloaded")
+
+    def _use_configurations(self, configurations: Configurations) -> None:
+        before = self._webhooks
+        self._chain, self._webhooks = self._assemble(configurations)
+        closing = asyncio.ensure_future(_close_later(before))
+        self._background.add(closing)
+        closing.add_done_callback(self._background.discard)
+        _log.info("configuration reloaded")
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for."""
+        return await self._chain.decide(review, phases, deadline, explain=explain)
+
+    async def unready(self) -> Sequence[str]:
+        """Why the services cannot be asked now."""
+        reasons = await asyncio.gather(self._mutator.unready(), self._validator.unready())
+        return [reason for reason in reasons if reason]
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._webhooks.close()
+        await self._mutator.transport.close()
+        await self._validator.transport.close()
+
+
+async def _close_later(webhooks: WebhookTransports) -> None:
+    try:
+        await asyncio.sleep(_LONGEST_REVIEW_SECONDS)
+    finally:
+        await webhooks.close()
+
+
+def _keep(source: str, error: Exception) -> None:
+    _log.error("%s not reloaded, the last good one stays", source, extra={"reason": str(error)})

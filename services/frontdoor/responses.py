@@ -1,0 +1,95 @@
+"""Responses: what leaves the front door, and the Status that each failure is told by."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from frontdoor.requests import RequestError
+from pratique import statuses
+from pratique.errors import ReviewError
+from pratique.json_values import encode
+
+if TYPE_CHECKING:
+    from starlette.types import Send
+
+    from pratique.statuses import Status
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JSONReply:
+    """An answer with a JSON body."""
+
+    code: int
+    """HTTP status code."""
+    body: bytes
+    """JSON text."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers beside those that tell about the body, names in lower case."""
+
+    async def send(self, send: Send) -> None:
+        """Send it whole."""
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def status_reply(status: Status, headers: tuple[tuple[bytes, bytes], ...] = ()) -> JSONReply:
+    """Tell of a failure; the Status' code is the HTTP code."""
+    return JSONReply(status.code, encode(statuses.to_document(status)), headers)
+
+
+def not_found() -> Status:
+    """404, in the words of ``NewGenericServerResponse``."""
+    return statuses.failure(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> Status:
+    """405, in the words of ``NewGenericServerResponse``."""
+    text = "the server does not allow this method on the requested resource"
+    return statuses.failure(405, "MethodNotAllowed", text)
+
+
+def shutting_down() -> Status:
+    """503, for what is still undecided when the time for draining is over."""
+    return statuses.service_unavailable("the server is shutting down")
+
+
+def failure_status(error: Exception, path: str) -> Status:
+    """Find the Status for what was raised while a request was answered.
+
+    ============================ ==== =======================================================================
+    raised                       code meaning
+    ============================ ==== =======================================================================
+    ReviewError                  400  not JSON, not an AdmissionReview, no request or uid
+    RequestError                 its  what the HTTP request itself has wrong, or overload (503)
+    TimeoutError                 504  the time that the caller gave, or the default, is over
+    anything else                500  a fault of Pratique, logged under an id; the caller is told the id
+    ============================ ==== =======================================================================
+    """
+    if isinstance(error, RequestError):
+        return error.status
+    if isinstance(error, ReviewError):
+        return statuses.bad_request(str(error))
+    if isinstance(error, TimeoutError):
+        # k8s.io/apiserver/pkg/endpoints/handlers/finisher/finisher.go
+        return statuses.timeout(
+            "request did not complete within requested timeout - context deadline exceeded"
+        )
+    return _unexpected(error, path)
+
+
+def _unexpected(error: Exception, path: str) -> Status:
+    error_id = secrets.token_hex(8)
+    _logger.error(
+        "a request could not be answered", exc_info=error, extra={"error_id": error_id, "path": path}
+    )
+    return statuses.internal_error(f"unexpected failure of the front door, logged as {error_id}")

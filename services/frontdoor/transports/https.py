@@ -1,0 +1,130 @@
+"""The HTTPS transport: a Kubernetes webhook, called as kube-apiserver calls it.
+
+Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`` and
+``k8s.io/apiserver/pkg/util/webhook/client.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from frontdoor.transports.http_answers import answered_body
+from frontdoor.transports.https_clients import ClientKind
+from frontdoor.transports.https_exchanges import HttpRequest, exchange
+from frontdoor.webhook_answers import read_answer, to_outcome
+from frontdoor.webhook_reviews import build_review
+from frontdoor.webhook_urls import webhook_url
+from pratique.definitions import Phase
+from pratique.errors import CallError, CallTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontdoor.transports.https_clients import HttpsClients
+    from frontdoor.webhook_credentials import Credentials, WebhookCredentials
+    from frontdoor.webhook_reviews import SentReview
+    from frontdoor.webhook_urls import WebhookUrl
+    from pratique.calls import Call, Deadline
+    from pratique.configurations.webhooks import Webhook
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+
+_HEADERS = (
+    ("Accept", "application/json, */*"),
+    ("Content-Type", "application/json"),
+    ("User-Agent", "kube-apiserver-admission"),
+    ("Accept-Encoding", "gzip"),
+)
+"""What kube-apiserver sends; webhooks may look at it."""
+
+_CLOCK_DIGITS = 6
+"""Microseconds: what is below is the rounding of floating point, and must not become another second."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Connection:
+    """How the webhook is reached, once that is known."""
+
+    url: WebhookUrl
+    credentials: Credentials
+    kind: ClientKind
+
+    @classmethod
+    def to(cls, webhook: Webhook, known: WebhookCredentials) -> _Connection:
+        url = webhook_url(webhook)
+        credentials = known.for_target(url.target)
+        ca_bundles = (credentials.ca_bundle, webhook.client_config.ca_bundle)
+        ca_bundle = b"\n".join(bundle for bundle in ca_bundles if bundle)
+        return cls(url, credentials, ClientKind(ca_bundle, credentials.certificate, url.is_service))
+
+    def request(self, body: bytes, deadline: Deadline) -> HttpRequest:
+        seconds = math.ceil(round(deadline.remaining_seconds, _CLOCK_DIGITS))
+        if seconds <= 0:
+            raise CallTimeoutError("failed to call webhook: context deadline exceeded")
+        credentials = tuple(self.credentials.headers())
+        return HttpRequest(self.url.with_timeout(seconds), self.url.authority, body, _HEADERS, credentials)
+
+
+class HttpsTransport:
+    """Asks one webhook. Each call of :meth:`mutate` and :meth:`validate` takes exactly one ``Call``."""
+
+    def __init__(self, webhook: Webhook, clients: HttpsClients, credentials: WebhookCredentials) -> None:
+        """Connect to nothing yet: what is wrong with the webhook's client configuration fails its calls."""
+        self._webhook = webhook
+        self._clients = clients
+        self._credentials = credentials
+        self._connection: _Connection | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The webhook's URL; empty where its configuration gives none."""
+        try:
+            return str(webhook_url(self._webhook))
+        except CallError:
+            return ""
+
+    async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Call the webhook as a mutating one.
+
+        Raises:
+            CallError: no usable answer came; the text is what follows ``failed calling webhook "…": ``.
+        """
+        return [await self._ask(Phase.MUTATE, review, calls, deadline)]
+
+    async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Call the webhook as a validating one.
+
+        Raises:
+            CallError: no usable answer came; the text is what follows ``failed calling webhook "…": ``.
+        """
+        return [await self._ask(Phase.VALIDATE, review, calls, deadline)]
+
+    async def close(self) -> None:
+        """Let go of connections that no other webhook uses."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await self._clients.leave(connection.kind)
+
+    async def _ask(self, phase: Phase, review: Review, calls: Sequence[Call], deadline: Deadline) -> Outcome:
+        (call,) = calls
+        sent = build_review(review, self._webhook.admission_review_versions)
+        connection = self._connect()
+        body = await self._answered(connection, sent, deadline.sooner(call.timeout_seconds))
+        return to_outcome(call.name, read_answer(body, sent, phase), review)
+
+    async def _answered(self, connection: _Connection, sent: SentReview, deadline: Deadline) -> bytes:
+        session = self._clients.session(connection.kind)
+        request = connection.request(sent.body, deadline)
+        try:
+            return answered_body(await exchange(session, request, deadline))
+        except CallError as error:
+            raise type(error)(f"failed to call webhook: {error}", error.code) from None
+
+    def _connect(self) -> _Connection:
+        if self._connection is None:
+            connection = _Connection.to(self._webhook, self._credentials)
+            self._clients.join(connection.kind)
+            self._connection = connection
+        return self._connection

@@ -1,0 +1,91 @@
+"""HTTPS clients: sessions shared by all webhooks that trust and show the same certificates.
+
+kube-apiserver keeps the clients of the last 200 client configurations (``k8s.io/apiserver/pkg/util/webhook/
+client.go``). Here a session lives as long as a transport uses it: webhooks that outlive a change of the
+configuration keep theirs, connections included, and none is closed under a call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from frontdoor.transports.service_resolvers import Resolve, by_name
+
+if TYPE_CHECKING:
+    import ssl
+
+    from frontdoor.transports.https_sessions import Session
+    from frontdoor.webhook_credentials import ClientCertificate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClientKind:
+    """What sets sessions apart."""
+
+    ca_bundle: bytes
+    """CA certificates, PEM; empty means the system's."""
+    certificate: ClientCertificate | None
+    """The certificate to show."""
+    to_services: bool
+    """True where hosts are services of the cluster."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Shared:
+    context: ssl.SSLContext
+    stamp: tuple[object, ...]
+    session: Session
+    users: int = 0
+
+
+class HttpsClients:
+    """All sessions of one front door."""
+
+    def __init__(self, resolve: Resolve = by_name) -> None:
+        """``resolve`` finds the addresses of the cluster's services."""
+        self._resolve = resolve
+        self._shared: dict[ClientKind, _Shared] = {}
+
+    def join(self, kind: ClientKind) -> None:
+        """Begin to use the session of a kind, which is opened if it is not there. Needs a running event loop.
+
+        Raises:
+            CallError: its certificates cannot be used.
+        """
+        if kind not in self._shared:
+            self._shared[kind] = self._open(kind)
+        self._shared[kind].users += 1
+
+    def session(self, kind: ClientKind) -> Session:
+        """The session of a kind that has been joined.
+
+        New connections show the certificate as it is now in its files.
+
+        Raises:
+            CallError: the certificate cannot be used any more.
+        """
+        shared = self._shared[kind]
+        if kind.certificate is not None and kind.certificate.stamp != shared.stamp:
+            from frontdoor.transports.tls_contexts import present  # noqa: PLC0415  # see _open
+
+            present(shared.context, kind.certificate)
+            shared.stamp = kind.certificate.stamp
+        return shared.session
+
+    async def leave(self, kind: ClientKind) -> None:
+        """Use the session of a kind no more; the last to leave closes it."""
+        shared = self._shared[kind]
+        shared.users -= 1
+        if not shared.users:
+            del self._shared[kind]
+            await shared.session.close()
+
+    def _open(self, kind: ClientKind) -> _Shared:
+        # Here, because the HTTP library is slow to import, and most chains call no webhooks.
+        from frontdoor.transports.https_sessions import Session  # noqa: PLC0415
+        from frontdoor.transports.tls_contexts import open_context  # noqa: PLC0415
+
+        context = open_context(kind.ca_bundle, kind.certificate)
+        stamp = kind.certificate.stamp if kind.certificate is not None else ()
+        return _Shared(context, stamp, Session(context, self._resolve if kind.to_services else None))

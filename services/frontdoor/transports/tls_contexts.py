@@ -1,0 +1,178 @@
+"""TLS contexts for calling webhooks: they trust what Go's would, and their refusals speak as Go's do.
+
+Sources: Go's ``crypto/tls/conn.go``, and ``k8s.io/client-go/transport/transport.go``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import ssl
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frontdoor.transports.certificate_refusals import refusal
+from pratique.errors import CallError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frontdoor.webhook_credentials import ClientCertificate
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
+_RECORD_HEADER = 5
+"""Bytes that begin every TLS record."""
+
+_UNUSABLE_PAIRS = {"KEY_VALUES_MISMATCH": "tls: private key does not match public key"}
+
+
+class CertificateRefusedError(ssl.SSLCertVerificationError):
+    """The peer's certificate is refused. The text is Go's."""
+
+    def __str__(self) -> str:
+        return f"tls: failed to verify certificate: {self.args[-1]}"
+
+
+class NotTlsError(ssl.SSLError):
+    """The peer does not speak TLS. The text is Go's."""
+
+    def __str__(self) -> str:
+        return str(self.args[-1])
+
+
+def open_context(ca_bundle: bytes, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """Make the context for one CA bundle (PEM; empty means the system's) and one client certificate.
+
+    Every certificate of the bundle is trusted as it stands, be it an intermediate's or the server's own.
+
+    Raises:
+        CallError: the bundle, the certificate or its key cannot be used.
+    """
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslobject_class = _Connection
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(["http/1.1"])
+    if ca_bundle:
+        _trust(context, ca_bundle)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if certificate is not None:
+        present(context, certificate)
+    return context
+
+
+def present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    """Show a client certificate on connections that are made from now on.
+
+    Raises:
+        CallError: the certificate or its key cannot be read or used.
+    """
+    try:
+        with (
+            _as_file(certificate.certificate.read()) as certificate_file,
+            _as_file(certificate.key.read()) as key_file,
+        ):
+            # The empty password keeps OpenSSL from asking the terminal for one.
+            context.load_cert_chain(certificate_file, key_file, password="")
+    except ssl.SSLError as error:
+        reason = _UNUSABLE_PAIRS.get(error.reason, "tls: failed to find any PEM data in certificate input")
+        raise CallError(f"could not get REST client: {reason}", code=500) from None
+
+
+def _trust(context: ssl.SSLContext, ca_bundle: bytes) -> None:
+    certificates = _CERTIFICATE.findall(ca_bundle.decode("ascii", "replace"))
+    # Each is tried: one that is malformed is passed over, as Go does.
+    if not sum(_trust_one(context, certificate) for certificate in certificates):
+        reason = "failed to parse certificate" if certificates else "unable to parse bytes as PEM block"
+        raise CallError(f"could not get REST client: unable to load root certificates: {reason}", code=500)
+
+
+def _trust_one(context: ssl.SSLContext, certificate: str) -> bool:
+    try:
+        context.load_verify_locations(cadata=certificate)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Give a file that holds ``content``, which may be a private key: on Linux it never leaves memory."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("pem")
+        path = f"/proc/self/fd/{descriptor}"
+    else:
+        descriptor, path = tempfile.mkstemp()
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield path
+    finally:
+        if sys.platform != "linux":
+            Path(path).unlink()
+
+
+class _Context(ssl.SSLContext):
+    """Lets its connections look at the first bytes that a peer sends."""
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,  # noqa: FBT001, FBT002  # the base's signature
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        connection = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        if isinstance(connection, _Connection):
+            connection.incoming = incoming
+        return connection
+
+
+class _Connection(ssl.SSLObject):
+    """One TLS connection, whose handshake fails in Go's words."""
+
+    incoming: ssl.MemoryBIO
+    first_bytes = b""
+
+    def do_handshake(self) -> None:
+        if not self.first_bytes:
+            received = self.incoming.read()
+            self.incoming.write(received)
+            self.first_bytes = received[:_RECORD_HEADER]
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            now = dt.datetime.now(dt.UTC)
+            text = refusal(self._peer(), str(self.server_hostname), error.verify_code, now)
+            raise CertificateRefusedError(error.errno, text) from None
+        except ssl.SSLError as error:
+            if error.reason != "WRONG_VERSION_NUMBER":
+                raise
+            raise NotTlsError(error.errno, _not_tls(self.first_bytes)) from None
+
+    def unwrap(self) -> None:
+        """Say goodbye and do not wait for the peer's, as Go does: one that hangs would hold the connection."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+    def _peer(self) -> Mapping[str, Any]:
+        """What the peer's certificate says, unverified; nothing where Python does not tell.
+
+        Python's own method for it comes with 3.13 and gives bytes; what lies beneath gives it decoded.
+        """
+        chain: list[Any] = getattr(getattr(self, "_sslobj", None), "get_unverified_chain", list)()
+        return chain[0].get_info() if chain else {}
+
+
+def _not_tls(first_bytes: bytes) -> str:
+    if first_bytes == b"HTTP/":
+        return "http: server gave HTTP response to HTTPS client"
+    return "tls: first record does not look like a TLS handshake"

@@ -1,0 +1,1 @@
+"""The mutator: a service that hosts the mutating halves of controllers."""

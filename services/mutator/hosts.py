@@ -1,0 +1,57 @@
+"""Running mutating controllers, one after another."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.definitions import Phase
+from pratique.outcomes import Denied, Failed
+from pratique.running import runners, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.calls import Call, Deadline
+    from pratique.catalogues import HostedController
+    from pratique.clusters import Cluster
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+
+
+class MutatorHost:
+    """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
+
+    def __init__(self, hosted: Sequence[HostedController], cluster: Cluster) -> None:
+        """Host ``hosted``, which look things up in ``cluster``."""
+        self.hosted = tuple(hosted)
+        """The controllers, in chain order."""
+        self.cluster = cluster
+        """What they look things up in."""
+        self._runners = runners(hosted, Phase.MUTATE)
+
+    async def mutate(
+        self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
+    ) -> list[Outcome]:
+        """Run controllers in the order of ``calls``, each on the object as the one before left it.
+
+        The list ends with the first outcome that is denied or failed. Where one takes longer than its call or
+        the deadline allows, that is its outcome.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+        """
+        if review.cluster is not self.cluster:
+            review = dataclasses.replace(review, cluster=self.cluster)
+        outcomes: list[Outcome] = []
+        for call in calls:
+            runner = self._runners.get(call.name)
+            if runner is None:
+                return [*outcomes, unknown(call)]
+            ran = await runner.run(review, call, deadline)
+            outcomes.append(ran.outcome)
+            if isinstance(ran.outcome.decision, Denied | Failed):
+                break
+            if ran.document is not review.object_document:
+                review = review.with_object(ran.document)
+        return outcomes

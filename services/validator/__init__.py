@@ -1,0 +1,1 @@
+"""The validator: a service that hosts the validating halves of controllers."""

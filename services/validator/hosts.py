@@ -1,0 +1,63 @@
+"""Running validating controllers, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.definitions import Phase
+from pratique.running import runners, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.calls import Call, Deadline
+    from pratique.catalogues import HostedController
+    from pratique.clusters import Cluster
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+
+
+class ValidatorHost:
+    """Hosts the validating halves of controllers. It knows no transport, so that offline runs share it."""
+
+    def __init__(self, hosted: Sequence[HostedController], cluster: Cluster) -> None:
+        """Host ``hosted``, which look things up in ``cluster``."""
+        self.hosted = tuple(hosted)
+        """The controllers, in chain order."""
+        self.cluster = cluster
+        """What they look things up in."""
+        self._runners = runners(hosted, Phase.VALIDATE)
+
+    async def validate(
+        self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
+    ) -> list[Outcome]:
+        """Run controllers side by side on the same object; one outcome for each call, in their order.
+
+        Where one takes longer than its call or the deadline allows, that is its outcome.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+        """
+        if review.cluster is not self.cluster:
+            review = dataclasses.replace(review, cluster=self.cluster)
+        if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
+            # The usual case: tasks would cost more than the controllers' own work.
+            return [await self._run(review, call, deadline) for call in calls]
+        tasks = [asyncio.ensure_future(self._run(review, call, deadline)) for call in calls]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _is_immediate(self, call: Call) -> bool:
+        runner = self._runners.get(call.name)
+        return runner is None or runner.immediate
+
+    async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
+        runner = self._runners.get(call.name)
+        if runner is None:
+            return unknown(call)
+        return (await runner.run(review, call, deadline)).outcome

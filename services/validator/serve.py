@@ -1,0 +1,33 @@
+"""Serve: the validator as a process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.hosting import hosting
+from pratique.rpc.lifetimes import be_process, live
+from validator.hosts import ValidatorHost
+from validator.servicer import services
+
+if TYPE_CHECKING:
+    from validator.settings import ValidatorSettings
+
+
+async def serve(settings: ValidatorSettings) -> None:
+    """Serve until SIGTERM or SIGINT, finish what is in flight, and close the controllers.
+
+    Raises:
+        ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
+    """
+    async with hosting(settings.chain) as hosted:
+        host = ValidatorHost(hosted.controllers, hosted.cluster)
+        await live("validator", services(host), settings)
+
+
+def run(settings: ValidatorSettings) -> None:
+    """Be the validator's process: log, and serve.
+
+    Raises:
+        ConfigurationError: as ``serve``.
+    """
+    be_process("validator", serve(settings))
