@@ -1,0 +1,104 @@
+"""``pratique plugins``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from pratique.catalogues import load_catalogue
+from pratique.json_values import encode
+from pratique_cli.formats import format_flag
+from pratique_cli.palettes import palette_for
+from pratique_cli.yaml_texts import dump_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pratique.definitions import Controller
+    from pratique.json_values import JSONObject
+    from pratique_cli.palettes import Palette
+
+EPILOG = """\b
+Examples:
+  pratique plugins
+  pratique plugins -o jsonl | grep '"default":true'
+"""
+
+
+@click.command("plugins", epilog=EPILOG)
+@format_flag
+def command(output: str) -> None:
+    """List the admission controllers, in chain order.
+
+    Those that are off are turned on by --enable-admission-plugins.
+    """
+    controllers = tuple(load_catalogue())
+    if output == "text":
+        palette = palette_for(sys.stdout, colour=None)
+        click.echo(_table(controllers, palette), color=palette.colour)
+    else:
+        documents = [_document(controller) for controller in controllers]
+        click.echo(_WRITERS[output](documents), nl=False)
+
+
+def _json(documents: list[JSONObject]) -> bytes:
+    return msgspec.json.format(encode(documents), indent=2) + b"\n"
+
+
+def _json_lines(documents: list[JSONObject]) -> bytes:
+    return b"".join(encode(document) + b"\n" for document in documents)
+
+
+def _yaml(documents: list[JSONObject]) -> bytes:
+    return dump_yaml(documents).encode()
+
+
+_WRITERS: dict[str, Callable[[list[JSONObject]], bytes]] = {
+    "json": _json,
+    "jsonl": _json_lines,
+    "yaml": _yaml,
+}
+
+
+def _document(controller: Controller) -> JSONObject:
+    return {
+        "name": controller.name,
+        "phases": _phases(controller),
+        "default": controller.default,
+        "summary": controller.summary,
+        "looksUp": list(controller.looks_up),
+        "removedIn": controller.removed_in,
+        "replacedBy": controller.replaced_by,
+    }
+
+
+def _phases(controller: Controller) -> list[str]:
+    return sorted(phase.value for phase in controller.phases)  # their order, too: mutate, validate
+
+
+def _table(controllers: Sequence[Controller], palette: Palette) -> str:
+    rows = [(c.name, ", ".join(_phases(c)), "on" if c.default else "off") for c in controllers]
+    head = ("NAME", "PHASES", "DEFAULT")
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
+    lines = [palette.paint(_cells(head, widths) + "DOES", "bold")]
+    for row, controller in zip(rows, controllers, strict=True):
+        cells = _cells(row, widths)
+        name, rest = cells[: widths[0]], cells[widths[0] :]
+        styled = palette.paint(name, *(("green",) if controller.default else ())) + rest
+        lines.append(styled + _remark(controller, palette))
+    return "\n".join(lines)
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True))
+
+
+def _remark(controller: Controller, palette: Palette) -> str:
+    """Say what a controller does, what it needs for it, and what became of it in Kubernetes."""
+    facts = [f"looks up {', '.join(controller.looks_up)}"] if controller.looks_up else []
+    facts += [f"removed in Kubernetes {controller.removed_in}"] if controller.removed_in else []
+    facts += [f"replaced by {controller.replaced_by}"] if controller.replaced_by else []
+    return controller.summary + (palette.paint(f" ({'; '.join(facts)})", "dim") if facts else "")

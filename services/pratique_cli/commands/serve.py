@@ -1,0 +1,35 @@
+"""``pratique serve``."""
+
+from __future__ import annotations
+
+import click
+
+from pratique_cli.groups import LazyGroup
+
+SUMMARIES = {
+    "frontdoor": "Answer AdmissionReviews over HTTP or HTTPS.",
+    "mutator": "Run the mutating halves of controllers, over gRPC.",
+    "validator": "Run the validating halves of controllers, over gRPC.",
+}
+
+EPILOG = """\b
+Examples:
+  pratique serve mutator --port 9001
+  pratique serve validator --port 9002
+  pratique serve frontdoor --mutator 127.0.0.1:9001 --validator 127.0.0.1:9002
+
+\b
+SIGTERM and Ctrl-C drain: what is in flight is finished. A second one ends the
+service at once.
+"""
+
+
+@click.group(
+    "serve",
+    cls=LazyGroup,
+    folder="pratique_cli.commands.services",
+    summaries=SUMMARIES,
+    epilog=EPILOG,
+)
+def command() -> None:
+    """Run one service in the foreground; `pratique up` runs them all."""

@@ -1,0 +1,1 @@
+"""The services that ``pratique serve`` runs, one file each."""

@@ -1,0 +1,26 @@
+"""``pratique serve validator``."""
+
+from __future__ import annotations
+
+import click
+
+from pratique.configurations.load import load_configurations
+from pratique_cli.server_helps import SERVER_HELPS
+from pratique_cli.settings_flags import settings_flags
+from validator.serve import run
+from validator.settings import ValidatorSettings
+
+EPILOG = """\b
+Examples:
+  pratique serve validator
+  pratique serve validator --host 0.0.0.0 --port 9443 --cluster cluster/
+"""
+
+
+@click.command("validator", epilog=EPILOG)
+@settings_flags(ValidatorSettings, SERVER_HELPS, {})
+def command(settings: ValidatorSettings) -> None:
+    """Run the validating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
+    # Every service refuses the same configurations, whoever of them is to use what.
+    load_configurations(settings.chain.config)
+    run(settings)

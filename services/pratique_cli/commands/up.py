@@ -1,0 +1,154 @@
+"""``pratique up``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pratique.errors import ConfigurationError
+from pratique_cli.chain_flags import chain_flags
+from pratique_cli.exits import ExitCode, end_by
+from pratique_cli.flags import PORT, WholeNumber, flag
+from pratique_cli.keepers import StartError
+from pratique_cli.lifelines import lifeline_flag
+from pratique_cli.loads import load_everything
+from pratique_cli.palettes import palette_for, printable
+from pratique_cli.stacks import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.settings import ChainSettings
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE_SECONDS = 60.0
+"""How long the stack may take to become healthy: a slow laptop takes five."""
+
+EPILOG = """\b
+Examples:
+  pratique up
+  pratique up --config webhooks/ --cluster cluster/ --validators 4
+  pratique up --port 0        picks a free port and prints it
+
+\b
+Then:
+  curl -H 'Content-Type: application/json' -d @review.json http://127.0.0.1:8080/admit
+"""
+
+
+@click.command("up", epilog=EPILOG)
+@flag(
+    "--validators",
+    type=WholeNumber(1, 64),
+    default=2,
+    show_default=True,
+    help="How many validators to run; the front door spreads its calls over them.",
+)
+@flag("--host", default="127.0.0.1", show_default=True, help="Address on which the front door listens.")
+@flag(
+    "--port",
+    type=PORT,
+    default=8080,
+    show_default=True,
+    help="Port on which the front door listens; 0 picks a free one.",
+)
+@lifeline_flag
+@chain_flags
+def command(chain: ChainSettings, validators: int, host: str, port: int) -> int:
+    """Run the local stack: front door, mutator and validators, each a process of its own.
+
+    Prints one line to standard output once every service is healthy, and runs until Ctrl-C. Then everything
+    drains; a second Ctrl-C ends it at once. A service that ends unasked is started again. What the services
+    say goes to standard error.
+    """
+    load_everything(chain)
+    _check_address(host, port)
+    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller())
+    return asyncio.run(_run(stack))
+
+
+def _check_address(host: str, port: int) -> None:
+    """Find out whether the front door can listen there, before anything is started."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+    except OSError as error:
+        problem = f"cannot listen on {host}, port {port}: {error.strerror}"
+        advice = "choose another with --host and --port; --port 0 picks a free port"
+        raise ConfigurationError(f"{problem}; {advice}") from None
+
+
+def _teller() -> Callable[[str, str], None]:
+    palette = palette_for(sys.stderr, colour=None)
+
+    def tell(name: str, line: str) -> None:
+        label = palette.paint(f"[{name}]", "bold" if name == "pratique" else "dim")
+        # Where nobody reads any more, the stack goes on.
+        with contextlib.suppress(OSError):
+            click.echo(f"{label} {line}", err=True, color=palette.colour)
+
+    return tell
+
+
+async def _run(stack: Stack) -> ExitCode:
+    loop = asyncio.get_running_loop()
+    signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    for number in _STOPPING:
+        loop.add_signal_handler(number, signals.put_nowait, number)
+    starting = asyncio.create_task(_start(stack))
+    told = asyncio.create_task(signals.get())
+    await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    code = _outcome(starting, stack)
+    if code is ExitCode.ADMITTED:
+        await told
+    told.cancel()
+    await _stop(stack, signals)
+    return code
+
+
+async def _start(stack: Stack) -> None:
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        url = await stack.start()
+    click.echo(f"pratique: ready on {url}")
+
+
+def _outcome(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
+    error = None if starting.cancelled() else starting.exception()
+    match error:
+        case None:
+            return ExitCode.ADMITTED
+        case StartError():
+            click.echo(f"pratique: {error}", err=True)
+            return ExitCode.BAD_INPUT if error.code == ExitCode.BAD_INPUT else ExitCode.BROKEN
+        case TimeoutError():
+            problem = f"not healthy after {_PATIENCE_SECONDS:g} s: {stack.waits_for}"
+            click.echo(f"pratique: {printable(problem)}", err=True)
+            return ExitCode.BROKEN
+        case _:
+            raise error
+
+
+async def _stop(stack: Stack, signals: asyncio.Queue[signal.Signals]) -> None:
+    """Drain everything; end it at once where a second signal comes meanwhile."""
+    stopping = asyncio.create_task(stack.stop())
+    again = asyncio.create_task(signals.get())
+    await asyncio.wait({stopping, again}, return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        stopping.cancel()
+        await asyncio.wait({stopping})
+        await stack.kill()
+        end_by(again.result())
+    again.cancel()
+    await stopping

@@ -1,0 +1,142 @@
+"""Inputs: the documents that ``pratique review`` is given, one by one, the readable ones and the others.
+
+A document that cannot be read costs itself alone: whoever reads goes on with the next. Streams are read as
+they come, so that their length is no matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique.document_lists import unwrap_lists
+from pratique.document_texts import JSON_LINES, read_line, read_text
+from pratique.documents import STDIN, list_files
+from pratique.errors import InputError
+from pratique.source_documents import SourceDocument, SourceText, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO, TypeAlias
+
+    Input: TypeAlias = SourceDocument | InputError
+    """A document, or why it cannot be read."""
+
+_JSON = (b"{", b"[")
+_YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
+"""Where a YAML document begins. Nothing else can begin so, not even in a block scalar (``c-forbidden``)."""
+_JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
+"""Where, in a stream that cannot be read as a whole, the next JSON value may begin."""
+_DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
+
+
+def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Input]:
+    """Read a file, a folder's files in the order of their names, or standard input (``-``).
+
+    Where the first line of a text is a JSON value, every line is one; otherwise the text is JSON or YAML as
+    a whole. Lists are unwrapped.
+    """
+    found = False
+    for each in _read_path(str(path), stdin):
+        found = True
+        yield from [each] if isinstance(each, InputError) else _unwrapped(each)
+    if not found:
+        yield InputError(
+            f"{shown(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object"
+        )
+
+
+def _read_path(path: str, stdin: BinaryIO | None) -> Iterator[Input]:
+    if path == STDIN:
+        yield from _read_stream(sys.stdin.buffer if stdin is None else stdin, STDIN)
+        return
+    try:
+        files = list_files(path)
+    except InputError as error:
+        yield error
+        return
+    for file in files:
+        try:
+            with Path(file).open("rb") as stream:
+                yield from _read_stream(stream, file)
+        except OSError as error:
+            yield InputError(f"{file}: {(error.strerror or str(error)).lower()}")
+
+
+def _read_stream(stream: BinaryIO, file: str) -> Iterator[Input]:
+    index = 0
+    for number, line in enumerate(stream, start=1):
+        text = SourceText(line, file, number, index)
+        if line.isspace():
+            continue
+        if not file.endswith(JSON_LINES) and (_YAML_BREAK.match(line) if index else not _is_value(text)):
+            yield from _read_whole(SourceText(line + stream.read(), file, number, index))
+            return
+        # JSON Lines: a line that is no JSON object is a document that cannot be read.
+        yield from _read_piece(SourceText(line.rstrip(), file, number, index))
+        index += 1
+
+
+def _is_value(text: SourceText) -> bool:
+    try:
+        return read_line(text) is not None
+    except InputError:
+        return True
+
+
+def _read_whole(text: SourceText) -> Iterator[Input]:
+    if not text.raw.lstrip().startswith(_JSON):
+        yield from _read_pieces(_yaml_pieces(text), text.first_index)
+        return
+    try:
+        documents = list(read_text(text))
+    except InputError:
+        beginning = _YAML_BREAK if _YAML_BREAK.search(text.raw) else _JSON_BREAK
+        yield from _read_pieces(_pieces(text, beginning), text.first_index)
+    else:
+        yield from documents
+
+
+def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
+    for piece in pieces:
+        for each in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
+            yield each
+            index += 1
+
+
+def _read_piece(piece: SourceText) -> Iterator[Input]:
+    try:
+        yield from read_text(piece)
+    except InputError as error:
+        yield error
+
+
+def _yaml_pieces(text: SourceText) -> Iterator[SourceText]:
+    """Split a YAML text into its documents; directives stay with the document that follows them."""
+    held: SourceText | None = None
+    for piece in _pieces(text, _YAML_BREAK):
+        whole = piece if held is None else SourceText(held.raw + piece.raw, piece.file, held.first_line)
+        held = whole if held is None and _DIRECTIVE.search(piece.raw) else None
+        if held is None:
+            yield whole
+    if held is not None:
+        yield held
+
+
+def _pieces(text: SourceText, beginning: re.Pattern[bytes]) -> Iterator[SourceText]:
+    starts = [found.start() for found in beginning.finditer(text.raw)]
+    line = text.first_line
+    for start, end in itertools.pairwise(dict.fromkeys([0, *starts, len(text.raw)])):
+        raw = text.raw[start:end]
+        yield SourceText(raw, text.file, line)
+        line += raw.count(b"\n")
+
+
+def _unwrapped(document: SourceDocument) -> Iterator[Input]:
+    try:
+        yield from unwrap_lists([document])
+    except InputError as error:
+        yield error

@@ -1,0 +1,146 @@
+"""The ``pratique`` program: its commands, and the outer ring that turns every error into one message."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from pratique_cli.exits import ExitCode, end_by
+from pratique_cli.groups import HELP_FLAGS, LazyGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUMMARIES = {
+    "review": "Decide manifests and recorded reviews offline, and say why.",
+    "up": "Run the local stack: front door, mutator and validators.",
+    "serve": "Run one service in the foreground.",
+    "check": "Validate configurations and policies.",
+    "plugins": "List the admission controllers, in chain order.",
+    "version": "Show the version.",
+}
+
+EPILOG = """\b
+Examples:
+  pratique review deployment.yaml        what would a cluster decide, and why?
+  pratique up --config webhooks/         the whole chain on http://127.0.0.1:8080
+  pratique plugins                       what is on by default
+
+\b
+Every flag can be set by an environment variable: PRATIQUE_ and the flag in
+capitals, such as PRATIQUE_CONFIG for --config; several paths are separated as
+in PATH.
+
+\b
+Exit codes: 0 every request admitted, 1 at least one denied, 2 wrong usage or
+unreadable input, 3 the program itself failed.
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    folder="pratique_cli.commands",
+    summaries=SUMMARIES,
+    context_settings={"help_option_names": HELP_FLAGS, "max_content_width": 100},
+    epilog=EPILOG,
+)
+@click.version_option(package_name="pratique", message="pratique %(version)s")
+def root() -> None:
+    """Kubernetes admission control: decides as kube-apiserver would, and says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and end the process."""
+    try:
+        code = _run(arguments)
+        _flush(sys.stdout)
+    except BrokenPipeError:
+        end_by(signal.SIGPIPE)
+    except OSError as error:
+        _abandon_output()
+        code = _complain(f"standard output cannot be written: {error.strerror}", ExitCode.BROKEN)
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        # Names and messages hold any character; a terminal or a pipe may not.
+        if stream is not None:
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # text streams of the process
+    try:
+        result = _invoke(arguments)
+    except (click.Abort, KeyboardInterrupt):
+        end_by(signal.SIGINT)
+    except click.ClickException as error:
+        return _complain_of_usage(error)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it becomes a message
+        return _complain_of(error)
+    return result if isinstance(result, int) else ExitCode.ADMITTED
+
+
+def _invoke(arguments: Sequence[str] | None) -> object:
+    if "_PRATIQUE_COMPLETE" in os.environ:
+        return root.main(arguments, prog_name="pratique")
+    # Not by main(), which ends with 1 where a pipe is closed: that would read as "denied".
+    try:
+        with root.make_context("pratique", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            return root.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+
+
+def _complain_of_usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return ExitCode.BAD_INPUT
+    context = getattr(error, "ctx", None)
+    hint = f"\nTry '{context.command_path} --help'." if context else ""
+    return _complain(error.format_message() + hint, ExitCode.BAD_INPUT)
+
+
+def _complain_of(error: Exception) -> int:
+    # Here, so that commands that cannot fail this way do not import it.
+    from pratique.errors import InputError  # noqa: PLC0415
+
+    if os.environ.get("PRATIQUE_DEBUG"):
+        traceback.print_exception(error)
+    if isinstance(error, InputError):
+        return _complain(str(error), ExitCode.BAD_INPUT)
+    if isinstance(error, OSError):
+        return _complain(f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN)
+    advice = "please report it, with what PRATIQUE_DEBUG=1 shows"
+    return _complain(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
+
+
+def _file_of(error: OSError) -> str:
+    return f": {error.filename}" if error.filename is not None else ""
+
+
+def _describe(error: Exception) -> str:
+    """Say what broke and where; the text of an unexpected error may hold parts of a reviewed object."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return type(error).__name__ + where
+
+
+def _complain(message: str, code: ExitCode) -> int:
+    _flush(sys.stdout)
+    click.echo(f"pratique: {message}", err=True)
+    return code
+
+
+def _flush(stream: object) -> None:
+    if hasattr(stream, "flush"):
+        stream.flush()
+
+
+def _abandon_output() -> None:
+    # Python flushes once more at its end, and would complain once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,29 @@
+"""``-o yaml``: a stream of decision documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frontdoor.decisions import to_document
+from pratique_cli.yaml_texts import dump_yaml
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from pratique_cli.outputs import Reviewed, Tally
+
+
+class YamlStream:
+    """Writes one YAML document for each decision."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Write UTF-8 to ``stream``."""
+        self._stream = stream
+
+    def write(self, reviewed: Reviewed) -> None:
+        """Write one document."""
+        self._stream.write(b"---\n" + dump_yaml(to_document(reviewed.decision)).encode())
+        self._stream.flush()
+
+    def finish(self, tally: Tally) -> None:
+        """Write nothing: the documents say it all."""
