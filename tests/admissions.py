@@ -1,0 +1,129 @@
+"""Single controllers at work: reviews made of plain JSON, and what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+from typing import TYPE_CHECKING
+
+from pratique import statuses
+from pratique.answers import Allow, Answer, Deny, Patch
+from pratique.clusters import ANY_NAMESPACE
+from pratique.definitions import Phase
+from pratique.errors import RefusalError
+from pratique.hosted_controllers import configured
+from pratique.json_values import JSON, Document, JSONObject
+from pratique.kinds import GroupVersionKind, GroupVersionResource
+from pratique.patches import apply_patch
+from pratique.reviews import Operation, Review, UserInfo
+from pratique.rules import compile_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.definitions import Controller, Half, Halves
+    from pratique.statuses import Status
+
+BOTH = (Phase.MUTATE, Phase.VALIDATE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Admission:
+    """What came of a review."""
+
+    status: Status | None
+    """The refusal; None where the request was let through."""
+    object: JSON
+    """The object as it was left."""
+    operations: tuple[JSONObject, ...] = ()
+    """What was changed."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        return self.status is None
+
+
+def review_of(request: JSONObject, cluster: Cluster = ANY_NAMESPACE) -> Review:
+    """Make a review of the ``request`` of an AdmissionReview."""
+    user = request.get("userInfo") or {}
+    return Review(
+        uid=request.get("uid", "1"),
+        operation=Operation(request["operation"]),
+        kind=GroupVersionKind(**request["kind"]),
+        resource=GroupVersionResource(**request["resource"]),
+        subresource=request.get("subResource") or "",
+        name=request.get("name") or "",
+        namespace=request.get("namespace") or "",
+        user=UserInfo(user.get("username", ""), groups=tuple(user.get("groups") or ())),
+        object_document=Document.from_data(request.get("object")),
+        old_object_document=Document.from_data(request.get("oldObject")),
+        options_document=Document.from_data(request.get("options")),
+        dry_run=bool(request.get("dryRun")),
+        cluster=cluster,
+    )
+
+
+def pod_review(
+    pod: JSON, *, operation: str = "CREATE", old: JSON = None, subresource: str = "", name: str = "web"
+) -> Review:
+    """Make a review of a Pod in namespace ``shop``."""
+    return review_of(
+        {
+            "operation": operation,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "subResource": subresource,
+            "namespace": "shop",
+            "name": name,
+            "object": pod,
+            "oldObject": old,
+        }
+    )
+
+
+def admit(
+    controller: Controller, review: Review, configuration: JSON = None, phases: Sequence[Phase] = BOTH
+) -> Admission:
+    """Run a controller with its settings on one review, as a chain of it alone would."""
+    return run(controller, configured(controller, configuration).halves, review, phases)
+
+
+def run(controller: Controller, halves: Halves, review: Review, phases: Sequence[Phase] = BOTH) -> Admission:
+    """Run the halves that the phases ask for, on what the rules of the controller match."""
+    document = review.object
+    operations: tuple[JSONObject, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if not compile_rules(controller.rules).matches(review):
+        return Admission(None, document)
+    for phase, half in ((Phase.MUTATE, halves.mutate), (Phase.VALIDATE, halves.validate)):
+        if half is None or phase not in phases:
+            continue
+        seen = review.with_object(Document.from_data(document))
+        answer = answer_of(half, seen)
+        warnings += answer.warnings
+        if isinstance(answer, Deny):
+            status = answer.status or statuses.admission_forbidden(seen, answer.message)
+            return Admission(status, document, operations, warnings)
+        if isinstance(answer, Patch):
+            assert answer.operations is not None
+            operations += answer.operations
+            document = apply_patch(document, answer.operations)
+    return Admission(None, document, operations, warnings)
+
+
+def answer_of(half: Half, review: Review) -> Answer:
+    """Ask one half, whether or not it is ``async``."""
+    try:
+        answer = half(review)
+        return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+    except RefusalError as refusal:
+        return Deny(refusal.status)
+
+
+async def _awaited(answer: object) -> Answer:
+    found = await answer  # type: ignore[misc]  # inspect.isawaitable has been asked
+    assert isinstance(found, Allow | Deny | Patch)
+    return found

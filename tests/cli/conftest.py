@@ -1,0 +1,67 @@
+"""Fixtures of the command line's tests: the real console script, run as a process."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PRATIQUE_", "NO_COLOR"))}
+    return kept | variables
+
+
+@pytest.fixture
+def pratique(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ``pratique`` in an empty folder, with no flags in the environment but those given."""
+
+    def run(*arguments: object, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(PROGRAM), *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=clean_environment(**variables),
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def on_terminal(tmp_path: Path) -> Callable[..., str]:
+    """Run ``pratique`` with a terminal as standard output, and give what it shows."""
+
+    def run(*arguments: object, **variables: str) -> str:
+        ours, theirs = pty.openpty()
+        environment = clean_environment(**{"TERM": "xterm", "COLUMNS": "100"} | variables)
+        command = [str(PROGRAM), *map(str, arguments)]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
+        ):
+            os.close(theirs)
+            shown = b"".join(iter(lambda: read_terminal(ours), b""))
+        os.close(ours)
+        return shown.decode().replace("\r\n", "\n")
+
+    return run
+
+
+def read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:  # how Linux says that the other side has closed
+        return b""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique_cli.outputs.changes import Change, ChangeTeller, path_text
+from pratique_cli.outputs.differences import difference
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSONObject
+
+POD: JSONObject = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "changes"),
+    [
+        (
+            {"op": "add", "path": "/metadata/labels/example.com~1team", "value": 1},
+            [Change("+", "metadata.labels[example.com/team]", after="1")],
+        ),
+        (
+            {"op": "add", "path": "/metadata/labels/app", "value": "shop"},
+            [Change("~", "metadata.labels.app", before='"web"', after='"shop"')],
+        ),
+        (
+            {"op": "replace", "path": "/spec/containers/1/name", "value": None},
+            [Change("~", "spec.containers[1].name", before='"b"', after="null")],
+        ),
+        (
+            {"op": "replace", "path": "/spec/priority", "value": 0},
+            [Change("+", "spec.priority", after="0")],
+        ),
+        (
+            {"op": "add", "path": "/spec/containers/-", "value": {}},
+            [Change("+", "spec.containers[2]", after="{}")],
+        ),
+        (
+            {"op": "add", "path": "/spec/containers/0", "value": {}},
+            [Change("+", "spec.containers[0]", after="{}")],
+        ),
+        (
+            {"op": "remove", "path": "/spec/containers/-1"},
+            [Change("-", "spec.containers[1]", before='{"name":"b"}')],
+        ),
+        (
+            {"op": "move", "from": "/metadata/labels/app", "path": "/metadata/labels/name"},
+            [
+                Change("-", "metadata.labels.app", before='"web"'),
+                Change("+", "metadata.labels.name", after='"web"'),
+            ],
+        ),
+        (
+            {"op": "copy", "from": "/spec/containers/0", "path": "/spec/containers/-"},
+            [Change("+", "spec.containers[2]", after='{"name":"a"}')],
+        ),
+        ({"op": "test", "path": "/spec/containers/0/name", "value": "a"}, []),
+    ],
+)
+def test_an_operation_is_told_as_path_and_values(operation: JSONObject, changes: list[Change]) -> None:
+    assert ChangeTeller(POD).tell([operation]) == changes
+
+
+def test_each_step_is_told_from_what_the_one_before_left() -> None:
+    teller = ChangeTeller(POD)
+    first = teller.tell([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
+    second = teller.tell([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
+    assert first[0].path == "spec.containers[0]"
+    assert second == [Change("~", "spec.containers[1].name", before='"a"', after='"y"')]
+
+
+def test_telling_leaves_the_reviewed_object_alone() -> None:
+    before = str(POD)
+    ChangeTeller(POD).tell([{"op": "remove", "path": "/spec"}])
+    assert str(POD) == before
+
+
+def test_the_empty_path_is_the_whole_object() -> None:
+    assert path_text(()) == "the whole object"
+
+
+def test_a_difference_shows_lines_before_and_after_with_context() -> None:
+    after = {**POD, "spec": {"containers": [{"name": "a"}, {"name": "b", "tty": True}]}}
+    lines = list(difference(POD, after))
+    assert lines[0].startswith("@@")
+    assert "+    tty: true" in lines
+    assert " kind: Pod" not in lines
+    assert not [line for line in lines if line.startswith("-")]
+
+
+def test_an_object_that_only_moves_its_members_has_no_difference() -> None:
+    assert not list(difference(POD, dict(reversed(POD.items()))))
+
+
+def test_a_difference_of_a_secret_shows_what_changes_and_no_value() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "c2VjcmV0", "b": "c2VjcmV0"}}
+    changed = {**secret, "data": {"a": "c2VjcmV0", "b": "b3RoZXI=", "c": "bmV3"}}
+    text = "\n".join(difference(secret, changed))
+    assert "-  b: '*** (before)'" in text
+    assert "+  b: '*** (after)'" in text
+    assert "+  c: '***'" in text
+    assert "c2VjcmV0" not in text
+    assert "bmV3" not in text
+
+
+def test_multi_line_texts_are_compared_line_by_line() -> None:
+    before = {"kind": "ConfigMap", "data": {"conf": "a\nb\nc\n"}}
+    after = {"kind": "ConfigMap", "data": {"conf": "a\nB\nc\n"}}
+    lines = list(difference(before, after))
+    assert "-    b" in lines
+    assert "+    B" in lines
+    assert "     a" in lines

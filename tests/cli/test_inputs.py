@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.errors import InputError
+from pratique_cli.inputs import read_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(path: Path | str, stdin: bytes | None = None) -> list[str]:
+    """Give the name of each document, and ``!`` and the text for what cannot be read."""
+    stream = None if stdin is None else io.BytesIO(stdin)
+    return [
+        f"!{each}" if isinstance(each, InputError) else str(each.data["name"])
+        for each in read_inputs(path, stream)
+    ]
+
+
+def line(name: str) -> str:
+    return json.dumps({"name": name}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.yaml", "name: a\n---\nname: b\n"),
+        ("a.yaml", "---\nname: a\n---\n# nothing here\n---\nname: b\n"),
+        ("a.yaml", "%YAML 1.1\n---\nname: a\n--- \nname: b\n"),
+        ("a.yaml", "name: a\r\n---\r\nname: b\r\n"),
+        ("a.yaml", "--- {name: a}\n--- # comment\nname: b\n...\n"),
+        ("a.yaml", "kind: List\nitems:\n- name: a\n- name: b\n"),
+        ("a.yml", line("a") + line("b")),
+        ("a.json", line("a") + line("b")),
+        ("a.json", json.dumps({"name": "a"}, indent=1) + "\n" + json.dumps({"name": "b"}, indent=1)),
+        ("a.json", json.dumps({"kind": "PodList", "items": [{"name": "a"}, {"name": "b"}]}, indent=2)),
+        ("a.jsonl", line("a") + "\n" + line("b")),
+        ("a.json", line("a") + "---\n" + line("b")),
+        ("a.yaml", line("a") + "---\nname:\n  b\n"),
+        ("a.yaml", "\ufeff" + line("a") + line("b")),
+        ("noname", "name: a\n---\nname: b\n"),
+    ],
+)
+def test_documents_are_read_in_their_order(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_bytes(text.encode())
+    assert names(tmp_path / file) == ["a", "b"]
+    assert names("-", text.encode()) == ["a", "b"]
+
+
+def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
+    for name in ("c.json", "a.yaml", "b.yml"):
+        (tmp_path / name).write_text(line(name))
+    (tmp_path / "notes.txt").write_text("not: read")
+    (tmp_path / "empty.yaml").write_text("# nothing\n")
+    (tmp_path / "folder.yaml").mkdir()
+    assert names(tmp_path) == ["a.yaml", "b.yml", "c.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "wrong"),
+    [
+        ("a.yaml", "name: a\n---\nname: [\n---\nname: b\n", "document 2, line 4, column 1"),
+        ("a.yaml", "name: a\n---\n- just\n- a list\n---\nname: b\n", "document 2, line 3, column 1"),
+        ("a.yaml", "name: a\n---\nname: 'x\n---\nname: b\n", "document 2, line 4, column 1"),
+        ("a.yaml", "name: a\n---\n&a [*a]\n---\nname: b\n", "document 2, line 3"),
+        ("a.jsonl", line("a") + '{"name": \n' + line("b"), "document 2, line 2"),
+        ("a.jsonl", line("a") + "oops\n" + line("b"), "document 2, line 2"),
+        ("a.jsonl", line("a") + "[1]\n" + line("b"), "document 2, line 2"),
+        ("a.json", line("a") + '{"name"}\n' + line("b"), "document 2, line 2"),
+        ("a.json", '{\n"name":"a"\n}\n{\n"name" "x"\n}\n{\n"name":"b"\n}', "document 2, line 5, column 8"),
+        ("a.yaml", "name: a\n---\nkind: List\nitems: 3\n---\nname: b\n", "document 2, line 4, column 1"),
+    ],
+)
+def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path, file: str, text: str, wrong: str) -> None:
+    (tmp_path / file).write_text(text)
+    first, problem, last = names(tmp_path / file)
+    assert (first, last) == ("a", "b")
+    assert problem.startswith(f"!{tmp_path / file}: {wrong}")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "# only a comment\n", "---\n---\n", "null"])
+def test_nothing_to_read_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    (problem,) = names(tmp_path / "a.yaml")
+    assert "holds no documents" in problem
+
+
+def test_a_stream_is_read_as_it_comes() -> None:
+    class Endless(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # bytes are all it is given
+            text = line("more").encode()
+            buffer[: len(text)] = text
+            return len(text)
+
+    documents = read_inputs("-", io.BufferedReader(Endless()))
+    for _ in range(1000):
+        assert not isinstance(next(documents), InputError)
+
+
+def test_lines_and_indexes_count_through_the_whole_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("# head\nname: a\n---\n\nname: b\n---\n# none\n---\nname: c\n")
+    documents = [each for each in read_inputs(tmp_path / "a.yaml") if not isinstance(each, InputError)]
+    assert [(each.index, each.line) for each in documents] == [(0, 2), (1, 5), (2, 9)]
+
+
+@given(st.binary(max_size=60), st.sampled_from(["-"]))
+def test_no_bytes_raise_anything(raw: bytes, path: str) -> None:
+    for each in read_inputs(path, io.BytesIO(raw)):
+        assert isinstance(each, InputError) or isinstance(each.data, dict)
+
+
+PIECES = [
+    "name: a",
+    "- x",
+    "{",
+    "name: 'x",
+    "# no",
+    "a: |\n  ----\n ---",
+    "}",
+    "%A",
+    "&a b",
+    "*a",
+    "? [",
+    "\t",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES)))
+def test_no_broken_document_takes_the_next_one_with_it(pieces: list[str]) -> None:
+    text = "\n---\n".join([*pieces, "name: last"]) + "\n"
+    assert names("-", text.encode())[-1] == "last"

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+import yaml
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+FIRST_SIX = {
+    "AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DefaultTolerationSeconds",
+    "LimitPodHardAntiAffinityTopology", "NamespaceLifecycle",
+}  # fmt: skip
+
+
+def test_plugins_are_listed_in_chain_order(pratique: Program) -> None:
+    names = [json.loads(line)["name"] for line in pratique("plugins").stdout.splitlines()]
+    assert set(names) >= FIRST_SIX
+    assert names[0] == "AlwaysAdmit"
+    assert names[-1] == "AlwaysDeny"
+    assert names.index("NamespaceLifecycle") < names.index("DefaultTolerationSeconds")
+
+
+def test_the_formats_tell_the_same(pratique: Program) -> None:
+    as_json = json.loads(pratique("plugins", "-o", "json").stdout)
+    assert yaml.safe_load(pratique("plugins", "-o", "yaml").stdout) == as_json
+    assert [json.loads(line) for line in pratique("plugins", "-o", "jsonl").stdout.splitlines()] == as_json
+
+
+def test_each_plugin_says_what_it_is(pratique: Program) -> None:
+    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
+    assert told["NamespaceLifecycle"]["default"] is True
+    assert told["AlwaysDeny"]["default"] is False
+    assert told["AlwaysPullImages"]["phases"] == ["mutate", "validate"]
+    assert told["NamespaceLifecycle"]["looksUp"] == ["namespaces"]
+    assert all(each["summary"] for each in told.values())
+
+
+def test_the_table_has_a_line_for_each(pratique: Program) -> None:
+    head, *rows = pratique("plugins", "-o", "text").stdout.splitlines()
+    assert head.split() == ["NAME", "PHASES", "DEFAULT", "DOES"]
+    assert {row.split()[0] for row in rows} >= FIRST_SIX
+    (deny,) = [row for row in rows if row.startswith("AlwaysDeny ")]
+    assert deny.split()[1:4] == ["mutate,", "validate", "off"]
+
+
+REMOVED = {
+    "DenyEscalatingExec": ("1.21", "PodSecurity", "pods"),
+    "DenyExecOnPrivileged": ("1.21", "PodSecurity", "pods"),
+    "Initializers": ("1.14", "MutatingAdmissionWebhook", "initializerconfigurations"),
+    "PodPreset": ("1.20", "MutatingAdmissionWebhook", "podpresets"),
+    "SecurityContextDeny": ("1.30", "PodSecurity", ""),
+}
+
+
+def test_what_kubernetes_has_removed_says_when_and_what_took_its_place(pratique: Program) -> None:
+    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
+    for name, (release, successor, looked_up) in REMOVED.items():
+        assert (told[name]["removedIn"], told[name]["replacedBy"]) == (release, successor)
+        assert ",".join(told[name]["looksUp"]) == looked_up
+    for name in ("NamespaceAutoProvision", "NamespaceExists", "Priority"):
+        assert told[name]["removedIn"] is told[name]["replacedBy"] is None
+
+
+def test_the_table_tells_as_much_as_the_document(pratique: Program) -> None:
+    rows = {row.split()[0]: row for row in pratique("plugins", "-o", "text").stdout.splitlines()}
+    for name, (release, successor, looked_up) in REMOVED.items():
+        needs = f"looks up {looked_up}; " if looked_up else ""
+        remark = f" ({needs}removed in Kubernetes {release}; replaced by {successor})"
+        assert rows[name].endswith(remark)
+    assert rows["Priority"].split()[1:4] == ["mutate,", "validate", "on"]
+    assert rows["Priority"].endswith(" (looks up priorityclasses)")
+    assert rows["AlwaysDeny"].endswith(".")
+
+
+def test_a_terminal_gets_the_table(on_terminal: Callable[..., str]) -> None:
+    assert on_terminal("plugins", NO_COLOR="1").startswith("NAME  ")

@@ -1,0 +1,66 @@
+"""What an admitted request leaves behind for the reviews after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chains import POD, pod_review
+from frontdoor.decisions import Decision
+from pratique.clusters import ObjectStore
+from pratique.documents import read_text
+from pratique.json_values import Document
+from pratique.reviews import Operation
+from pratique_cli.requests import remember, review_of
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
+
+NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+
+
+def admitted(review: Review, *, allowed: bool = True) -> Decision:
+    return Decision(uid=review.uid, allowed=allowed, object_document=review.object_document)
+
+
+def test_an_admitted_object_is_seen_afterwards() -> None:
+    store = ObjectStore()
+    remember(pod_review(), admitted(pod_review()), store)
+    assert store.get("", "pods", "web", "shop") == POD
+
+
+def test_a_denied_object_is_not() -> None:
+    store = ObjectStore()
+    remember(pod_review(), admitted(pod_review(), allowed=False), store)
+    assert store.get("", "pods", "web", "shop") is None
+
+
+def test_a_dry_run_leaves_nothing() -> None:
+    store = ObjectStore()
+    remember(pod_review(dry_run=True), admitted(pod_review()), store)
+    assert store.get("", "pods", "web", "shop") is None
+
+
+def test_a_subresource_is_no_object_of_its_own() -> None:
+    store = ObjectStore()
+    remember(pod_review(subresource="status"), admitted(pod_review()), store)
+    assert store.get("", "pods", "web", "shop") is None
+
+
+def test_what_is_deleted_is_gone() -> None:
+    store = ObjectStore()
+    store.put(POD)
+    remember(
+        pod_review(operation=Operation.DELETE, old_object_document=Document.from_data(POD)),
+        admitted(pod_review()),
+        store,
+    )
+    assert store.get("", "pods", "web", "shop") is None
+
+
+def test_a_new_namespace_comes_with_the_service_account_that_a_controller_makes() -> None:
+    store = ObjectStore()
+    (document,) = read_text(NAMESPACE, "ns.yaml")
+    review = review_of(document, store, 0)
+    remember(review, admitted(review), store)
+    assert store.get("", "namespaces", "shop") is not None
+    assert store.get("", "serviceaccounts", "default", "shop") is not None

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+
+from pratique_cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+FIELDS = {
+    "uid", "allowed", "status", "object", "patch", "warnings", "auditAnnotations", "steps", "expanded",
+}  # fmt: skip
+STEP_FIELDS = {
+    "controller", "phase", "name", "configuration", "round", "outcome", "reason", "patch", "durationMs", "endpoint",
+}  # fmt: skip
+
+
+def manifest(kind: str, name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
+
+
+def pod(name: str, namespace: str = "", **spec: Any) -> dict[str, Any]:
+    return manifest("Pod", name, namespace, spec={"containers": [{"name": "c", "image": "i"}], **spec})
+
+
+def asked(operation: str, document: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    """Write an AdmissionReview of a pod, or of a namespace."""
+    subject = document or more["oldObject"]
+    kind = subject["kind"]
+    request = {
+        "uid": f"uid-{subject['metadata']['name']}",
+        "operation": operation,
+        "kind": {"group": "", "version": "v1", "kind": kind},
+        "resource": {"group": "", "version": "v1", "resource": f"{kind.lower()}s"},
+        "name": subject["metadata"]["name"],
+        "namespace": subject["metadata"].get("namespace", ""),
+        "object": document,
+        **more,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def lines(*documents: dict[str, Any]) -> str:
+    return "".join(json.dumps(document) + "\n" for document in documents)
+
+
+def inhabited(namespace: str) -> str:
+    """A namespace and the ServiceAccount that Pods need there."""
+    return lines(manifest("Namespace", namespace), manifest("ServiceAccount", "default", namespace))
+
+
+def decisions(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump_all([pod("one"), pod("two")]))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.json").write_text(
+        json.dumps({"kind": "List", "items": [pod("three"), pod("four")]})
+    )
+    ran = pratique("review", "b.yaml", "folder", "-", stdin=lines(asked("CREATE", pod("five", "default"))))
+    assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+    ]
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_decision_document_has_the_fields_of_the_interface(pratique: Program) -> None:
+    (decision,) = decisions(pratique("review", "-", stdin=lines(asked("CREATE", pod("web")))))
+    assert set(decision) == FIELDS
+    assert decision["uid"] == "uid-web"
+    assert {name for step in decision["steps"] for name in step} == STEP_FIELDS
+
+
+def test_the_formats_tell_the_same(pratique: Program) -> None:
+    given = lines(asked("CREATE", pod("a")), asked("CREATE", pod("b")))
+    written = {
+        name: pratique("review", "-o", name, "-", stdin=given).stdout for name in ("json", "jsonl", "yaml")
+    }
+    read = {
+        "json": json.loads(written["json"]),
+        "jsonl": [json.loads(line) for line in written["jsonl"].splitlines()],
+        "yaml": list(yaml.safe_load_all(written["yaml"])),
+    }
+    for written_decisions in read.values():
+        for decision in written_decisions:
+            for each in decision["steps"]:
+                each.pop("durationMs")
+    assert len(read["json"]) == 2
+    assert read["json"] == read["jsonl"] == read["yaml"]
+
+
+@pytest.mark.parametrize(("form", "nothing"), [("json", "[]\n"), ("jsonl", ""), ("yaml", "")])
+def test_no_readable_document_is_still_the_format(pratique: Program, form: str, nothing: str) -> None:
+    ran = pratique("review", "-o", form, "-", stdin="- no object\n")
+    assert (ran.returncode, ran.stdout) == (2, nothing)
+
+
+def test_a_denial_is_exit_code_1(pratique: Program) -> None:
+    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=lines(pod("web")))
+    (decision,) = decisions(ran)
+    assert (ran.returncode, decision["allowed"], decision["status"]["code"]) == (1, False, 403)
+
+
+def test_an_unreadable_document_is_told_and_the_others_are_reviewed(pratique: Program) -> None:
+    given = f"{json.dumps(pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(pod('two'))}\n"
+    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
+    assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == ["one", "two"]
+    assert ran.stderr.startswith(
+        'pratique: standard input: document 2, line 3, column 1: no matches for kind "Podd"'
+    )
+    assert ran.returncode == 2
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_reviewed(
+    pratique: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(lines(pod("web")))
+    ran = pratique("review", "a.yaml", "b.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+
+
+def test_without_a_cluster_every_namespace_exists(pratique: Program) -> None:
+    assert pratique("review", "-", stdin=lines(pod("web", "anywhere"))).returncode == 0
+
+
+def test_what_is_not_in_the_cluster_does_not_exist(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(inhabited("shop"))
+    given = lines(pod("web", "shop"), pod("web", "elsewhere"))
+    first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
+    assert first["allowed"]
+    assert second["status"]["message"] == 'namespaces "elsewhere" not found'
+
+
+NAMESPACE = manifest("Namespace", "new")
+
+
+@pytest.mark.parametrize(
+    ("before", "allowed"),
+    [
+        (asked("CREATE", NAMESPACE), True),
+        (NAMESPACE, True),
+        (asked("CREATE", NAMESPACE, dryRun=True), False),
+        (asked("UPDATE", NAMESPACE, oldObject=NAMESPACE), True),
+        (asked("UPDATE", NAMESPACE, oldObject=NAMESPACE, subResource="status"), False),
+    ],
+)
+def test_an_admitted_object_is_seen_by_the_reviews_after_it(
+    pratique: Program, tmp_path: Path, *, before: dict[str, Any], allowed: bool
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
+    ran = pratique("review", "--cluster", "cluster.yaml", "-", stdin=lines(before, pod("web", "new")))
+    assert [each["allowed"] for each in decisions(ran)] == [True, allowed]
+
+
+def test_a_denied_object_is_not_seen_by_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
+    flags = ("--cluster", "cluster.yaml", "--enable-admission-plugins", "AlwaysDeny")
+    ran = pratique("review", *flags, "-", stdin=lines(NAMESPACE, pod("web", "new")))
+    assert 'namespaces "new" not found' in decisions(ran)[1]["status"]["message"]
+
+
+def test_a_deleted_object_is_gone_for_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(lines(NAMESPACE))
+    given = lines(asked("DELETE", None, oldObject=NAMESPACE), pod("web", "new"))
+    first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
+    assert (first["allowed"], first["object"], second["allowed"]) == (True, None, False)
+
+
+def test_a_custom_resource_is_known_once_its_definition_is_admitted(pratique: Program) -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ships.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "ships", "kind": "Ship"},
+            "versions": [{"name": "v1", "served": True, "storage": True}],
+        },
+    }
+    ship = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "a"}}
+    assert pratique("review", "-", stdin=lines(ship)).returncode == 2
+    assert pratique("review", "-", stdin=lines(definition, ship)).returncode == 0
+
+
+@pytest.mark.parametrize(("phase", "phases"), [("mutate", {"mutate"}), ("validate", {"validate"})])
+def test_one_phase_can_be_asked_for(pratique: Program, phase: str, phases: set[str]) -> None:
+    flags = ("--phase", phase, "--enable-admission-plugins", "AlwaysPullImages")
+    (decision,) = decisions(pratique("review", *flags, "-", stdin=lines(pod("web"))))
+    assert {step["phase"] for step in decision["steps"]} == phases
+
+
+def test_flags_come_from_the_environment_too(pratique: Program, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(inhabited(name))
+    ran = pratique(
+        "review",
+        "-",
+        stdin=lines(pod("web", "one"), pod("web", "two"), pod("web", "three")),
+        PRATIQUE_CLUSTER="one.yaml:two.yaml",
+        PRATIQUE_ENABLE_ADMISSION_PLUGINS="AlwaysPullImages, AlwaysAdmit",
+        PRATIQUE_OUTPUT="json",
+        PRATIQUE_PHASE="mutate",
+        PRATIQUE_FIRST_DENIAL_ONLY="true",
+        PRATIQUE_TIMEOUT="5s",
+    )
+    told = json.loads(ran.stdout)
+    assert [each["allowed"] for each in told] == [True, True, False]
+    assert {"AlwaysPullImages", "AlwaysAdmit"} <= {step["controller"] for step in told[0]["steps"]}
+
+
+def test_a_flag_wins_over_the_environment(pratique: Program) -> None:
+    ran = pratique("review", "-o", "jsonl", "-", stdin=lines(pod("web")), PRATIQUE_OUTPUT="text")
+    assert decisions(ran)
+
+
+def hooks_at(url: str) -> dict[str, Any]:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    webhook = {
+        "name": "silent.example.com",
+        "clientConfig": {"url": url},
+        "rules": [everything],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 30,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hooks"},
+        "webhooks": [webhook],
+    }
+
+
+def test_no_webhook_takes_longer_than_the_timeout_of_a_review(pratique: Program, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
+        (tmp_path / "hooks.yaml").write_text(lines(hooks_at(url)))
+        ran = pratique("review", "--config", "hooks.yaml", "--timeout", "300ms", "-", stdin=lines(pod("web")))
+    (decision,) = decisions(ran)
+    assert (ran.returncode, decision["status"]["code"]) == (1, 500)
+    assert "context deadline exceeded" in decision["status"]["message"]
+
+
+def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(lines(pod("web")))
+    shown = on_terminal("review", "--enable-admission-plugins", "AlwaysPullImages", "pod.yaml")
+    assert "\x1b[32m\x1b[1m✓ admitted\x1b[0m  \x1b[1mPod default/web\x1b[0m" in shown
+    assert '\x1b[32m+\x1b[0m spec.containers[0].imagePullPolicy: "Always"\n' in shown
+    assert "\x1b[32m+    imagePullPolicy: Always\x1b[0m" in shown
+    assert shown.endswith("1 reviewed, 1 admitted, 0 denied\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables"), [((), {"NO_COLOR": "1"}), (("--no-color",), {}), ((), {"TERM": "dumb"})]
+)
+def test_colour_is_left_out_when_asked(
+    on_terminal: Callable[..., str], tmp_path: Path, flags: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    (tmp_path / "pod.yaml").write_text(lines(pod("web")))
+    shown = on_terminal("review", "pod.yaml", *flags, **variables)
+    assert shown.startswith("✓ admitted  Pod default/web  (pod.yaml:1)\n")
+    assert "\x1b" not in shown
+
+
+def test_marks_fall_back_to_ascii(pratique: Program) -> None:
+    ran = pratique("review", "-o", "text", "-", stdin=lines(pod("web")), PYTHONIOENCODING="ascii")
+    assert ran.stdout.startswith("v admitted  Pod default/web  (standard input:1)\n")
+
+
+def test_text_names_every_step_and_counts(pratique: Program) -> None:
+    flags = ("-o", "text", "--enable-admission-plugins", "AlwaysDeny")
+    ran = pratique("review", *flags, "-", stdin=lines(pod("web"), manifest("ConfigMap", "conf")))
+    assert "✗ denied    Pod default/web  403 Forbidden  (standard input:1)\n" in ran.stdout
+    assert 'pods "web" is forbidden: admission control is denying all modifications\n' in ran.stdout
+    assert re.search(r"\d+ skipped: LimitRanger, .* \(-v says why\)\n", ran.stdout)
+    assert ran.stdout.endswith("2 reviewed, 0 admitted, 2 denied\n")
+
+
+def test_a_reader_that_leaves_early_is_no_failure_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "many.jsonl").write_text(lines(*(pod(f"web-{n}") for n in range(400))))
+    with subprocess.Popen(
+        [PROGRAM, "review", tmp_path / "many.jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == -signal.SIGPIPE
+
+
+def test_decisions_are_written_as_they_are_made() -> None:
+    with subprocess.Popen(
+        [PROGRAM, "review", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for name in ("one", "two"):
+            process.stdin.write(lines(pod(name)))
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["object"]["metadata"]["name"] == name
+        process.stdin.close()
+
+
+def test_an_interrupt_ends_by_the_signal_and_without_a_word(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [PROGRAM, "review", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(lines(pod("web")))
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == -signal.SIGINT
+        assert process.stderr.read().strip() == ""
+
+
+def test_an_error_of_ours_is_told_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("what a secret object holds")
+
+    monkeypatch.setattr("pratique_cli.commands.review.load_cluster", broken)
+    monkeypatch.delenv("PRATIQUE_DEBUG", raising=False)
+    (tmp_path / "a.yaml").write_text(lines(pod("web")))
+    with pytest.raises(SystemExit) as ended:
+        main(["review", str(tmp_path / "a.yaml")])
+    err = capsys.readouterr().err
+    assert ended.value.code == 3
+    assert err.startswith("pratique: internal error: KeyError in ")
+    assert "please report it" in err
+    assert "secret" not in err
+    assert "Traceback" not in err

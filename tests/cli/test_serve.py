@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frontdoor.settings import FrontDoorSettings
+from mutator.settings import MutatorSettings
+from pratique.rpc.probes import probe
+from pratique_cli.commands.services import frontdoor
+from pratique_cli.server_helps import SERVER_HELPS
+from validator.settings import ValidatorSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a service, and give the process and its ready line."""
+    with subprocess.Popen(
+        [PROGRAM, "serve", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("settings", "helps"),
+    [
+        (FrontDoorSettings, frontdoor.HELPS),
+        (MutatorSettings, SERVER_HELPS),
+        (ValidatorSettings, SERVER_HELPS),
+    ],
+)
+def test_every_setting_has_a_flag(settings: type[Any], helps: Mapping[str, str]) -> None:
+    assert {field.name for field in dataclasses.fields(settings)} == {*helps, "chain"}
+
+
+@pytest.mark.parametrize("service", ["mutator", "validator"])
+def test_a_grpc_service_says_that_it_is_ready_and_is(service: str) -> None:
+    with serving(service, "--port", "0") as (process, line):
+        found = re.fullmatch(rf"pratique: {service} ready on (127\.0\.0\.1:\d+)\n", line)
+        assert found
+        assert probe(found[1]) is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+
+
+def test_the_front_door_says_that_it_is_ready_and_drains() -> None:
+    with serving("frontdoor", "--port", "0", "--drain-seconds", "0") as (process, line):
+        assert re.fullmatch(r"pratique: frontdoor ready on http://127\.0\.0\.1:\d+\n", line)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+
+
+def test_a_service_ends_with_its_standard_input_where_told_to() -> None:
+    with serving("mutator", "--port", "0", "--until-stdin-closes") as (process, line):
+        assert line
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)
+PATIENCE = 40.0
+"""Seconds for what takes two on an idle machine."""
+
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": "web",
+        "namespace": "shop",
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web"},
+            "spec": {"containers": []},
+        },
+    },
+}
+
+
+class Running:
+    """A ``pratique up`` that was started, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        self.lines.extend(iter(self._stream("stderr").readline, ""))
+
+    def _stream(self, name: str) -> TextIO:
+        stream: TextIO | None = getattr(self.process, name)
+        assert stream is not None
+        return stream
+
+    def url(self) -> str:
+        line = self._stream("stdout").readline()
+        assert line.startswith("pratique: ready on http://127.0.0.1:"), (line, self.said())
+        return line.split()[-1]
+
+    def rest_of_output(self) -> str:
+        return self._stream("stdout").read()
+
+    def said(self) -> str:
+        return "".join(self.lines)
+
+    def ended(self) -> int:
+        code = self.process.wait(timeout=PATIENCE)
+        self._reader.join(timeout=PATIENCE)
+        return code
+
+    def children(self) -> dict[str, int]:
+        """Give the process of each service, as last told."""
+        return {name: int(pid) for name, pid in PROCESS.findall(self.said())}
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs; one that has ended and that nobody has asked about does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def decide(url: str, path: str = "/admit") -> dict[str, object]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("POST", path, json.dumps(REVIEW), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == http.HTTPStatus.OK
+        response: dict[str, object] = json.loads(answer.read())["response"]
+        return response
+
+
+@contextlib.contextmanager
+def up(*arguments: object, **variables: str) -> Iterator[Running]:
+    """Run ``pratique up``, which does not outlive this process, nor this context."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_")}
+    process = subprocess.Popen(
+        [str(PROGRAM), "up", "--until-stdin-closes", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment | variables,
+    )
+    running = Running(process)
+    try:
+        yield running
+    finally:
+        process.kill()
+        running.ended()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+    wait_for(lambda: not any(map(alive, running.children().values())), "services are left behind")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[tuple[Running, str]]:
+    with up("--port", 0, "--validators", 2, "--enable-admission-plugins", "AlwaysPullImages") as running:
+        yield running, running.url()
+
+
+def test_every_service_is_a_process_of_its_own(stack: tuple[Running, str]) -> None:
+    children = stack[0].children()
+    assert set(children) == {"mutator", "validator-1", "validator-2", "frontdoor"}
+    assert len({*children.values()}) == 4
+    assert all(map(alive, children.values()))
+
+
+def test_the_stack_answers_reviews(stack: tuple[Running, str]) -> None:
+    response = decide(stack[1])
+    assert (response["uid"], response["allowed"]) == ("1", True)
+
+
+@pytest.mark.parametrize("service", ["validator-2", "mutator", "frontdoor"])
+def test_a_service_that_is_killed_comes_back_where_it_was(stack: tuple[Running, str], service: str) -> None:
+    running, url = stack
+    killed = running.children()[service]
+    told = len(running.lines)
+    os.kill(killed, signal.SIGKILL)
+    wait_for(lambda: "ready again on port" in "".join(running.lines[told:]), "it does not come back")
+    assert f"{service} was killed by SIGKILL; starting it again" in "".join(running.lines[told:])
+    assert alive(running.children()[service])
+    assert not alive(killed)
+    wait_for(lambda: decide(url)["allowed"], "reviews are not answered")
+
+
+def test_chain_flags_reach_the_services() -> None:
+    with up("--port", 0, "--validators", 1, PRATIQUE_ENABLE_ADMISSION_PLUGINS="AlwaysDeny") as running:
+        status = decide(running.url())["status"]
+        assert isinstance(status, dict)
+        assert "admission control is denying all modifications" in status["message"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_drains_and_leaves_nothing_behind(number: signal.Signals) -> None:
+    with up("--port", 0) as running:
+        running.url()
+        children = running.children()
+        running.process.send_signal(number)
+        assert running.ended() == 0
+        assert not any(map(alive, children.values()))
+        assert running.rest_of_output() == ""
+        assert "Traceback" not in running.said()
+
+
+def test_a_signal_before_everything_is_ready_leaves_nothing_behind() -> None:
+    with up("--port", 0) as running:
+        wait_for(running.children, "nothing is started")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+        assert running.rest_of_output() == ""
+        assert not any(map(alive, running.children().values()))
+
+
+def test_a_second_signal_ends_everything_at_once() -> None:
+    with up("--port", 0) as running:
+        running.url()
+        children = running.children()
+        # A mutator that is stopped cannot drain.
+        os.kill(children["mutator"], signal.SIGSTOP)
+        running.process.send_signal(signal.SIGINT)
+        wait_for(lambda: "draining" in running.said(), "nothing drains")
+        running.process.send_signal(signal.SIGINT)
+        assert running.ended() == -signal.SIGINT
+        assert not any(map(alive, children.values()))
+
+
+def test_services_end_when_up_is_killed() -> None:
+    with up("--port", 0) as running:
+        running.url()
+        children = running.children()
+        running.process.kill()
+        running.ended()
+        wait_for(lambda: not any(map(alive, children.values())), f"left behind: {children}")
+
+
+def test_everything_ends_with_standard_input_where_told_to() -> None:
+    with up("--port", 0) as running:
+        running.url()
+        assert running.process.stdin is not None
+        running.process.stdin.close()
+        assert running.ended() == 0
+        assert not any(map(alive, running.children().values()))
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with up("--port", port) as running:
+            assert running.ended() == 2
+            assert f"cannot listen on 127.0.0.1, port {port}: Address already in use" in running.said()
+            assert "--port 0 picks a free port" in running.said()
+            assert not running.children()
+
+
+def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "hooks.yaml").write_text("kind: Nothing\napiVersion: v1\nmetadata: {name: a}\n")
+    with up("--port", 0, "--config", tmp_path) as running:
+        assert running.ended() == 2
+        assert running.said().count("hooks.yaml") == 1
+        assert running.rest_of_output() == ""

@@ -1,0 +1,135 @@
+"""The end of a service: what is in flight is finished, and nothing outlasts a second signal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from pratique.calls import Call
+from pratique.outcomes import Allowed
+from serving.processes import PATIENCE_SECONDS, Process, running
+from serving.reviews import review_of
+from serving.servers import KINDS, Kind
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pratique.outcomes import Outcome
+
+both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
+both_signals = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda it: it.name)
+
+
+def slow_service(kind: Kind, grace_seconds: float = 30) -> AbstractAsyncContextManager[Process]:
+    return running(kind.name, "-m", "serving.slow_services", kind.name, str(grace_seconds))
+
+
+async def begin(
+    kind: Kind, process: Process, channel: grpc.aio.Channel, controller: str, calls: int = 1
+) -> asyncio.Future[list[list[Outcome]]]:
+    """Send reviews to a controller, and wait until it has begun with all of them."""
+    asking = [kind.ask(channel, review_of(), [Call(controller)], PATIENCE_SECONDS) for _ in range(calls)]
+    answers = asyncio.gather(*asking)
+    for _ in range(calls):
+        assert await process.line() == "began\n"
+    return answers
+
+
+@both_services
+@both_signals
+def test_what_is_in_flight_is_finished(kind: Kind, number: signal.Signals) -> None:
+    async def run() -> tuple[list[list[Outcome]], tuple[int, str]]:
+        async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            answers = await begin(kind, process, channel, "slow", calls=20)
+            process.signal(number)
+            return await answers, await process.ended()
+
+    answers, (code, _) = asyncio.run(run())
+    assert [type(outcome.decision) for [outcome] in answers] == [Allowed] * 20
+    assert code == 0
+
+
+@both_services
+def test_a_draining_service_takes_no_new_calls(kind: Kind) -> None:
+    async def run() -> grpc.StatusCode:
+        async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            answers = await begin(kind, process, channel, "slow")
+            process.signal()
+            assert json.loads(await process.log())["message"] == "draining"
+            await asyncio.sleep(0.1)
+            async with grpc.aio.insecure_channel(process.address) as late:
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await kind.ask(late, review_of(), [Call("slow")])
+            await answers
+            return error.value.code()
+
+    assert asyncio.run(run()) is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("controller", ["hanging", "blocking"])
+def test_a_controller_that_hangs_does_not_outlast_the_grace(controller: str) -> None:
+    async def run() -> tuple[int, str]:
+        kind = KINDS[1]
+        async with (
+            slow_service(kind, grace_seconds=0.1) as process,
+            grpc.aio.insecure_channel(process.address) as channel,
+        ):
+            answers = await begin(kind, process, channel, controller)
+            process.signal()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await answers
+            return await process.ended()
+
+    assert asyncio.run(run())[0] == 0
+
+
+@both_signals
+@pytest.mark.parametrize("controller", ["hanging", "blocking"])
+def test_a_second_signal_ends_a_service_at_once(controller: str, number: signal.Signals) -> None:
+    async def run() -> int:
+        kind = KINDS[0]
+        async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            answers = await begin(kind, process, channel, controller)
+            process.signal(signal.SIGTERM)
+            await process.log()
+            process.signal(number)
+            code, _ = await process.ended()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await answers
+            return code
+
+    assert asyncio.run(run()) == -number
+
+
+def test_a_second_signal_ends_a_service_that_is_busy() -> None:
+    async def run() -> int:
+        kind = KINDS[0]
+        async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            answers = await begin(kind, process, channel, "busy")
+            process.signal()
+            await asyncio.sleep(0.2)  # nothing tells that the first has arrived: the loop is busy
+            process.signal()
+            code, _ = await process.ended()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await answers
+            return code
+
+    assert asyncio.run(run()) == -signal.SIGTERM
+
+
+@both_services
+def test_a_clean_end_is_logged_in_one_line(kind: Kind) -> None:
+    async def run() -> str:
+        async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            answers = await begin(kind, process, channel, "slow")
+            process.signal()
+            _, log = await process.ended()
+            await answers
+            return log
+
+    assert [json.loads(line)["message"] for line in asyncio.run(run()).splitlines()] == ["draining"]

@@ -1,0 +1,162 @@
+"""What holds of every chain, whatever its webhooks do."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from chains import pod_review
+from frontdoor.decisions import StepOutcome
+from pratique.configurations.load import load_configurations
+from pratique.definitions import Phase
+from pratique.patches import apply_patch
+from pratique.rules import EVERYTHING as EVERY_REQUEST
+from pratique.rules import rule
+from pratique.selectors import EVERYTHING, LabelSelector
+from scripted_webhooks import FAILING, Act, Script, decide
+from strategies.json_values import KEYS, SCALARS
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON, JSONObject
+
+UNTIMED = settings(deadline=None)
+"""A machine that does much else takes its time; nothing here is about time."""
+
+LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2)
+SPECS = st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
+CHANGING = st.sampled_from([Act.CHANGE, Act.CHANGE, Act.CHANGE, Act.ALLOW, Act.BREAK_OFF])
+ANSWERING = st.sampled_from([act for act in Act if act is not Act.CRASH])
+
+
+def pods() -> st.SearchStrategy[JSONObject]:
+    """Pods with labels that selectors look for, and any fields."""
+    metadata = st.fixed_dictionaries({"name": st.just("web"), "labels": LABELS})
+    fixed = {"apiVersion": st.just("v1"), "kind": st.just("Pod"), "metadata": metadata}
+    return st.fixed_dictionaries(fixed, optional={"spec": SPECS})
+
+
+def selectors() -> st.SearchStrategy[LabelSelector]:
+    return st.just(EVERYTHING) | LABELS.map(LabelSelector)
+
+
+@st.composite
+def scripts(draw: st.DrawFn, acts: st.SearchStrategy[Act] = ANSWERING) -> list[Script]:
+    """Webhooks of different names that want this or that, and do anything."""
+    chosen = draw(st.lists(acts, max_size=5))
+    return [
+        Script(
+            name=f"w{number}.example.com",
+            act=act,
+            becomes=draw(pods()) if act is Act.CHANGE else None,
+            failure_policy=draw(st.sampled_from(["Fail", "Ignore"])),
+            rule=draw(st.sampled_from([EVERY_REQUEST, rule("pods"), rule("secrets")])),
+            object_selector=draw(selectors()),
+            namespace_selector=draw(selectors()),
+            reinvocation_policy=draw(st.sampled_from(["IfNeeded", "Never"])),
+        )
+        for number, act in enumerate(chosen)
+    ]
+
+
+def canonical(value: JSON) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+@UNTIMED
+@given(pods(), scripts(CHANGING))
+def test_the_composed_patch_makes_the_final_object_of_the_one_received(
+    pod: JSONObject, mutating: list[Script]
+) -> None:
+    decision = decide(pod_review(pod), mutating)
+    event(f"{len(decision.patch)} operations, allowed {decision.allowed}")
+    assert canonical(apply_patch(pod, decision.patch)) == canonical(decision.object_document.data)
+
+
+@UNTIMED
+@given(pods(), scripts(), scripts())
+def test_no_failure_under_fail_is_ever_allowed(
+    pod: JSONObject, mutating: list[Script], validating: list[Script]
+) -> None:
+    decision = decide(pod_review(pod), mutating, validating)
+    called = [one for one in (*mutating, *validating) if one.calls]
+    fatal = [one for one in called if one.act in FAILING and one.failure_policy == "Fail"]
+    denying = [one for one in called if one.act is Act.DENY]
+    event(f"fatal {bool(fatal)}, allowed {decision.allowed}")
+    assert not (fatal and decision.allowed)
+    assert decision.allowed is not bool(fatal or denying)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("act", [*FAILING, Act.CRASH])
+def test_no_way_to_fail_lets_a_request_through_under_fail(act: Act, phase: Phase) -> None:
+    script = [Script("a.example.com", act)]
+    mutating, validating = (script, []) if phase is Phase.MUTATE else ([], script)
+    if act is Act.CRASH and phase is Phase.MUTATE:
+        # As a panic in the API server's mutating phase, it ends the request as a whole.
+        with pytest.raises(RuntimeError):
+            decide(pod_review(), mutating, validating)
+        return
+    decision = decide(pod_review(), mutating, validating)
+    assert not decision.allowed
+    assert decision.status is not None
+    assert decision.status.code == 500
+
+
+@UNTIMED
+@given(pods(), scripts(), st.randoms(use_true_random=False))
+def test_what_is_skipped_does_not_depend_on_the_order(
+    pod: JSONObject, validating: list[Script], random: JSON
+) -> None:
+    def skipped(order: list[Script]) -> dict[str, str]:
+        steps = decide(pod_review(pod), (), order, explain=True).steps
+        return {step.name: step.reason for step in steps if step.outcome is StepOutcome.SKIPPED}
+
+    shuffled = random.sample(validating, len(validating))
+    assert skipped(validating) == skipped(shuffled)
+
+
+@UNTIMED
+@given(pods(), scripts(st.just(Act.ALLOW)), st.randoms(use_true_random=False))
+def test_what_is_skipped_does_not_depend_on_the_order_in_the_mutating_phase(
+    pod: JSONObject, mutating: list[Script], random: JSON
+) -> None:
+    def called(order: list[Script]) -> dict[str, int]:
+        for one in order:
+            one.calls = 0
+        decide(pod_review(pod), order)
+        return {one.name: one.calls for one in order}
+
+    assert called(mutating) == called(random.sample(mutating, len(mutating)))
+
+
+def document(name: str) -> JSONObject:
+    webhook = {
+        "name": f"{name}.example.com",
+        "clientConfig": {"url": "https://localhost/"},
+        "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [webhook],
+    }
+
+
+@UNTIMED
+@given(st.permutations(["alpha", "beta", "gamma", "delta"]))
+def test_files_in_whatever_order_give_the_same_calling_order(order: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for place, name in enumerate(order):
+            (Path(folder) / f"{place}.json").write_text(json.dumps(document(name)))
+        loaded = load_configurations([folder]).mutating
+    assert [one.name for one in loaded] == ["alpha", "beta", "delta", "gamma"]

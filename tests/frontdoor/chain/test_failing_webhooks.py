@@ -1,0 +1,165 @@
+"""Webhooks that fail in every way that a network and a program have, over real connections."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import decide, pod_review, webhook_controllers
+from dispatching import as_written
+from frontdoor.decisions import StepOutcome
+from webhook_servers import (
+    Authority,
+    allowed,
+    answered,
+    authority,
+    closed_port,
+    hanging,
+    hanging_body,
+    patched,
+    raw,
+    redirected,
+    reset,
+    respond,
+    reviewed,
+    serve,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontdoor.decisions import Decision
+    from pratique.json_values import JSONObject
+    from webhook_servers import Behaviour
+
+STRANGER = Authority()
+WRONG = {
+    "hangs": (hanging(), 503),
+    "hangs within its answer": (hanging_body(), 503),
+    "breaks the connection off": (reset(), 503),
+    "says goodbye at once": (raw(), 503),
+    "speaks another protocol": (raw(b"220 mail.example.com ESMTP\r\n"), 503),
+    "answers 500": (respond(500, b"broken"), 500),
+    "answers 404": (respond(404), 404),
+    "answers 200 and nothing": (respond(200), 503),
+    "answers with no JSON": (respond(200, b"<html>hello</html>"), 503),
+    "answers with half of a JSON": (respond(200, b'{"response":'), 503),
+    "answers with other JSON": (respond(200, b"[1, 2, 3]"), 503),
+    "answers with a review that answers nothing": (answered(lambda one: one.review), 503),
+    "answers for somebody else": (reviewed(uid="another", allowed=True), 503),
+    "answers in another version": (
+        answered(lambda one: {**one.review, "apiVersion": "admission.k8s.io/v9", "response": {}}),
+        503,
+    ),
+    "sends the caller round in circles": (redirected("/asked"), 503),
+}
+"""Behaviours, and the codes as which they are counted."""
+
+
+def configuration(kind: str, url: str, policy: str, ca_bundle: bytes) -> JSONObject:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    webhook = {
+        "name": "asked.example.com",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_bundle).decode()},
+        "rules": [everything],
+        "failurePolicy": policy,
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": "tests"},
+        "webhooks": [webhook],
+    }
+
+
+def run(kind: str, url: str, policy: str, ca_bundle: bytes | None = None) -> Decision:
+    document = configuration(kind, url, policy, ca_bundle or authority().pem)
+    return decide(pod_review(), webhook_controllers(), as_written([document]))
+
+
+def check(decision: Decision, policy: str, code: int) -> None:
+    (step,) = decision.steps
+    assert step.code == code
+    assert decision.allowed is (policy == "Ignore")
+    assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+    if decision.status is not None:
+        assert (decision.status.code, decision.status.reason) == (500, "InternalError")
+        assert decision.status.message.startswith(
+            'Internal error occurred: failed calling webhook "asked.example.com": '
+        )
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize(("behaviour", "code"), WRONG.values(), ids=list(WRONG))
+def test_the_failure_policy_decides_about_every_failure(
+    behaviour: Behaviour, code: int, kind: str, policy: str
+) -> None:
+    with serve(behaviour) as server:
+        check(run(kind, f"{server.url}/asked", policy), policy, code)
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[tuple[str, bytes]]:
+    with closed_port() as port:
+        yield f"https://127.0.0.1:{port}/", authority().pem
+
+
+@contextlib.contextmanager
+def _untrusted() -> Iterator[tuple[str, bytes]]:
+    with serve(allowed()) as server:
+        yield server.url, STRANGER.pem
+
+
+@contextlib.contextmanager
+def _misnamed() -> Iterator[tuple[str, bytes]]:
+    with serve(allowed(), certificate=authority().issue("elsewhere.example.com")) as server:
+        yield server.url, authority().pem
+
+
+@contextlib.contextmanager
+def _without_tls() -> Iterator[tuple[str, bytes]]:
+    with serve(allowed(), plain=True) as server:
+        yield server.url, authority().pem
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize("place", [_refusing, _untrusted, _misnamed, _without_tls])
+def test_the_failure_policy_decides_where_no_connection_is_made(
+    place: Callable[[], contextlib.AbstractContextManager[tuple[str, bytes]]], kind: str, policy: str
+) -> None:
+    with place() as (url, ca_bundle):
+        check(run(kind, url, policy, ca_bundle), policy, 503)
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_ca_bundle_that_is_none_is_a_fault_of_the_client(policy: str) -> None:
+    check(run("Validating", "https://localhost/", policy, b"none"), policy, 500)
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(policy: str) -> None:
+    with serve(patched([{"op": "remove", "path": "/nothing"}])) as server:
+        decision = run("Mutating", f"{server.url}/asked", policy)
+    assert decision.status is not None
+    assert decision.status.code == 500
+    assert (decision.steps[0].outcome, decision.steps[0].code) == (StepOutcome.FAILED, 0)
+
+
+def test_a_status_that_a_webhook_answers_in_place_of_a_review_gives_the_code() -> None:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "busy", "code": 429}
+    with serve(respond(500, json.dumps(body).encode(), content_type="application/json")) as server:
+        decision = run("Validating", f"{server.url}/asked", "Fail")
+    check(decision, "Fail", 429)
+    assert decision.status is not None
+    assert decision.status.message.endswith("failed to call webhook: busy")

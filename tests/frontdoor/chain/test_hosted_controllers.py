@@ -1,0 +1,214 @@
+"""Hosted controllers in the chain: order, phases, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import POD, decide, pod_review
+from frontdoor.decisions import StepOutcome
+from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
+from pratique.definitions import MUTATE, VALIDATE
+from pratique.errors import CallError, UnreachableError
+from pratique.patches import apply_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.calls import Call, Deadline
+    from pratique.outcomes import Outcome
+
+
+def label(review: Review, key: str, value: str) -> Answer:
+    return patch(operations=[{"op": "add", "path": f"/metadata/labels/{key}", "value": value}])
+
+
+@mutator("First", rule("pods"))
+def first(review: Review) -> Answer:
+    return label(review, "first", "1")
+
+
+@mutator("Second", rule("pods"))
+def second(review: Review) -> Answer:
+    return label(review, "second", "saw " + str(review.object["metadata"]["labels"].get("first")))
+
+
+@mutator("MutatorThatDenies", rule("pods"))
+def mutator_that_denies(_: Review) -> Answer:
+    return deny("not in my phase")
+
+
+@mutator("MutatorOfServices", rule("services"))
+def mutator_of_services(review: Review) -> Answer:
+    return label(review, "service", "1")
+
+
+@validator("Team", rule("pods"))
+def team(_: Review) -> Answer:
+    return deny("label team is missing")
+
+
+@validator("Registry", rule("pods"))
+def registry(_: Review) -> Answer:
+    return deny("image comes from elsewhere", code=422, reason="Invalid")
+
+
+@validator("Fine", rule("pods"))
+def fine(_: Review) -> Answer:
+    return allow(audit_annotations={"seen": "yes", "example.com/own": "kept"})
+
+
+@validator("Warns", rule("pods"))
+def warns(_: Review) -> Answer:
+    return warn("this will be refused soon")
+
+
+@validator("Broken", rule("pods"))
+def broken(_: Review) -> Answer:
+    raise ValueError("canary-secret")
+
+
+@validator("SeesFirst", rule("pods"))
+def sees_first(review: Review) -> Answer:
+    return allow() if review.object["metadata"]["labels"].get("first") else deny("not mutated")
+
+
+def test_each_mutating_controller_sees_what_the_one_before_left() -> None:
+    decision = decide(pod_review(), [first, second])
+    labels = decision.object_document.data["metadata"]["labels"]
+    assert labels == {"app": "web", "first": "1", "second": "saw 1"}
+
+
+def test_mutating_controllers_run_in_the_order_of_the_chain() -> None:
+    decision = decide(pod_review(), [second, first])
+    assert decision.object_document.data["metadata"]["labels"]["second"] == "saw None"
+
+
+def test_the_answers_patch_is_all_mutations_composed() -> None:
+    decision = decide(pod_review(), [first, second])
+    assert apply_patch(POD, decision.patch) == decision.object_document.data
+
+
+def test_validating_controllers_see_the_final_object() -> None:
+    assert decide(pod_review(), [first, sees_first]).allowed
+
+
+def test_the_validating_phase_alone_sees_the_object_as_it_came() -> None:
+    assert not decide(pod_review(), [first, sees_first], phases=VALIDATE).allowed
+
+
+def test_the_mutating_phase_alone_asks_no_validator() -> None:
+    decision = decide(pod_review(), [first, team], phases=MUTATE)
+    assert (decision.allowed, [step.name for step in decision.steps]) == (True, ["First"])
+
+
+def test_every_denial_of_the_validating_phase_is_told() -> None:
+    status = decide(pod_review(), [team, fine, registry]).status
+    assert status is not None
+    assert status.message == 'pods "web" is forbidden: label team is missing'
+    assert status.details is not None
+    assert [cause.message for cause in status.details.causes] == [
+        'pods "web" is forbidden: label team is missing',
+        "image comes from elsewhere",
+    ]
+
+
+def test_first_denial_only_tells_one() -> None:
+    status = decide(pod_review(), [team, registry], first_denial_only=True).status
+    assert status is not None
+    assert status.details is not None
+    assert status.details.causes == ()
+
+
+def test_a_denial_in_the_mutating_phase_ends_it() -> None:
+    decision = decide(pod_review(), [mutator_that_denies, first, team])
+    assert [(step.name, step.outcome) for step in decision.steps] == [
+        ("MutatorThatDenies", StepOutcome.DENIED)
+    ]
+
+
+def test_what_does_not_match_is_not_asked() -> None:
+    decision = decide(pod_review(), [mutator_of_services, first])
+    assert [step.name for step in decision.steps] == ["First"]
+
+
+def test_an_explanation_says_which_part_of_the_rules_did_not_match() -> None:
+    steps = decide(pod_review(), [mutator_of_services], explain=True).steps
+    assert [(step.outcome, step.reason) for step in steps] == [
+        (StepOutcome.SKIPPED, "no rule matches: resources [services] do not include pods")
+    ]
+
+
+def test_an_explanation_has_all_steps_in_chain_order() -> None:
+    steps = decide(pod_review(), [first, mutator_of_services, second], explain=True).steps
+    assert [step.name for step in steps] == ["First", "MutatorOfServices", "Second"]
+
+
+def test_warnings_reach_the_decision() -> None:
+    decision = decide(pod_review(), [warns])
+    assert decision.warnings == ("this will be refused soon",)
+    assert decision.steps[0].outcome is StepOutcome.WARNED
+
+
+def test_audit_annotations_without_prefix_get_the_controllers_name() -> None:
+    annotations = decide(pod_review(), [fine]).audit_annotations
+    assert annotations == {"fine/seen": "yes", "example.com/own": "kept"}
+
+
+def test_a_broken_controller_refuses_and_does_not_tell_what_it_saw() -> None:
+    decision = decide(pod_review(), [broken])
+    assert decision.status is not None
+    assert decision.status.code == 500
+    assert "canary-secret" not in decision.status.message
+    assert decision.steps[0].outcome is StepOutcome.FAILED
+
+
+def test_a_broken_controller_takes_no_other_with_it() -> None:
+    outcomes = [step.outcome for step in decide(pod_review(), [broken, fine]).steps]
+    assert outcomes == [StepOutcome.FAILED, StepOutcome.ALLOWED]
+
+
+@validator("Charges", rule("pods"))
+def charges(_: Review) -> Answer:
+    return deny("exceeded quota")
+
+
+CHARGING = dataclasses.replace(charges, charges=True)
+
+
+def test_a_controller_that_charges_is_not_asked_where_something_else_refuses() -> None:
+    decision = decide(pod_review(), [CHARGING, team])
+    assert [step.name for step in decision.steps] == ["Team"]
+
+
+def test_a_controller_that_charges_runs_last() -> None:
+    decision = decide(pod_review(), [CHARGING, fine])
+    assert [step.name for step in decision.steps] == ["Fine", "Charges"]
+
+
+class Unreachable:
+    """A transport to a service that is not there."""
+
+    endpoint = "grpc://nowhere:1"
+
+    async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        raise UnreachableError("rpc error: code = Unavailable")
+
+    async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        raise CallError("rpc error: code = Internal")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize(("controller", "code"), [(first, "Unavailable"), (fine, "Internal")])
+def test_a_service_that_cannot_be_asked_never_means_allowed(controller: object, code: str) -> None:
+    decision = decide(pod_review(), [controller], host=Unreachable())
+    assert decision.status is not None
+    assert decision.status.code == 500
+    name = decision.steps[0].name
+    assert decision.status.message == (
+        f'Internal error occurred: failed calling admission controller "{name}": rpc error: code = {code}'
+    )

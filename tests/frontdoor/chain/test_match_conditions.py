@@ -1,0 +1,313 @@
+"""Match conditions: which webhooks are called, which skipped, which requests refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import vectors_of
+from chains import decide, pod_review, webhook_controllers
+from frontdoor.chain.match_conditions import MatchConditions
+from frontdoor.chain.matching import Matched, Refused, Skipped
+from frontdoor.decisions import StepOutcome
+from pratique import statuses
+from pratique.cel.errors import EvaluationError
+from pratique.cel.libraries.authorizers import Attributes, Decision
+from pratique.configurations.load import load_configurations
+from pratique.configurations.webhooks import MatchCondition
+from pratique.errors import ConfigurationError
+from pratique.json_values import NULL, Document
+from pratique.kinds import GroupVersionKind, GroupVersionResource
+from pratique.reviews import Operation, Review, UserInfo
+from webhook_servers import allowed, patched, serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frontdoor.chain.matching import Match
+
+
+class Permitting:
+    """Says yes to everybody."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        return Decision(allowed=True)
+
+
+def compiled(*expressions: str, fails_open: bool = False, authorizer: Any = None) -> MatchConditions:
+    conditions = [MatchCondition(f"c{place}", expression) for place, expression in enumerate(expressions)]
+    return MatchConditions.compile(conditions, fails_open=fails_open, authorizer=authorizer)
+
+
+def matched(review: Review, *expressions: str, **options: Any) -> Match:
+    return asyncio.run(compiled(*expressions, **options).decide(review))
+
+
+OUTCOMES = vectors_of.kind("matchConditionOutcome")
+
+
+@pytest.mark.parametrize("case", OUTCOMES, ids=vectors_of.source)
+def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None:
+    conditions = compiled(fails_open=case["input"]["failurePolicy"] == "Ignore")
+    aborted = case["input"]["evaluationAborted"]
+    if aborted:
+        match = conditions.failed(pod_review(), [aborted])
+    else:
+        findings = [
+            (one["name"], EvaluationError(one["error"]) if "error" in one else one["result"])
+            for one in case["input"]["evaluations"]
+        ]
+        match = conditions.conclude(pod_review(), findings)
+    expected = case["expected"]
+    if "error" in expected:
+        assert isinstance(match, Refused)
+        assert match.status.message == f'pods "web" is forbidden: {expected["error"]}'
+    elif expected["matches"]:
+        assert isinstance(match, Matched)
+    else:
+        assert match == Skipped(
+            f"matchCondition {statuses.go_quoted(expected['failedConditionName'])} is false"
+        )
+
+
+@pytest.mark.parametrize("case", vectors_of.kind("matchCondition"), ids=vectors_of.source)
+def test_conditions_that_cost_too_much_end_as_in_the_api_server(case: Any) -> None:
+    conditions = [one["expression"] for one in case["input"]["matchConditions"]]
+    review = pod_review(**case["input"]["createPods"][0])
+    text = case["expected"]["messageContains"]
+    refused = matched(review, *conditions, authorizer=Permitting())
+    assert isinstance(refused, Refused)
+    assert (refused.status.code, refused.status.reason) == (403, "Forbidden")
+    assert text in refused.status.message
+    skipped = matched(review, *conditions, authorizer=Permitting(), fails_open=True)
+    assert isinstance(skipped, Skipped)
+    assert text in skipped.reason
+
+
+REVIEW = pod_review(
+    user=UserInfo("ann", "u-1", ("staff", "admins"), {"scope": ("a", "b")}),
+    options_document=Document.from_data({"kind": "CreateOptions", "fieldManager": "kubectl"}),
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.metadata.name == 'web' && oldObject == null",
+        "request.operation == 'CREATE' && request.name == 'web' && request.namespace == 'shop'",
+        "request.kind == request.requestKind && request.kind.kind == 'Pod' && request.kind.group == ''",
+        "request.resource == request.requestResource && request.resource.resource == 'pods'",
+        "!has(request.subResource) && !has(request.requestSubResource)",
+        "request.userInfo.username == 'ann' && request.userInfo.uid == 'u-1'",
+        "'admins' in request.userInfo.groups && request.userInfo.extra['scope'] == ['a', 'b']",
+        "request.dryRun == false && request.options.fieldManager == 'kubectl'",
+        "namespaceObject == null",
+        "!(request.userInfo.username.startsWith('system:'))",
+    ],
+)
+def test_a_condition_sees_the_request(expression: str) -> None:
+    assert matched(REVIEW, expression) == Matched(REVIEW)
+
+
+def test_what_is_empty_in_the_request_is_absent() -> None:
+    review = dataclasses.replace(REVIEW, name="", namespace="", user=UserInfo())
+    absent = "[has(request.name), has(request.namespace), has(request.userInfo.username), has(request.userInfo.groups)]"
+    assert isinstance(matched(review, f"{absent} == [false, false, false, false]"), Matched)
+    refused = matched(review, "request.name == ''")
+    assert isinstance(refused, Refused)
+    assert refused.status.message == (
+        "pods is forbidden: expression 'request.name == ''' resulted in error: no such key: name"
+    )
+
+
+def test_on_delete_there_is_only_the_old_object() -> None:
+    review = pod_review(
+        operation=Operation.DELETE, object_document=NULL, old_object_document=REVIEW.object_document
+    )
+    assert isinstance(matched(review, "object == null && oldObject.metadata.name == 'web'"), Matched)
+
+
+def test_kind_is_the_one_shown_and_resource_the_one_asked_for() -> None:
+    review = pod_review(
+        kind=GroupVersionKind("apps", "v1", "Deployment"),
+        resource=GroupVersionResource("apps", "v1", "deployments"),
+        request_kind=GroupVersionKind("extensions", "v1beta1", "Deployment"),
+        request_resource=GroupVersionResource("extensions", "v1beta1", "deployments"),
+    )
+    expression = (
+        "request.kind.group == 'apps' && request.resource.group == 'extensions'"
+        " && request.requestKind.group == 'extensions' && request.requestResource.group == 'extensions'"
+    )
+    assert isinstance(matched(review, expression), Matched)
+    refused = matched(review, "object.missing == 1")
+    assert isinstance(refused, Refused)
+    assert refused.status.message.startswith('deployments.extensions "web" is forbidden: ')
+
+
+def test_a_false_condition_skips_whatever_the_others_come_to() -> None:
+    for policy in (False, True):
+        match = matched(REVIEW, "object.missing == 1", "false", "true", fails_open=policy)
+        assert match == Skipped('matchCondition "c1" is false')
+
+
+def test_errors_are_told_together_and_none_twice() -> None:
+    match = matched(REVIEW, "object.a == 1", "object.a == 1", "1 / int(request.name.size() - 3) == 1")
+    assert isinstance(match, Refused)
+    assert match.status.message == (
+        "pods \"web\" is forbidden: [expression 'object.a == 1' resulted in error: no such key: a, "
+        "expression '1 / int(request.name.size() - 3) == 1' resulted in error: division by zero]"
+    )
+
+
+def test_where_errors_are_ignored_the_webhook_is_skipped() -> None:
+    match = matched(REVIEW, "object.a == 1", fails_open=True)
+    assert isinstance(match, Skipped)
+    assert "expression 'object.a == 1' resulted in error: no such key: a" in match.reason
+
+
+def test_the_budget_counts_even_where_a_condition_is_false() -> None:
+    check = "authorizer.group('').resource('pods').check('create').allowed()"
+    conditions = ["false", *[f"{check} && {check}"] * 4]
+    match = matched(REVIEW, *conditions, authorizer=Permitting())
+    assert isinstance(match, Refused)
+    assert "validation failed due to running out of cost budget" in match.status.message
+
+
+def test_without_an_authorizer_a_check_is_an_error_that_says_so() -> None:
+    match = matched(REVIEW, "authorizer.group('').resource('pods').check('create').allowed()")
+    assert isinstance(match, Refused)
+    assert match.status.message.endswith("no authorizer is configured to check 'create' on 'pods'")
+
+
+def test_an_expensive_condition_keeps_no_other_review_waiting() -> None:
+    """A second of evaluation, while the event loop goes on turning thousands of times."""
+    conditions = compiled("object.l.all(x, object.l.all(y, x + y >= 0)) || true")
+    review = pod_review({"l": list(range(100_000))})
+
+    async def turns_meanwhile() -> tuple[int, Match]:
+        deciding = asyncio.create_task(conditions.decide(review))
+        turns = 0
+        while not deciding.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns, deciding.result()
+
+    turns, match = asyncio.run(turns_meanwhile())
+    assert turns > 20
+    assert isinstance(match, Refused)
+    assert "operation cancelled: actual cost limit exceeded" in match.status.message
+
+
+def test_a_condition_is_cut_off_when_the_requests_time_is_up() -> None:
+    conditions = compiled("object.l.all(x, object.l.all(y, true))")
+    review = pod_review({"l": list(range(100_000))})
+    match = asyncio.run(conditions.decide(review, time.monotonic() - 1))
+    assert isinstance(match, Refused)
+    assert match.status.message.endswith("operation interrupted")
+
+
+def configuration(kind: str, url: str, ca_bundle: bytes, *conditions: str, **fields: Any) -> dict[str, Any]:
+    named = [{"name": f"c{place}", "expression": one} for place, one in enumerate(conditions)]
+    webhook = {
+        "name": "a.tests.example.com",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_bundle).decode()},
+        "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "matchConditions": named,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": "tests"},
+        "webhooks": [webhook | fields],
+    }
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize(
+    ("condition", "calls", "outcome"),
+    [
+        ("object.metadata.labels.app == 'web'", 1, None),
+        ("object.metadata.labels.app == 'db'", 0, StepOutcome.SKIPPED),
+        ("object.metadata.annotations.x == 'y'", 0, StepOutcome.FAILED),
+    ],
+)
+def test_a_webhook_is_called_where_its_conditions_hold(
+    kind: str, condition: str, calls: int, outcome: StepOutcome | None, tmp_path: Path
+) -> None:
+    with serve({"/a": allowed()}) as server:
+        document = configuration(kind, f"{server.url}/a", server.ca_bundle, condition)
+        (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
+        configurations = load_configurations([tmp_path])
+        decision = decide(pod_review(), webhook_controllers(), configurations, explain=True)
+    assert len(server.received) == calls
+    (step,) = decision.steps
+    if outcome is not None:
+        assert step.outcome is outcome
+    if outcome is StepOutcome.SKIPPED:
+        assert step.reason == 'matchCondition "c0" is false'
+    assert decision.allowed is (outcome is not StepOutcome.FAILED)
+    if decision.status is not None:
+        assert decision.status.code == 403
+        assert decision.status.message == (
+            f"pods \"web\" is forbidden: expression '{condition}' resulted in error: no such key: annotations"
+        )
+
+
+def test_a_mutating_webhooks_conditions_see_what_those_before_it_changed(tmp_path: Path) -> None:
+    added = patched([{"op": "add", "path": "/metadata/labels/team", "value": "blue"}])
+    with serve({"/a": added, "/b": allowed()}) as server:
+        first = configuration(
+            "Mutating", f"{server.url}/a", server.ca_bundle, "!has(object.metadata.labels.team)"
+        )
+        second = configuration(
+            "Mutating", f"{server.url}/b", server.ca_bundle, "object.metadata.labels.team == 'blue'"
+        )
+        second["metadata"]["name"] = "zeta"
+        (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump_all([first, second]))
+        decision = decide(pod_review(), webhook_controllers(), load_configurations([tmp_path]))
+    assert decision.allowed
+    assert [one.path.partition("?")[0] for one in server.received] == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (
+            "object.x == foo",
+            "compilation failed: ERROR: <input>:1:13: undeclared reference to 'foo' (in container '')",
+        ),
+        ("6", "must evaluate to bool but got int"),
+        ("params == null", "undeclared reference to 'params'"),
+    ],
+)
+def test_a_configuration_with_a_bad_expression_is_refused(
+    expression: str, words: str, tmp_path: Path
+) -> None:
+    document = configuration("Validating", "https://localhost/", b"", expression)
+    (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigurationError) as caught:
+        load_configurations([tmp_path])
+    assert "webhooks[0].matchConditions[0].expression: Invalid value: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_configurations_without_conditions_do_not_import_cel(tmp_path: Path) -> None:
+    document = configuration("Validating", "https://localhost/", b"")
+    (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
+    program = (
+        "import sys; from pratique.configurations.load import load_configurations; import frontdoor.chain.assemble\n"
+        f"assert load_configurations([{str(tmp_path)!r}]).validating\n"
+        "print(sorted(one for one in sys.modules if one.startswith(('cel_', 're2', 'pratique.cel'))))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "[]\n"

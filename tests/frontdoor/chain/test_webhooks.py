@@ -1,0 +1,216 @@
+"""Webhooks in the chain, over real HTTPS."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from chains import POD, decide, pod_review, webhook_controllers
+from frontdoor.decisions import Decision, StepOutcome
+from pratique.clusters import ObjectStore
+from pratique.configurations.load import Configurations, load_configurations
+from pratique.json_values import NULL, Document
+from pratique.patches import apply_patch
+from pratique.reviews import Operation
+from webhook_servers import WebhookServer, allowed, closed_port, denied, hanging, patched, serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PODS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+
+
+def webhook(server: WebhookServer, path: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": f"{path}.tests.example.com",
+        "clientConfig": {
+            "url": f"{server.url}/{path}",
+            "caBundle": base64.b64encode(server.ca_bundle).decode(),
+        },
+        "rules": [PODS],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    } | fields
+
+
+def configured(folder: Path, kind: str, *webhooks: dict[str, Any], name: str = "tests") -> Configurations:
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": list(webhooks),
+    }
+    (folder / f"{kind}-{name}.yaml").write_text(yaml.safe_dump(document))
+    return load_configurations([folder])
+
+
+def run(configurations: Configurations, **changes: Any) -> Decision:
+    options = {name: changes.pop(name) for name in ("explain", "seconds") if name in changes}
+    return decide(pod_review(**changes), webhook_controllers(), configurations, **options)
+
+
+def labelled(key: str) -> Any:
+    return patched([{"op": "add", "path": f"/metadata/labels/{key}", "value": "x"}])
+
+
+def test_mutating_webhooks_run_one_after_another_on_the_object_as_it_then_is(tmp_path: Path) -> None:
+    with serve({"/a": labelled("a"), "/b": labelled("b")}) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b")))
+    seen = [one.review["request"]["object"]["metadata"]["labels"] for one in server.received]
+    assert seen == [{"app": "web"}, {"app": "web", "a": "x"}]
+    assert apply_patch(POD, decision.patch) == decision.object_document.data
+
+
+def test_configurations_run_in_the_order_of_their_names(tmp_path: Path) -> None:
+    with serve({"/a": allowed(), "/b": allowed()}) as server:
+        configured(tmp_path, "Mutating", webhook(server, "a"), name="zeta")
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "b"), name="alpha"))
+    assert [step.configuration for step in decision.steps] == ["alpha", "zeta"]
+
+
+def test_a_denial_of_a_mutating_webhook_ends_the_phase(tmp_path: Path) -> None:
+    with serve({"/a": denied("no"), "/b": allowed()}) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b")))
+    assert decision.status is not None
+    assert decision.status.message == 'admission webhook "a.tests.example.com" denied the request: no'
+    assert len(server.received) == 1
+
+
+def test_all_validating_webhooks_are_awaited_and_all_denials_told(tmp_path: Path) -> None:
+    with serve({"/a": denied("one"), "/b": allowed(), "/c": denied("two")}) as server:
+        hooks = [webhook(server, path) for path in "abc"]
+        decision = run(configured(tmp_path, "Validating", *hooks))
+    assert decision.status is not None
+    assert decision.status.details is not None
+    assert [cause.message.rsplit(": ")[-1] for cause in decision.status.details.causes] == ["one", "two"]
+    assert len(server.received) == 3
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_a_webhook_that_is_down_refuses_under_fail_in_the_api_servers_words(
+    tmp_path: Path, kind: str
+) -> None:
+    with serve(allowed()) as server, closed_port() as port:
+        hook = webhook(server, "a", clientConfig={"url": f"https://127.0.0.1:{port}/a"})
+        decision = run(configured(tmp_path, kind, hook))
+    assert decision.status is not None
+    assert (decision.status.code, decision.status.reason) == (500, "InternalError")
+    assert decision.status.message == (
+        'Internal error occurred: failed calling webhook "a.tests.example.com": failed to call webhook: '
+        f'Post "https://127.0.0.1:{port}/a?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
+    )
+    assert decision.steps[0].outcome is StepOutcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotation"),
+    [
+        ("Mutating", "failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"),
+        ("Validating", "failed-open.validating.webhook.admission.k8s.io/round_0_index_0"),
+    ],
+)
+def test_a_webhook_that_is_down_lets_through_under_ignore(tmp_path: Path, kind: str, annotation: str) -> None:
+    with serve(allowed()) as server, closed_port() as port:
+        config = {"url": f"https://127.0.0.1:{port}/a"}
+        hook = webhook(server, "a", clientConfig=config, failurePolicy="Ignore")
+        decision = run(configured(tmp_path, kind, hook))
+    assert decision.allowed
+    assert decision.steps[0].outcome is StepOutcome.FAILED_OPEN
+    assert decision.audit_annotations[annotation] == "a.tests.example.com"
+
+
+def test_a_webhook_that_hangs_fails_when_its_own_time_is_up(tmp_path: Path) -> None:
+    with serve({"/a": hanging(), "/b": labelled("b")}) as server:
+        slow = webhook(server, "a", timeoutSeconds=1, failurePolicy="Ignore")
+        decision = run(configured(tmp_path, "Mutating", slow, webhook(server, "b")))
+    assert [step.outcome for step in decision.steps] == [StepOutcome.FAILED_OPEN, StepOutcome.MUTATED]
+
+
+def test_when_the_requests_own_time_is_up_nothing_more_is_called(tmp_path: Path) -> None:
+    with serve({"/a": hanging(), "/b": allowed()}) as server:
+        slow = webhook(server, "a", timeoutSeconds=5, failurePolicy="Ignore")
+        decision = run(configured(tmp_path, "Mutating", slow, webhook(server, "b")), seconds=0.3)
+    assert decision.status is not None
+    assert decision.status.code == 504
+    assert decision.status.message == "Timeout: request did not complete within requested timeout"
+    assert len(server.received) == 1
+
+
+def test_a_patch_that_does_not_apply_refuses_even_under_ignore(tmp_path: Path) -> None:
+    with serve(patched([{"op": "remove", "path": "/nothing"}])) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "a", failurePolicy="Ignore")))
+    assert decision.status is not None
+    assert decision.status.code == 500
+    assert "Unable to remove nonexistent key: nothing" in decision.status.message
+
+
+def test_a_patch_on_delete_refuses(tmp_path: Path) -> None:
+    with serve(labelled("a")) as server:
+        decision = run(
+            configured(tmp_path, "Mutating", webhook(server, "a")),
+            operation=Operation.DELETE,
+            object_document=NULL,
+            old_object_document=Document.from_data(POD),
+        )
+    assert decision.status is not None
+    assert decision.status.message == (
+        'Internal error occurred: admission webhook "a.tests.example.com" attempted to modify the object, '
+        "which is not supported for this operation"
+    )
+
+
+@pytest.mark.parametrize("side_effects", ["Some", "Unknown"])
+def test_a_dry_run_is_refused_by_a_webhook_with_side_effects(tmp_path: Path, side_effects: str) -> None:
+    with serve(allowed()) as server:
+        hook = webhook(server, "a", sideEffects=side_effects, timeoutSeconds=5)
+        document = {
+            "apiVersion": "admissionregistration.k8s.io/v1beta1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "old"},
+            "webhooks": [hook],
+        }
+        (tmp_path / "old.yaml").write_text(yaml.safe_dump(document))
+        decision = run(load_configurations([tmp_path]), dry_run=True)
+    assert decision.status is not None
+    assert decision.status.message == 'admission webhook "a.tests.example.com" does not support dry run'
+    assert server.received == []
+
+
+def test_an_earlier_webhook_that_asks_for_it_sees_the_object_again(tmp_path: Path) -> None:
+    with serve({"/a": labelled("a"), "/b": labelled("b")}) as server:
+        again = webhook(server, "a", reinvocationPolicy="IfNeeded")
+        decision = run(configured(tmp_path, "Mutating", again, webhook(server, "b")))
+    assert [(step.name[0], step.round) for step in decision.steps] == [("a", 0), ("b", 0), ("a", 1)]
+    annotation = decision.audit_annotations["mutation.webhook.admission.k8s.io/round_0_index_1"]
+    assert annotation == '{"configuration":"tests","webhook":"b.tests.example.com","mutated":true}'
+
+
+@pytest.mark.parametrize(
+    ("selectors", "reason"),
+    [
+        ({"namespaceSelector": {"matchLabels": {"a": "b"}}}, "namespaceSelector does not match"),
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, "objectSelector matches the labels of neither"),
+        ({"rules": [PODS | {"operations": ["DELETE"]}]}, "operations [DELETE] do not include CREATE"),
+    ],
+    ids=["namespaceSelector", "objectSelector", "rules"],
+)
+def test_an_explanation_says_why_a_webhook_was_not_called(
+    tmp_path: Path, selectors: dict[str, Any], reason: str
+) -> None:
+    with serve(denied("no")) as server:
+        decision = run(configured(tmp_path, "Validating", webhook(server, "a", **selectors)), explain=True)
+    assert decision.allowed
+    assert reason in decision.steps[0].reason
+
+
+def test_a_namespace_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    selector = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
+    with serve(allowed()) as server:
+        decision = run(
+            configured(tmp_path, "Validating", webhook(server, "a", **selector)), cluster=ObjectStore()
+        )
+    assert decision.status is not None
+    assert (decision.status.code, decision.status.message) == (404, 'namespaces "shop" not found')

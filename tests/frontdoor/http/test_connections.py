@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.engines import AllowingEngine, SlowEngine
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, exchange, open_door, read_all
+from frontdoor.settings import FrontDoorSettings
+
+if TYPE_CHECKING:
+    import socket
+
+    from doors.running import Door
+
+MALFORMED = (
+    "not an HTTP/1.1 request that can be answered: malformed, asking for another protocol, or with a head of more "
+    "than 32768 bytes or 100 fields"
+)
+BODY = review_body()
+POST = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+
+
+def talk(door: Door, request: bytes) -> bytes:
+    """Send this, and read until the front door closes the connection."""
+    with door.socket() as connection:
+        connection.sendall(request)
+        return read_all(connection)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /%s HTTP/1.1\r\n\r\n" % "é".encode(),
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\0b\r\n\r\n",
+        POST + LENGTH + b"Transfer-Encoding: chunked\r\n\r\n" + BODY,
+        POST + LENGTH + b"Content-Length: 1\r\n\r\n" + BODY,
+        POST + b"Content-Length: -1\r\n\r\n",
+        POST + b"Content-Length: ten\r\n\r\n",
+        POST + b"Content-Length: 99999999999999999999999\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked, gzip\r\n\r\n",
+        POST + LENGTH + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n" + BODY,
+        b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"CONNECT example.com:443 HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 101 + b"\r\n",
+        b"GET / HTTP/1.1\r\nX-A: " + b"b" * 40_000,
+        b"GET /" + b"b" * 40_000,
+    ],
+)
+def test_what_is_no_request_is_told_so_and_the_connection_closed(
+    allowing: Door, request_bytes: bytes
+) -> None:
+    head, _, body = talk(allowing, request_bytes).partition(b"\r\n\r\n")
+    lines = head.lower().split(b"\r\n")
+    assert lines[0] == b"http/1.1 400 bad request"
+    assert {b"connection: close", b"content-type: application/json"} < set(lines)
+    status = json.loads(body)
+    assert (status["kind"], status["code"], status["message"]) == ("Status", 400, MALFORMED)
+
+
+def test_a_head_of_a_hundred_fields_is_read(allowing: Door) -> None:
+    answer = talk(allowing, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + b"X-A: b\r\n" * 99 + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"",
+        b"POST /val",
+        POST,
+        # Answered already, with 413; the body is still to come.
+        POST + b"Content-Length: 99999999\r\n\r\n{",
+    ],
+)
+def test_a_client_that_keeps_the_front_door_waiting_is_disconnected(beginning: bytes) -> None:
+    with open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.1)) as door:
+        talk(door, beginning)  # ends because the front door closes
+
+
+def test_sending_a_byte_now_and_then_does_not_help() -> None:
+    with (
+        open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.5)) as door,
+        door.socket() as connection,
+    ):
+        connection.settimeout(0.05)
+        connection.sendall(POST + b"X-Slow: ")
+        with contextlib.suppress(ConnectionError):
+            while not _closed(connection):
+                connection.sendall(b"x")
+
+
+def _closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+
+
+def test_an_idle_connection_stays_open_however_short_the_patience_with_heads() -> None:
+    settings = FrontDoorSettings(head_seconds=0.1)
+    with open_door(AllowingEngine(), settings) as door, contextlib.closing(door.connect()) as connection:
+        first = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
+        time.sleep(
+            1.3
+        )  # longer than it takes to be found overdue: 0.1 s, and the second until it is looked for
+        second = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
+    assert (first.code, second.code) == (200, 200)
+
+
+def test_a_slow_review_is_no_slow_client() -> None:
+    with open_door(SlowEngine(seconds=1.3), FrontDoorSettings(head_seconds=0.1)) as door:
+        assert door.post("/validate").code == 200
+
+
+def test_a_body_may_take_its_time_behind_another_request() -> None:
+    with (
+        open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.1)) as door,
+        door.socket() as connection,
+    ):
+        last = LENGTH + b"Connection: close\r\n\r\n"
+        connection.sendall(POST + LENGTH + b"\r\n" + BODY + POST + last + BODY[:1])
+        time.sleep(1.3)  # longer than a head may take, and the second until that is looked for
+        connection.sendall(BODY[1:])
+        assert read_all(connection).count(b"HTTP/1.1 200 OK\r\n") == 2
+
+
+def test_requests_sent_at_once_are_answered_in_their_order(allowing: Door) -> None:
+    uids = [f"uid-{number}" for number in range(5)]
+    requests = [
+        POST
+        + b"Content-Length: %d\r\n%s\r\n%s" % (len(body), b"Connection: close\r\n" * (uid == uids[-1]), body)
+        for uid, body in ((uid, review_body(uid=uid)) for uid in uids)
+    ]
+    answer = talk(allowing, b"".join(requests))
+    assert [line for line in uids if line.encode() in answer] == uids
+    assert [answer.index(uid.encode()) for uid in uids] == sorted(answer.index(uid.encode()) for uid in uids)
+
+
+def test_who_asks_before_sending_is_told_to_go_on(allowing: Door) -> None:
+    with allowing.socket() as connection:
+        connection.sendall(POST + LENGTH + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(BODY)
+        assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_who_asks_before_sending_too_much_is_told_not_to(allowing: Door) -> None:
+    with allowing.socket() as connection:
+        connection.sendall(POST + b"Expect: 100-continue\r\nContent-Length: 7340033\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_http_1_0_is_answered_and_closed(allowing: Door) -> None:
+    answer = talk(allowing, b"GET /livez HTTP/1.0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\nok")
+
+
+def test_answers_are_dated_and_do_not_name_the_server(allowing: Door) -> None:
+    headers = allowing.get("/livez").headers
+    assert "Date" in headers
+    assert "Server" not in headers

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.engines import AllowingEngine, FailingEngine, HangingEngine
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, open_door
+from frontdoor.requests import query_reader
+from frontdoor.settings import FrontDoorSettings
+
+if TYPE_CHECKING:
+    from doors.running import Answer, Door
+
+OVER = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+PATHS = ["/mutate", "/validate", "/admit", "/explain"]
+
+
+def assert_timed_out(answer: Answer) -> None:
+    assert answer.code == 504
+    assert (answer.json["kind"], answer.json["reason"], answer.json["message"]) == ("Status", "Timeout", OVER)
+    assert "Retry-After" not in answer.headers
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_review_that_is_not_decided_in_time_is_a_timeout(path: str) -> None:
+    with open_door(HangingEngine()) as door:
+        assert_timed_out(door.post(f"{path}?timeout=100ms"))
+
+
+def test_the_default_time_is_a_limit_too() -> None:
+    with open_door(HangingEngine(), FrontDoorSettings(default_timeout_seconds=0.1)) as door:
+        assert_timed_out(door.post("/validate"))
+
+
+def test_a_timeout_of_the_engine_is_answered_like_one_of_the_front_door() -> None:
+    with open_door(FailingEngine(error=TimeoutError())) as door:
+        assert_timed_out(door.post("/validate"))
+
+
+def test_a_body_that_does_not_come_is_a_timeout(allowing: Door) -> None:
+    with contextlib.closing(allowing.connect()) as connection:
+        connection.putrequest("POST", "/validate?timeout=100ms")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders(b"{")
+        assert connection.getresponse().status == 504
+
+
+def test_the_engine_is_told_how_long_it_may_take() -> None:
+    engine = AllowingEngine()
+    with open_door(engine) as door:
+        door.post("/validate?timeout=5s")
+    remaining = engine.asked[0][2]
+    assert 4 < remaining <= 4.8
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("", 9.8),
+        ("timeout=", 9.8),
+        ("timeout=0s", 9.8),
+        ("timeout=-1s", 9.8),
+        ("verbose", 9.8),
+        ("timeout=1s", 0.9),
+        ("timeout=2s", 1.8),
+        ("timeout=3s", 2.8),
+        ("timeout=10s", 9.8),
+        ("timeout=1m", 29.8),
+        ("timeout=30s&timeout=1s", 29.8),
+        ("timeout=1500ms", 1.35),
+        ("a=b&timeout=4s", 3.8),
+    ],
+)
+def test_time_is_what_the_caller_gives_less_the_way_back(query: str, seconds: float) -> None:
+    read = query_reader(FrontDoorSettings())
+    assert read(query.encode()).seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_fault_of_pratique_is_told_by_an_id_alone(path: str) -> None:
+    with open_door(FailingEngine()) as door:
+        answer = door.post(path)
+    assert answer.code == 500
+    status = answer.json
+    assert status["reason"] == "InternalError"
+    assert re.fullmatch(
+        r"Internal error occurred: unexpected failure of the front door, logged as [0-9a-f]{16}",
+        status["message"],
+    )
+    assert "Retry-After" not in answer.headers
+    assert "broken" not in answer.text
+
+
+def test_a_fault_takes_nobody_else_with_it() -> None:
+    with open_door(FailingEngine(error=RecursionError())) as door:
+        assert [door.post("/validate").code for _ in range(3)] == [500, 500, 500]
+        assert door.get("/livez").code == 200
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(allowing: Door) -> None:
+    with contextlib.closing(allowing.connect()) as connection:
+        connection.putrequest("POST", "/validate")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders(b"{")
+    assert allowing.request("POST", "/validate", review_body(), JSON_TYPE).code == 200

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door_process
+
+if TYPE_CHECKING:
+    import http.client
+
+    from doors.running import Answer, Door
+
+BODY = review_body()
+
+
+def post(connection: http.client.HTTPConnection) -> Answer:
+    return exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
+
+
+def wait_until_draining(door: Door) -> Answer:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (answer := door.get("/readyz")).code == 200:
+        assert time.monotonic() < until
+    return answer
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_front_door_with_exit_code_0(stop: signal.Signals) -> None:
+    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+        running.process.send_signal(stop)
+        code, logged = running.wait()
+    assert code == 0
+    assert [(line["service"], line["level"], line["message"]) for line in logged] == [
+        ("frontdoor", "info", "draining")
+    ]
+
+
+def test_while_draining_it_is_not_ready_and_goes_on_answering() -> None:
+    with open_door_process("AllowingEngine", drain_seconds=30) as running:
+        running.process.terminate()
+        answer = wait_until_draining(running.door)
+        assert (answer.code, answer.text) == (503, "draining")
+        assert running.door.get("/livez").code == 200
+        for path in ("/validate", "/mutate", "/admit", "/explain"):
+            review = running.door.post(path)
+            assert (review.code, review.headers["Connection"]) == (200, "close")
+        running.process.kill()
+
+
+def test_an_idle_connection_gets_one_more_answer_and_is_closed_by_it() -> None:
+    with (
+        open_door_process("AllowingEngine", drain_seconds=30) as running,
+        contextlib.closing(running.door.connect()) as idle,
+    ):
+        assert post(idle).headers["Connection"] is None
+        running.process.terminate()
+        wait_until_draining(running.door)
+        time.sleep(1.2)  # until uvicorn has made the headers of the next second
+        answer = post(idle)
+        assert (answer.code, answer.headers["Connection"]) == (200, "close")
+        assert idle.sock is None
+        running.process.kill()
+
+
+def test_idle_connections_do_not_hold_up_the_end() -> None:
+    with (
+        open_door_process("AllowingEngine", drain_seconds=0.2) as running,
+        contextlib.closing(running.door.connect()) as used,
+        running.door.socket() as silent,
+    ):
+        post(used)
+        running.process.terminate()
+        code, _ = running.wait()
+        assert (code, silent.recv(1)) == (0, b"")
+
+
+def test_a_review_that_is_in_flight_when_the_listener_closes_is_answered() -> None:
+    with (
+        open_door_process("SlowEngine", drain_seconds=0.2) as running,  # the engine takes 0.5 s
+        contextlib.closing(running.door.connect()) as connection,
+    ):
+        connection.request("POST", "/validate", BODY, JSON_TYPE)
+        running.process.terminate()
+        assert connection.getresponse().status == 200
+        assert running.wait()[0] == 0
+
+
+def test_a_review_that_outlives_everything_is_answered_too() -> None:
+    with (
+        open_door_process("HangingEngine", drain_seconds=0.2, max_timeout_seconds=1) as running,
+        contextlib.closing(running.door.connect()) as connection,
+    ):
+        connection.request("POST", "/validate?timeout=30s", BODY, JSON_TYPE)
+        running.process.terminate()
+        assert connection.getresponse().status == 504
+        assert running.wait()[0] == 0
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
+    with open_door_process("AllowingEngine", drain_seconds=PATIENCE_SECONDS * 10) as running:
+        running.process.terminate()
+        wait_until_draining(running.door)
+        running.process.send_signal(second)
+        assert running.wait()[0] == -second
+
+
+def test_no_review_is_lost_over_a_restart() -> None:
+    """As a load balancer would: off to the next front door as soon as this one is not ready."""
+    codes = []
+    with (
+        open_door_process("AllowingEngine", drain_seconds=1) as first,
+        open_door_process("AllowingEngine", drain_seconds=0) as second,
+    ):
+        connections = [first.door.connect() for _ in range(5)]
+        for turn in range(60):
+            if turn == 20:
+                first.process.terminate()
+                wait_until_draining(first.door)
+            connection = connections[turn % 5]
+            codes.append(post(connection).code)
+            if turn >= 20 and connection.sock is None:
+                connections[turn % 5] = second.door.connect()
+        for connection in connections:
+            connection.close()
+        assert first.wait()[0] == 0
+    assert codes == [200] * 60

@@ -1,0 +1,119 @@
+"""Admission objects are secrets: what of them leaves the front door where nobody asked for it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.engines import QuotingEngine
+from doors.reviews import review_document
+from doors.running import JSON_TYPE, open_door, open_door_process
+from pratique.json_values import JSON, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from doors.running import Door
+
+CANARY = "canary"
+PATHS = ["/validate", "/mutate", "/admit", "/explain"]
+
+
+@pytest.fixture(scope="module")
+def quoting() -> Iterator[Door]:
+    with open_door(QuotingEngine()) as door:
+        yield door
+
+
+def planted() -> bytes:
+    """A review with a canary in every text that its sender is free to choose."""
+    document = review_document(
+        name="canary-1",
+        namespace="canary-2",
+        userInfo={
+            "username": "canary-3",
+            "uid": "canary-4",
+            "groups": ["canary-5"],
+            "extra": {"canary-6": ["canary-7"]},
+        },
+        object={"kind": "Secret", "metadata": {"name": "canary-8"}, "data": {"canary-9": "canary-10"}},
+        oldObject={"data": {"canary-11": ["canary-12", {"canary-13": "canary-14"}]}},
+        options={"fieldManager": "canary-15"},
+    )
+    return encode(document)
+
+
+def texts(value: JSON, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The paths of all values."""
+    if path:
+        yield path
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, member in members:
+        yield from texts(member, (*path, key))
+
+
+def replaced(path: tuple[str | int, ...], value: JSON) -> bytes:
+    document = json.loads(planted())
+    parent = document
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    return encode(document)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_engine_that_quotes_the_object_is_not_quoted(path: str) -> None:
+    with open_door_process("QuotingEngine", drain_seconds=0) as running:
+        answer = running.door.post(path, planted())
+        running.process.terminate()
+        _, logged = running.wait()
+    assert answer.code == 500
+    assert CANARY not in answer.text
+    error = logged[0]
+    assert error["message"] == "a request could not be answered"
+    assert answer.json["message"].endswith(f"logged as {error['error_id']}")
+    assert error["error"].startswith("ValueError < conclude (doors/engines.py:")
+    assert CANARY not in json.dumps(logged)
+
+
+# The words of the envelope, which a complaint about them may name: no object has anything to do with them.
+ENVELOPE = {("apiVersion",), ("kind",), ("request", "operation")}
+REPLACEMENTS: list[tuple[tuple[str | int, ...], JSON]] = [
+    (path, value)
+    for path in texts(json.loads(planted()))
+    for value in (7, ["canary-16"], {"canary-17": "canary-18"}, "canary-19")
+    if path not in ENVELOPE or not isinstance(value, str)
+]
+
+
+@pytest.mark.parametrize(("path", "value"), REPLACEMENTS)
+def test_what_is_wrong_is_told_without_repeating_what_came(
+    quoting: Door, path: tuple[str | int, ...], value: JSON
+) -> None:
+    answer = quoting.post("/validate", replaced(path, value))
+    assert answer.code in {400, 500}
+    assert CANARY not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/validate?timeout=10s&canary=canary", {}),
+        ("/canary", {}),
+        ("/validate", {"Authorization": "Bearer canary", "X-Canary": "canary"}),
+        ("/validate", {"Content-Type": "canary/canary"}),
+        ("/validate", {"Content-Encoding": "canary"}),
+    ],
+)
+def test_headers_and_paths_are_neither_logged_nor_counted(path: str, headers: dict[str, str]) -> None:
+    with open_door_process("QuotingEngine", drain_seconds=0) as running:
+        answer = running.door.request("POST", path, planted(), JSON_TYPE | headers)
+        metrics = running.door.get("/metrics")
+        running.process.terminate()
+        _, logged = running.wait()
+    assert answer.code >= 400
+    assert CANARY not in answer.text + metrics.text + json.dumps(logged)

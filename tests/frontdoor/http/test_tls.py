@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from doors.engines import AllowingEngine
+from doors.running import PATIENCE_SECONDS, open_door, read_all
+from frontdoor.certificates import Certificate
+from frontdoor.settings import FrontDoorSettings
+from pratique.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from doors.running import Door
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def write_pair(folder: Path, authority: trustme.CA, name: str = "127.0.0.1") -> tuple[Path, Path]:
+    certificate = authority.issue_cert(name)
+    cert_file, key_file = folder / "tls.crt", folder / "tls.key"
+    cert_file.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    key_file.write_bytes(certificate.private_key_pem.bytes())
+    return cert_file, key_file
+
+
+def settings_of(pair: tuple[Path, Path]) -> FrontDoorSettings:
+    return FrontDoorSettings(tls_cert_file=pair[0], tls_private_key_file=pair[1], head_seconds=0.5)
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def serial_number(door: Door, context: ssl.SSLContext) -> str:
+    host, _ = door.address
+    with door.socket() as plain, context.wrap_socket(plain, server_hostname=host) as connection:
+        certificate = connection.getpeercert()
+        assert certificate is not None
+        return str(certificate["serialNumber"])
+
+
+def test_https_is_served_with_the_given_certificate(tmp_path: Path, authority: trustme.CA) -> None:
+    settings = settings_of(write_pair(tmp_path, authority))
+    with open_door(AllowingEngine(), settings, trusting(authority)) as door:
+        assert door.url.startswith("https://")
+        assert door.post("/validate").json["response"]["allowed"] is True
+        assert door.get("/readyz").code == 200
+
+
+def test_plain_http_is_not_served_beside_it(tmp_path: Path, authority: trustme.CA) -> None:
+    settings = settings_of(write_pair(tmp_path, authority))
+    with open_door(AllowingEngine(), settings) as door, door.socket() as plain:
+        plain.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"HTTP" not in read_all(plain)
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [
+        (ssl.TLSVersion.TLSv1_1, False),
+        (ssl.TLSVersion.TLSv1_2, True),
+        (ssl.TLSVersion.TLSv1_3, True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_tls_is_1_2_at_least(
+    tmp_path: Path,
+    authority: trustme.CA,
+    version: ssl.TLSVersion,
+    accepted: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    context = trusting(authority)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else the client itself would refuse 1.1
+    context.minimum_version = context.maximum_version = version
+    with open_door(AllowingEngine(), settings_of(write_pair(tmp_path, authority)), context) as door:
+        if accepted:
+            assert door.get("/livez").code == 200
+        else:
+            with pytest.raises(ssl.SSLError):
+                door.get("/livez")
+
+
+def test_who_does_not_shake_hands_is_disconnected(tmp_path: Path, authority: trustme.CA) -> None:
+    settings = settings_of(write_pair(tmp_path, authority))
+    with open_door(AllowingEngine(), settings) as door, door.socket() as silent:
+        assert read_all(silent) == b""
+
+
+def test_a_new_certificate_is_shown_and_open_connections_stay(tmp_path: Path, authority: trustme.CA) -> None:
+    certificate = Certificate(*write_pair(tmp_path, authority))
+    before = _shown_by(certificate, authority)
+    certificate.reload_if_changed()
+    assert _shown_by(certificate, authority) == before
+    write_pair(tmp_path, authority)
+    certificate.reload_if_changed()
+    assert _shown_by(certificate, authority) != before
+
+
+def _shown_by(certificate: Certificate, authority: trustme.CA) -> str:
+    """The serial number that a client sees, without any socket between the two."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = certificate.context.wrap_bio(to_server, to_client, server_side=True)
+    client = trusting(authority).wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    for _ in range(3):
+        for side in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown = client.getpeercert()
+    assert shown is not None
+    return str(shown["serialNumber"])
+
+
+def test_a_mounted_secret_that_changes_is_seen_without_a_restart(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        write_pair(tmp_path / str(number), authority)
+    link = tmp_path / "..data"
+    link.symlink_to("1")
+    certificate = Certificate(link / "tls.crt", link / "tls.key")
+    before = _shown_by(certificate, authority)
+    (tmp_path / "next").symlink_to("2")
+    (tmp_path / "next").rename(link)
+    certificate.reload_if_changed()
+    assert _shown_by(certificate, authority) != before
+
+
+@pytest.mark.parametrize("file", ["tls.crt", "tls.key"])
+@pytest.mark.parametrize("content", ["other", "truncated", "missing"])
+def test_a_pair_that_cannot_be_used_leaves_the_old_in_force(
+    tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture, file: str, content: str
+) -> None:
+    certificate = Certificate(*write_pair(tmp_path, authority))
+    before = _shown_by(certificate, authority)
+    _spoil(tmp_path / file, content, authority)
+    with caplog.at_level(logging.WARNING):
+        certificate.reload_if_changed()
+    assert _shown_by(certificate, authority) == before
+    assert caplog.messages == ["certificate kept, the new one cannot be used"]
+
+
+def _spoil(path: Path, content: str, authority: trustme.CA) -> None:
+    if content == "missing":
+        path.unlink()
+    elif content == "truncated":
+        path.write_bytes(path.read_bytes()[:100])
+    else:
+        other = authority.issue_cert("other.example.com")
+        pem = other.private_key_pem if path.suffix == ".key" else other.cert_chain_pems[0]
+        path.write_bytes(pem.bytes())
+
+
+def test_the_running_front_door_looks_at_its_files_from_time_to_time(
+    tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontdoor.servers._CERTIFICATE_TICKS", 1)
+    context = trusting(authority)
+    with open_door(AllowingEngine(), settings_of(write_pair(tmp_path, authority)), context) as door:
+        before = serial_number(door, context)
+        write_pair(tmp_path, authority)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while serial_number(door, context) == before:
+            assert time.monotonic() < until
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tls_cert_file"}, "--tls-cert-file and --tls-private-key-file go together"),
+        ({"tls_private_key_file"}, "--tls-cert-file and --tls-private-key-file go together"),
+    ],
+)
+def test_a_certificate_without_a_key_is_refused(tmp_path: Path, given: set[str], message: str) -> None:
+    settings = FrontDoorSettings(**dict.fromkeys(given, tmp_path / "x"))  # type: ignore[arg-type] # paths
+    with pytest.raises(ConfigurationError, match=message):
+        Certificate.of(settings)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("missing", "No such file or directory"),
+        ("truncated", "cannot be read as a certificate chain and an unencrypted private key in PEM"),
+        ("other", "the private key does not belong to the certificate"),
+    ],
+)
+@pytest.mark.parametrize("file", ["tls.crt", "tls.key"])
+def test_files_that_cannot_be_used_are_named_with_the_reason(
+    tmp_path: Path, authority: trustme.CA, file: str, content: str, complaint: str
+) -> None:
+    pair = write_pair(tmp_path, authority)
+    _spoil(tmp_path / file, content, authority)
+    with pytest.raises(ConfigurationError) as error:
+        Certificate(*pair)
+    assert str(error.value) == f"--tls-cert-file {pair[0]}, --tls-private-key-file {pair[1]}: {complaint}"
+
+
+def test_an_encrypted_key_is_refused_and_nobody_asked_for_a_password(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    pair = write_pair(tmp_path, authority)
+    key = serialization.load_pem_private_key(pair[1].read_bytes(), password=None)
+    pair[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(ConfigurationError, match="an unencrypted private key in PEM"):
+        Certificate(*pair)

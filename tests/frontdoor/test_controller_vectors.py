@@ -1,0 +1,80 @@
+"""Kubernetes' own cases of single controllers, through the engine that ``pratique review`` and HTTP share.
+
+As the flags have it: ``--admission-control NAME``, with the case's configuration in an AdmissionConfiguration. Cases
+that need a stand-in for somebody outside, or several steps in time, are run at the controller:
+tests/pratique/controllers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import vectors_of
+from admissions import Admission, review_of
+from expectations import check
+from frontdoor.engines import open_local
+from pratique.calls import Deadline
+from pratique.catalogues import load_catalogue
+from pratique.clusters import ObjectStore
+from pratique.definitions import Phase
+from pratique.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pratique.json_values import JSONObject
+
+HOSTED = [one.name for one in load_catalogue() if one.hosted]
+CASES = [
+    case
+    for name in HOSTED
+    for case in vectors_of.plugin(name)
+    if "request" in case and not case.get("external")
+]
+PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
+OTHER_ERAS: dict[str, JSONObject] = {
+    "DefaultStorageClass-007": {"refuseSeveralDefaults": True},
+    "NamespaceLifecycle-004": {"allowUpdates": True},
+    "PodTolerationRestriction-005": {"exact": True},
+    "PodTolerationRestriction-007": {"exact": True},
+    "Priority-010": {"release": "1.10"},
+    "ServiceAccount-057": {"boundServiceAccountTokenVolume": False},
+}
+"""What sets a controller to the release whose behaviour the case shows, where that is not the current one."""
+
+
+def settings_of(case: JSONObject, folder: Path) -> ChainSettings:
+    configuration = case.get("config", {}) | OTHER_ERAS.get(case["id"], {})
+    file = folder / "admission.json"
+    document = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": [{"name": case["plugin"], "configuration": configuration}] if configuration else [],
+    }
+    file.write_text(json.dumps(document))
+    return ChainSettings(admission_control=(case["plugin"],), admission_control_config_file=file)
+
+
+async def admitted(case: JSONObject, folder: Path) -> Admission:
+    store = ObjectStore(case["cluster"])
+    engine = open_local(settings_of(case, folder), store)
+    try:
+        phases = frozenset(PHASES[phase] for phase in case["phases"])
+        decision = await engine.decide(review_of(case["request"], store), phases, Deadline.after(10))
+    finally:
+        await engine.close()
+    return Admission(decision.status, decision.object_document.data, decision.patch, decision.warnings)
+
+
+@pytest.mark.parametrize("case", CASES, ids=vectors_of.source)
+def test_a_controller_decides_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None:
+    check(asyncio.run(admitted(case, tmp_path)), case["expected"])
+
+
+def test_most_cases_go_this_way() -> None:
+    all_cases = [case for name in HOSTED for case in vectors_of.plugin(name)]
+    assert len(CASES) > 0.9 * len(all_cases)

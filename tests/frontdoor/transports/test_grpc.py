@@ -1,0 +1,183 @@
+"""The gRPC transport, against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from chains import decided, pod_review
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.targets import grpc_target
+from pratique.answers import Answer, allow
+from pratique.calls import Call, Deadline
+from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
+from pratique.outcomes import Denied, Patched
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from serving.controllers import allowing, denying, hosted, labelling
+from serving.servers import MUTATOR, VALIDATOR, Kind
+from webhook_servers import closed_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pratique.hosted_controllers import HostedController
+    from pratique.reviews import Review
+
+
+@contextlib.asynccontextmanager
+async def served(kind: Kind, *controllers: HostedController) -> AsyncIterator[tuple[str, RpcServer]]:
+    server = RpcServer(kind.services(controllers), ServerSettings(drain_seconds=0, port=0))
+    address = await server.start()
+    try:
+        yield address, server
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def transport(*addresses: str, **options: Any) -> AsyncIterator[GrpcTransport]:
+    opened = GrpcTransport(grpc_target(addresses), **options)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(test())  # type: ignore[arg-type]  # every caller passes a coroutine function
+
+
+def soon() -> Deadline:
+    return Deadline.after(10)
+
+
+def test_mutating_outcomes_come_back_in_order() -> None:
+    async def test() -> None:
+        controllers = hosted("A", labelling("a")), hosted("B", denying)
+        async with served(MUTATOR, *controllers) as (address, _), transport(address) as asked:
+            outcomes = await asked.mutate(pod_review(), [Call("A"), Call("B")], soon())
+        assert [type(outcome.decision) for outcome in outcomes] == [Patched, Denied]
+
+    run(test)
+
+
+def test_validators_share_the_calls_evenly() -> None:
+    counts: collections.Counter[str] = collections.Counter()
+
+    def counting(name: str) -> HostedController:
+        def half(_: Review) -> Answer:
+            counts[name] += 1
+            return allow()
+
+        return hosted("Count", half)
+
+    async def test() -> None:
+        async with (
+            served(VALIDATOR, counting("a")) as (a, _),
+            served(VALIDATOR, counting("b")) as (b, _),
+            transport(a, b) as asked,
+        ):
+            for _ in range(200):
+                await asked.validate(pod_review(), [Call("Count")], soon())
+
+    run(test)
+    assert sum(counts.values()) == 200
+    assert 90 <= counts["a"] <= 110
+
+
+def test_a_draining_validator_gets_no_more_calls() -> None:
+    async def test() -> None:
+        async with (
+            served(VALIDATOR, hosted("A", allowing)) as (first, leaving),
+            served(VALIDATOR, hosted("A", allowing)) as (second, _),
+            transport(first, second) as asked,
+        ):
+            for number in range(100):
+                if number == 50:
+                    await leaving.stop()
+                await asked.validate(pod_review(), [Call("A")], soon())
+
+    run(test)
+
+
+def test_a_service_that_is_not_there_is_unreachable() -> None:
+    async def test() -> None:
+        with closed_port() as port:
+            async with transport(f"127.0.0.1:{port}") as asked:
+                await ask(asked)
+
+    async def ask(asked: GrpcTransport) -> None:
+        with pytest.raises(UnreachableError, match=r"rpc error: code = Unavailable"):
+            await asked.validate(pod_review(), [Call("A")], Deadline.after(2))
+
+    run(test)
+
+
+def test_a_service_that_hangs_is_given_up_at_the_deadline() -> None:
+    async def hanging(_: Review) -> Answer:
+        await asyncio.sleep(60)
+        return allow()
+
+    async def test() -> None:
+        async with served(VALIDATOR, hosted("Slow", hanging)) as (address, _), transport(address) as asked:
+            decision = await decided(
+                pod_review(), [hosted("Slow", hanging).controller], host=asked, seconds=0.3
+            )
+        assert decision.status is not None
+        assert (decision.allowed, decision.status.code) == (False, 500)
+
+    run(test)
+
+
+async def _answer_nothing(_: bytes, __: object) -> bytes:
+    return b""
+
+
+async def _fail_with_a_secret(_: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    await context.abort(grpc.StatusCode.INTERNAL, "canary-secret")
+    return b""
+
+
+async def _hang(_: bytes, __: object) -> bytes:
+    await asyncio.sleep(60)
+    return b""
+
+
+@contextlib.asynccontextmanager
+async def lying(handler: Any) -> AsyncIterator[str]:
+    """A server that speaks gRPC and breaks the contract."""
+    server = grpc.aio.server()
+    method = grpc.unary_unary_rpc_method_handler(handler)
+    for service, name in (("MutatorService", "Mutate"), ("ValidatorService", "Validate")):
+        handlers = grpc.method_handlers_generic_handler(f"pratique.admission.v1.{service}", {name: method})
+        server.add_generic_rpc_handlers((handlers,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [(_answer_nothing, BadAnswerError), (_fail_with_a_secret, CallError), (_hang, CallTimeoutError)],
+    ids=["answers nothing", "fails", "hangs"],
+)
+@pytest.mark.parametrize("method", ["mutate", "validate"])
+def test_a_service_that_breaks_the_contract_is_a_failed_call(
+    handler: Any, error: type[CallError], method: str
+) -> None:
+    async def test() -> None:
+        async with lying(handler) as address, transport(address) as asked:
+            with pytest.raises(error) as raised:
+                await getattr(asked, method)(pod_review(), [Call("A")], Deadline.after(0.3))
+        assert "canary-secret" not in str(raised.value)
+
+    run(test)

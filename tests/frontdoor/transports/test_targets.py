@@ -1,0 +1,34 @@
+"""Addresses as people write them, as gRPC wants them."""
+
+from __future__ import annotations
+
+import pytest
+
+from frontdoor.transports.targets import grpc_target
+from pratique.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("addresses", "target"),
+    [
+        (["validator:9002"], "dns:///validator:9002"),
+        (["127.0.0.1:9002"], "dns:///127.0.0.1:9002"),
+        (["dns:///validator:9002"], "dns:///validator:9002"),
+        (["unix:/run/pratique.sock"], "unix:/run/pratique.sock"),
+        (["xds:///validators"], "xds:///validators"),
+        (["127.0.0.1:1", "127.0.0.1:2"], "ipv4:127.0.0.1:1,127.0.0.1:2"),
+        (["localhost:1", "127.0.0.1:2"], "ipv4:127.0.0.1:1,127.0.0.1:2"),
+        (["[::1]:1", "[::1]:2"], "ipv6:[::1]:1,[::1]:2"),
+    ],
+)
+def test_addresses_become_one_target(addresses: list[str], target: str) -> None:
+    assert grpc_target(addresses) == target
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [["a:1", "b:1"], ["127.0.0.1:1", "[::1]:1"], ["127.0.0.1", "127.0.0.2"], ["127.0.0.1:x", "127.0.0.1:1"]],
+)
+def test_several_addresses_that_are_no_ip_addresses_are_refused(addresses: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="several addresses are IP addresses with ports"):
+        grpc_target(addresses)

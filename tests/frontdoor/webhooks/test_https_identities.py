@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frontdoor.transports.https import HttpsTransport
+from frontdoor.transports.https_clients import HttpsClients
+from frontdoor.transports.service_resolvers import UnresolvedError
+from frontdoor.webhook_credentials import WebhookCredentials
+from pratique.calls import Call, Deadline
+from pratique.configurations.webhooks import ServiceReference
+from pratique.errors import UnreachableError
+from pratique.kubeconfigs import Kubeconfig, User
+from pratique.outcomes import ALLOWED
+from serving.reviews import review_of
+from webhook_calls import Caller, webhook_at, webhook_of_service
+from webhook_servers import Authority, allowed, authority, serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import trustme
+
+    from webhook_servers import Received, WebhookServer
+
+CALLER = Caller(review=review_of())
+SERVICE = ServiceReference(name="webhooks", namespace="tests", path="/hook", port=8443)
+CLIENTS = Authority()
+
+
+def known_as(user: User) -> Caller:
+    kubeconfig = Kubeconfig(users={"*": user})
+    return dataclasses.replace(CALLER, credentials=WebhookCredentials(kubeconfig, environment={}))
+
+
+def shown(user: User) -> Received:
+    with serve(allowed()) as server:
+        assert known_as(user).ask(webhook_at(server.url)).decision == ALLOWED
+    return server.received[0]
+
+
+def test_a_token_is_shown() -> None:
+    assert shown(User(token="secret")).headers["authorization"] == "Bearer secret"
+
+
+def test_a_token_file_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of the file\n")
+    user = User(token_file=str(tmp_path / "token"))
+    assert shown(user).headers["authorization"] == "Bearer of the file"
+
+
+def test_a_user_name_and_password_are_shown() -> None:
+    assert shown(User(username="ann", password="pw")).headers["authorization"] == "Basic YW5uOnB3"
+
+
+def test_impersonation_is_shown() -> None:
+    headers = shown(User(token="t", impersonate="bob", impersonate_groups=("devs",))).headers
+    assert (headers["impersonate-user"], headers["impersonate-group"]) == ("bob", "devs")
+
+
+def test_nobody_in_particular_shows_nothing() -> None:
+    received = shown(User())
+    assert "authorization" not in received.headers
+    assert received.certificate is None
+
+
+def leaf() -> trustme.LeafCert:
+    return CLIENTS.issue("front-door")
+
+
+def from_data(certificate: trustme.LeafCert) -> User:
+    return User(
+        client_certificate_data=certificate.cert_chain_pems[0].bytes(),
+        client_key_data=certificate.private_key_pem.bytes(),
+    )
+
+
+def from_files(certificate: trustme.LeafCert, folder: Path) -> User:
+    certificate.cert_chain_pems[0].write_to_path(str(folder / "tls.crt"))
+    certificate.private_key_pem.write_to_path(str(folder / "tls.key"))
+    return User(client_certificate=str(folder / "tls.crt"), client_key=str(folder / "tls.key"))
+
+
+def accepted(server: WebhookServer, user: User) -> str:
+    assert known_as(user).ask(webhook_at(server.url)).decision == ALLOWED
+    return str(server.received[-1].certificate["subjectAltName"][0][1])
+
+
+def test_a_certificate_from_data_is_shown_to_servers_that_ask() -> None:
+    with serve(allowed(), clients=CLIENTS) as server:
+        assert accepted(server, from_data(leaf())) == "front-door"
+
+
+def test_a_certificate_from_files_is_shown_to_servers_that_ask(tmp_path: Path) -> None:
+    with serve(allowed(), clients=CLIENTS) as server:
+        assert accepted(server, from_files(leaf(), tmp_path)) == "front-door"
+
+
+def test_without_a_certificate_such_servers_are_not_reached() -> None:
+    with serve(allowed(), clients=CLIENTS) as server:
+        assert isinstance(CALLER.error(webhook_at(server.url)), UnreachableError)
+    assert not server.received
+
+
+@pytest.mark.parametrize(
+    ("user", "text"),
+    [
+        (
+            User(client_certificate="/nowhere/tls.crt", client_key="/nowhere/tls.key"),
+            "open /nowhere/tls.crt: no such file or directory",
+        ),
+        (
+            User(client_certificate_data=b"junk", client_key_data=b"junk"),
+            "tls: failed to find any PEM data in certificate input",
+        ),
+        (
+            User(exec={"command": "x"}),
+            'exec plugins are not supported (user "*"): give a token, a tokenFile or a client certificate',
+        ),
+    ],
+)
+def test_credentials_that_cannot_be_used_fail_the_call(user: User, text: str) -> None:
+    with serve(allowed()) as server:
+        assert known_as(user).failure(webhook_at(server.url)) == f"could not get REST client: {text}"
+    assert not server.received
+
+
+def test_a_key_of_another_certificate_fails_the_call() -> None:
+    mixed = User(
+        client_certificate_data=leaf().cert_chain_pems[0].bytes(),
+        client_key_data=leaf().private_key_pem.bytes(),
+    )
+    text = known_as(mixed).failure(webhook_at("https://localhost/"))
+    assert text == "could not get REST client: tls: private key does not match public key"
+
+
+def test_a_service_is_reached_where_it_is_and_its_certificate_must_bear_its_name() -> None:
+    with serve(allowed()) as server:
+        caller = dataclasses.replace(CALLER, resolve=lambda _host, _port: ("127.0.0.1", server.port))
+        assert caller.ask(webhook_of_service(SERVICE)).decision == ALLOWED
+    (received,) = server.received
+    assert received.headers["host"] == "webhooks.tests.svc:8443"
+    assert received.target == "/hook?timeout=5s"
+
+
+def test_the_resolver_is_asked_for_the_service_s_name_and_port() -> None:
+    asked: list[tuple[str, int]] = []
+    with serve(allowed()) as server:
+
+        def resolve(host: str, port: int) -> tuple[str, int]:
+            asked.append((host, port))
+            return "localhost", server.port
+
+        dataclasses.replace(CALLER, resolve=resolve).ask(webhook_of_service(SERVICE), times=3)
+    assert asked == [("webhooks.tests.svc", 8443)]
+
+
+def test_a_service_with_another_s_certificate_is_refused() -> None:
+    with serve(allowed(), certificate=authority().issue("localhost", "127.0.0.1")) as server:
+        caller = dataclasses.replace(CALLER, resolve=lambda _host, _port: ("127.0.0.1", server.port))
+        text = caller.failure(webhook_of_service(SERVICE))
+    assert text == (
+        'failed to call webhook: Post "https://webhooks.tests.svc:8443/hook?timeout=5s": tls: failed to verify '
+        "certificate: x509: certificate is valid for localhost, not webhooks.tests.svc"
+    )
+
+
+def test_a_service_that_is_nowhere_is_told_as_the_api_server_tells_it() -> None:
+    def resolve(_host: str, _port: int) -> tuple[str, int]:
+        raise UnresolvedError('no endpoints available for service "webhooks"')
+
+    error = dataclasses.replace(CALLER, resolve=resolve).error(webhook_of_service(SERVICE))
+    assert isinstance(error, UnreachableError)
+    assert str(error) == (
+        'failed to call webhook: Post "https://webhooks.tests.svc:8443/hook?timeout=5s": '
+        'no endpoints available for service "webhooks"'
+    )
+
+
+def test_a_name_that_dns_does_not_know_is_told_with_it() -> None:
+    # A label longer than 63 characters is refused without a question to any server.
+    host = f"{'x' * 64}.invalid"
+    text = CALLER.failure(webhook_at(f"https://{host}/"))
+    assert text == (
+        f'failed to call webhook: Post "https://{host}/?timeout=5s": dial tcp: lookup {host}: no such host'
+    )
+
+
+def test_a_url_is_never_resolved_as_a_service() -> None:
+    def resolve(_host: str, _port: int) -> tuple[str, int]:
+        raise UnresolvedError("asked")
+
+    with serve(allowed()) as server:
+        caller = dataclasses.replace(CALLER, resolve=resolve)
+        assert caller.ask(webhook_at(server.url)).decision == ALLOWED
+
+
+async def _ask_in_turn(first: HttpsTransport, second: HttpsTransport) -> None:
+    for transport in (first, second, first, second):
+        await transport.mutate(CALLER.review, [Call("w", 5)], Deadline.after(5))
+        if transport is second:
+            await first.close()
+    await second.close()
+
+
+def test_webhooks_of_the_same_authority_share_connections_until_the_last_is_closed() -> None:
+    with serve(allowed()) as server:
+        clients = HttpsClients()
+        transports = [
+            HttpsTransport(webhook_at(f"{server.url}/{path}"), clients, CALLER.credentials)
+            for path in ("a", "b")
+        ]
+        asyncio.run(_ask_in_turn(*transports))
+    assert [received.path for received in server.received] == ["/a", "/b", "/a", "/b"]
+    assert server.connections == 1
+
+
+async def _ask_with_changing_files(server: WebhookServer, folder: Path) -> None:
+    user = from_files(CLIENTS.issue("first"), folder)
+    known = WebhookCredentials(Kubeconfig(users={"*": user}), environment={})
+    transport = HttpsTransport(webhook_at(server.url), HttpsClients(), known)
+    await transport.mutate(CALLER.review, [Call("w", 5)], Deadline.after(5))
+    from_files(CLIENTS.issue("second"), folder)
+    async with asyncio.TaskGroup() as group:
+        # Two calls at once need another connection than the one that is there.
+        for _ in range(2):
+            group.create_task(transport.mutate(CALLER.review, [Call("w", 5)], Deadline.after(5)))
+    await transport.close()
+
+
+def test_new_connections_show_the_certificate_that_is_in_its_files_now(tmp_path: Path) -> None:
+    with serve(allowed(), clients=CLIENTS) as server:
+        asyncio.run(_ask_with_changing_files(server, tmp_path))
+    names = [received.certificate["subjectAltName"][0][1] for received in server.received]
+    assert names[0] == "first"
+    assert sorted(names[1:]) == ["first", "second"]
+
+
+def test_a_transport_that_was_never_used_can_be_closed() -> None:
+    asyncio.run(HttpsTransport(webhook_at("https://localhost/"), HttpsClients(), CALLER.credentials).close())

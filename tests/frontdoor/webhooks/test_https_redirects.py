@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frontdoor.webhook_credentials import WebhookCredentials
+from pratique.errors import CallError
+from pratique.kubeconfigs import Kubeconfig, User
+from pratique.outcomes import ALLOWED
+from serving.reviews import review_of
+from webhook_calls import Caller, webhook_at
+from webhook_servers import allowed, closed_port, in_turn, redirected, respond, serve
+
+if TYPE_CHECKING:
+    from webhook_servers import Received
+
+KNOWN = WebhookCredentials(Kubeconfig(users={"*": User(token="secret")}), environment={})
+CALLER = Caller(review=review_of(), credentials=KNOWN)
+V1BETA1 = ("v1beta1",)
+ANYBODY_S = b'{"response":{"allowed":true}}'
+
+
+def followed(status: int) -> tuple[Received, ...]:
+    behaviours = {"/from": redirected("/to?b=c", status), "/to": respond(200, ANYBODY_S)}
+    with serve(behaviours) as server:
+        outcome = CALLER.ask(webhook_at(f"{server.url}/from", versions=V1BETA1))
+    assert outcome.decision == ALLOWED
+    return tuple(server.received)
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_webhook_that_has_moved_is_asked_where_it_is(status: int) -> None:
+    first, second = followed(status)
+    assert (second.method, second.target, second.body) == ("POST", "/to?b=c", first.body)
+    assert second.headers["content-type"] == "application/json"
+    assert second.headers["referer"].endswith("/from?timeout=5s")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_other_redirects_are_followed_by_a_get_that_brings_nothing(status: int) -> None:
+    _, second = followed(status)
+    assert (second.method, second.target, second.body) == ("GET", "/to?b=c", b"")
+    assert "content-type" not in second.headers
+
+
+def test_credentials_follow_to_the_same_host() -> None:
+    first, second = followed(307)
+    assert first.headers["authorization"] == second.headers["authorization"] == "Bearer secret"
+
+
+def test_credentials_do_not_follow_to_another_host() -> None:
+    with serve(allowed()) as elsewhere, serve(redirected(f"{elsewhere.url}/to")) as server:
+        assert CALLER.ask(webhook_at(server.url)).decision == ALLOWED
+    assert "authorization" in server.received[0].headers
+    assert "authorization" not in elsewhere.received[0].headers
+    assert elsewhere.received[0].headers["host"] == f"localhost:{elsewhere.port}"
+
+
+def test_a_redirect_away_from_https_is_not_followed() -> None:
+    with serve(redirected("http://localhost:1/to")) as server:
+        text = CALLER.failure(webhook_at(server.url))
+    assert text == 'failed to call webhook: Post "http://localhost:1/to": unsupported protocol scheme "http"'
+
+
+def test_a_redirect_that_fails_is_told_with_its_own_url() -> None:
+    with closed_port() as port, serve(redirected(f"https://localhost:{port}/to", 302)) as server:
+        text = CALLER.failure(webhook_at(server.url))
+    address = f"127.0.0.1:{port}"
+    expected = f'Post "https://localhost:{port}/to": dial tcp {address}: connect: connection refused'
+    assert text == f"failed to call webhook: {expected}"
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_circle_is_followed_ten_times(status: int) -> None:
+    with serve(redirected("/again", status)) as server:
+        text = CALLER.failure(webhook_at(server.url))
+    assert text == 'failed to call webhook: Post "/again": stopped after 10 redirects'
+    assert len(server.received) == 10
+
+
+def test_nine_redirects_are_not_too_many() -> None:
+    with serve(in_turn(*[redirected("/again")] * 9, allowed())) as server:
+        assert CALLER.ask(webhook_at(server.url)).decision == ALLOWED
+    assert len(server.received) == 10
+
+
+def test_a_location_that_is_none_is_a_failure() -> None:
+    with serve(redirected("https://[::1/")) as server:
+        text = CALLER.failure(webhook_at(f"{server.url}/hook"))
+    assert text == (
+        f'failed to call webhook: Post "{server.url}/hook?timeout=5s": '
+        'failed to parse Location header "https://[::1/": Invalid IPv6 URL'
+    )
+
+
+@pytest.mark.parametrize("location", ["/a b?c=\u00e9#d", "\x01/x", "https://localhost:99999/", "https://:1/"])
+def test_an_odd_location_does_no_harm(location: str) -> None:
+    behaviours = {"/hook": redirected(location, 302), "": respond(200, ANYBODY_S)}
+    with serve(behaviours) as server, contextlib.suppress(CallError):
+        CALLER.ask(webhook_at(f"{server.url}/hook", versions=V1BETA1))
+    assert len(server.received) <= 2
+
+
+def test_a_redirect_to_nowhere_is_a_failure() -> None:
+    with serve(respond(307)) as server:
+        text = CALLER.failure(webhook_at(server.url))
+    expected = "the server responded with the status code 307 but did not return more information"
+    assert text == f"failed to call webhook: {expected}"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_webhook_that_says_when_is_asked_again(status: int) -> None:
+    again = respond(status, headers={"Retry-After": "0"})
+    with serve(in_turn(again, again, allowed())) as server:
+        assert CALLER.ask(webhook_at(server.url)).decision == ALLOWED
+    assert len(server.received) == 3
+    assert len({received.body for received in server.received}) == 1
+
+
+def test_a_busy_webhook_is_asked_ten_times_more_and_then_given_up() -> None:
+    with serve(respond(429, headers={"Retry-After": "0"})) as server:
+        text = CALLER.failure(webhook_at(server.url))
+    expected = "the server has received too many requests and has asked us to try again later"
+    assert text == f"failed to call webhook: {expected}"
+    assert len(server.received) == 11
+
+
+def test_a_webhook_that_wants_more_time_than_there_is_runs_out_of_it() -> None:
+    caller = dataclasses.replace(CALLER, timeout_seconds=0.3)
+    with serve(respond(503, headers={"Retry-After": "60"})) as server:
+        text = caller.failure(webhook_at(f"{server.url}/hook"))
+    url = f"{server.url}/hook?timeout=1s"
+    assert text == f'failed to call webhook: Post "{url}": context deadline exceeded'
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after"), [(503, ""), (503, "soon"), (400, "0"), (404, "0"), (503, "1.5")]
+)
+def test_no_other_answer_is_asked_for_again(status: int, retry_after: str) -> None:
+    headers = {"Retry-After": retry_after} if retry_after else {}
+    with serve(respond(status, headers=headers)) as server:
+        CALLER.error(webhook_at(server.url))
+    assert len(server.received) == 1

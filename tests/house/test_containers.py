@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+HARDENED = {
+    "read_only": True,
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges:true"],
+    "user": "65532:65532",
+}
+
+each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
+
+
+def test_the_stack_is_the_three_services() -> None:
+    assert SERVICES.keys() == {"frontdoor", "mutator", "validator"}
+
+
+@each_service
+@pytest.mark.parametrize(("key", "value"), HARDENED.items())
+def test_a_container_is_hardened(service: dict[str, Any], key: str, value: object) -> None:
+    assert service[key] == value
+
+
+@each_service
+def test_a_container_has_its_limits(service: dict[str, Any]) -> None:
+    assert service["deploy"]["resources"]["limits"].keys() == {"cpus", "memory", "pids"}
+
+
+@each_service
+def test_a_container_is_asked_for_its_health_without_a_shell(service: dict[str, Any]) -> None:
+    assert service["healthcheck"]["test"][0] == "CMD"
+
+
+@each_service
+def test_a_container_has_time_to_finish_what_it_answers(service: dict[str, Any]) -> None:
+    assert int(service["stop_grace_period"].removesuffix("s")) >= 40
+
+
+@each_service
+def test_what_is_mounted_is_mounted_read_only(service: dict[str, Any]) -> None:
+    assert all(volume.endswith(":ro") for volume in service["volumes"])
+
+
+def test_validators_can_be_scaled() -> None:
+    assert not SERVICES["validator"].keys() & {"ports", "container_name"}
+    assert any("dns:///validator:" in word for word in SERVICES["frontdoor"]["command"])
+
+
+def test_only_the_front_door_can_be_reached_from_outside() -> None:
+    assert {name for name, service in SERVICES.items() if "ports" in service} == {"frontdoor"}
+    assert {name for name, service in SERVICES.items() if "outside" in service["networks"]} == {"frontdoor"}
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+def test_the_front_door_waits_for_the_services_that_it_asks() -> None:
+    waits = SERVICES["frontdoor"]["depends_on"]
+    assert {name: wait["condition"] for name, wait in waits.items()} == {
+        "mutator": "service_healthy",
+        "validator": "service_healthy",
+    }
+
+
+def test_the_image_runs_as_nobody_on_a_base_of_choice() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    last = text[text.rindex("\nFROM ") :]
+    assert re.search(r"^ARG BASE_IMAGE=", text, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}"}
+    assert "\nUSER 65532:65532\n" in last
+    assert '\nENTRYPOINT ["pratique"]\n' in last
+
+
+def test_the_image_is_made_of_what_was_locked() -> None:
+    installs = re.findall(r"install [^&\n]*", (ROOT / "Dockerfile").read_text())
+    assert len(installs) == 3
+    assert all("--require-hashes" in install or "--no-deps --no-index" in install for install in installs)
+
+
+def test_the_build_sees_only_what_the_image_is_made_of() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert next(line for line in lines if not line.startswith("#")) == "*"
+    assert "services/pratique/admission/" in lines

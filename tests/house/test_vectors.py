@@ -1,0 +1,61 @@
+"""Every case of Kubernetes' own tables is run by a test that is called by it, and by one module alone."""
+
+from __future__ import annotations
+
+import collections
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vectors_of
+
+TESTS = Path(__file__).parents[1]
+
+LATER = {
+    "matchResources": "policies are not run yet",
+    "policyDecision": "policies are not run yet",
+}
+"""Kinds that nothing here can run yet, and why."""
+
+
+def modules_by_id() -> dict[str, set[str]]:
+    """The modules of all tests that are called by a case, by its name; asked of pytest itself."""
+    modules = [str(path) for path in TESTS.rglob("test_*.py") if "vectors_of" in path.read_text("utf-8")]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *modules]
+    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    found = collections.defaultdict(set)
+    for line in done.stdout.splitlines():
+        if test := re.fullmatch(r"([^:]+)::\w+\[(.*)\]", line):
+            found[test[2]].add(test[1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def claims() -> dict[str, set[str]]:
+    return modules_by_id()
+
+
+def test_every_case_of_webhooks_is_run_by_one_module(claims: dict[str, set[str]]) -> None:
+    cases = [case for case in vectors_of.webhooks() if case["kind"] not in LATER]
+    wrong = {
+        case["source"]: sorted(claims.get(case["source"], ()))
+        for case in cases
+        if len(claims.get(case["source"], ())) != 1
+    }
+    assert not wrong
+    assert len(cases) > 200
+
+
+def test_what_is_left_for_later_is_not_run_already(claims: dict[str, set[str]]) -> None:
+    late = {case["source"] for case in vectors_of.webhooks() if case["kind"] in LATER}
+    assert late
+    assert not late & claims.keys()
+
+
+def test_no_two_cases_have_one_name() -> None:
+    names = [vectors_of.source(case) for case in vectors_of.webhooks()]
+    assert len(set(names)) == len(names)

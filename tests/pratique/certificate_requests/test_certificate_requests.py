@@ -1,0 +1,102 @@
+"""Whom a certificate request is for."""
+
+from __future__ import annotations
+
+import base64
+import functools
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.certificate_requests import Subject, read_subject
+from pratique.errors import InputError
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
+
+
+@functools.cache
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def request_for(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
+    unsigned = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    return unsigned.sign(key(), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3))
+def test_the_subject_is_read_as_it_was_written(name: str, groups: list[str]) -> None:
+    organizations = [(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    pem = request_for(*organizations, (NameOID.COMMON_NAME, name), (NameOID.LOCALITY_NAME, "elsewhere"))
+    assert read_subject(pem) == Subject(name, tuple(groups))
+
+
+def test_a_long_subject_is_read_too() -> None:
+    groups = [(NameOID.ORGANIZATION_NAME, "g" * 60)] * 1200
+    assert len(read_subject(request_for(*groups)).organizations) == 1200
+
+
+def test_the_last_of_two_common_names_counts() -> None:
+    pem = request_for((NameOID.COMMON_NAME, "one"), (NameOID.COMMON_NAME, "other"))
+    assert read_subject(pem).common_name == "other"
+
+
+def test_a_request_for_nobody_is_for_nobody() -> None:
+    assert read_subject(request_for()) == Subject()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16-be", "latin-1"])
+def test_texts_of_other_types_are_read(encoding: str) -> None:
+    tag = {"ascii": b"\x13", "utf-16-be": b"\x1e", "latin-1": b"\x14"}[encoding]
+    text = "node".encode(encoding)
+    pem = der_request(b"\x06\x03\x55\x04\x03" + tag + bytes([len(text)]) + text)
+    assert read_subject(pem).common_name == "node"
+
+
+def sequence(content: bytes, tag: int = 0x30) -> bytes:
+    return bytes([tag, len(content)]) + content
+
+
+def der_request(attribute: bytes) -> bytes:
+    subject = sequence(sequence(sequence(attribute), 0x31))
+    return pem_of(sequence(sequence(b"\x02\x01\x00" + subject)))
+
+
+def pem_of(der: bytes, kind: str = "CERTIFICATE REQUEST") -> bytes:
+    body = base64.encodebytes(der).decode()
+    return f"-----BEGIN {kind}-----\n{body}-----END {kind}-----\n".encode()
+
+
+@pytest.mark.parametrize(
+    "pem", [b"", b"hello", pem_of(b"", "CERTIFICATE"), b"-----BEGIN CERTIFICATE REQUEST-----\n"]
+)
+def test_another_kind_of_pem_is_refused_in_kubernetes_words(pem: bytes) -> None:
+    with pytest.raises(InputError, match=r"^PEM block type must be CERTIFICATE REQUEST$"):
+        read_subject(pem)
+
+
+@given(st.binary(max_size=60))
+def test_what_is_malformed_is_refused(der: bytes) -> None:
+    try:
+        assert isinstance(read_subject(pem_of(der)), Subject)
+    except InputError as error:
+        assert str(error) == "malformed certificate request"  # noqa: PT017 - it may also be well-formed
+
+
+@functools.cache
+def der() -> bytes:
+    return base64.b64decode(b"".join(request_for((NameOID.COMMON_NAME, "n")).splitlines()[1:-1]))
+
+
+@given(st.data())
+def test_a_request_that_was_cut_short_is_refused(data: st.DataObject) -> None:
+    whole = der()
+    cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
+    with pytest.raises(InputError, match=r"^malformed certificate request$"):
+        read_subject(pem_of(cut))

@@ -1,0 +1,24 @@
+"""A cluster's content is replaced whole."""
+
+from __future__ import annotations
+
+from pratique.clusters import ObjectStore, ReloadableCluster
+
+
+def store_of(*names: str) -> ObjectStore:
+    return ObjectStore({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names)
+
+
+def test_after_a_swap_only_the_new_content_is_there() -> None:
+    cluster = ReloadableCluster(store_of("a", "b"))
+    cluster.swap(store_of("b", "c"))
+    assert cluster.get("", "nodes", "a") is None
+    assert [each["metadata"]["name"] for each in cluster.list("", "nodes")] == ["b", "c"]
+
+
+def test_who_took_the_content_before_a_swap_keeps_it() -> None:
+    cluster = ReloadableCluster(store_of("a"))
+    before = cluster.current
+    cluster.swap(store_of("b"))
+    assert before.get("", "nodes", "a") is not None
+    assert cluster.current.get("", "nodes", "a") is None

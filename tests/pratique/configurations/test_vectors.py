@@ -1,0 +1,61 @@
+"""Configurations are defaulted and validated as in Kubernetes' own tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from pratique.configurations.decoding import decode_configuration
+from pratique.configurations.defaults import apply_defaults
+from pratique.configurations.expression_checks import check_match_condition
+from pratique.configurations.updates import strictness_of_update
+from pratique.configurations.validations import strictness_of, validate_configuration
+from pratique.field_errors import join
+from vectors_of import kind, source
+
+if TYPE_CHECKING:
+    from pratique.configurations.validations import Strictness
+    from pratique.configurations.webhooks import ConfigurationDocument
+    from pratique.json_values import JSON, JSONObject
+
+
+def decode(case: JSONObject, member: str) -> ConfigurationDocument:
+    document = decode_configuration(case["input"][member])
+    return apply_defaults(document) if case["input"]["applyDefaults"] else document
+
+
+def strictness(case: JSONObject, new: ConfigurationDocument) -> Strictness:
+    if case["input"]["operation"] == "create":
+        return strictness_of(new.version, check_match_condition)
+    return strictness_of_update(new, decode(case, "oldConfiguration"), check_match_condition)
+
+
+@pytest.mark.parametrize("case", kind("validation"), ids=source)
+def test_a_configuration_is_validated_as_in_kubernetes(case: JSONObject) -> None:
+    document = decode(case, "configuration")
+    errors = validate_configuration(document, strictness(case, document))
+    assert (not errors) is case["expected"]["valid"]
+    assert case["expected"].get("errorContains", "") in join(errors)
+
+
+@pytest.mark.parametrize("case", kind("defaulting"), ids=source)
+def test_a_configuration_is_defaulted_as_in_kubernetes(case: JSONObject) -> None:
+    written = msgspec.to_builtins(apply_defaults(decode_configuration(case["input"])))
+    assert_holds(msgspec.json.decode(msgspec.json.encode(written)), case["expected"])
+
+
+def assert_holds(found: JSON, expected: JSON) -> None:
+    """Assert that ``expected`` is there, and nothing beside it but lists that are empty."""
+    if isinstance(expected, dict) and expected:
+        for member in expected:
+            assert_holds(found[member], expected[member])
+        others = {member for member in found.keys() - expected.keys() if found[member] not in ([], {})}
+        assert others <= {"apiVersion", "kind"}
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_holds(one, other)
+    else:
+        assert found == expected

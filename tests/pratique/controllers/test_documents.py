@@ -1,0 +1,138 @@
+"""What the documents of the controllers promise, executed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import yaml
+
+from admissions import admit, review_of
+from pratique.catalogues import load_catalogue
+from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.definitions import Controller
+from pratique.json_values import JSON, decode, encode, member
+from pratique.resources import built_in
+from pratique.statuses import to_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.json_values import JSONObject
+
+DOCS = Path(__file__).parents[3] / "docs"
+FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ENTRIES = (
+    "## What it refuses",
+    "## How it differs from Kubernetes",
+    "| phases |",
+    "| wants to see |",
+    "| needs |",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """What stands between one expectation and the one before."""
+
+    document: str
+    controller: Controller
+    input: JSONObject
+    expected: JSONObject
+    configuration: JSON
+    cluster: list[JSONObject] | None
+
+    def __str__(self) -> str:
+        return f"{self.document}: {member(self.input, 'kind')} {self.expected['allowed']}"
+
+
+def examples_of(path: Path, controller: Controller | None) -> Iterator[Example]:
+    parts: dict[str, str] = {}
+    for language, role, text in FENCE.findall(path.read_text("utf-8")):
+        if language == "python":
+            controller = controller_in(text)
+        parts[role] = text
+        if role == "expected":
+            assert controller is not None
+            cluster = parts.get("cluster")
+            yield Example(
+                document=path.stem,
+                controller=controller,
+                input=yaml.safe_load(parts["input"]),
+                expected=yaml.safe_load(text),
+                configuration=yaml.safe_load(parts.get("configuration", "")),
+                cluster=None if cluster is None else list(yaml.safe_load_all(cluster)),
+            )
+            parts.clear()
+
+
+def controller_in(code: str) -> Controller:
+    names: dict[str, object] = {"__name__": "policy"}
+    exec(compile(code, "policy.py", "exec", dont_inherit=True), names)
+    (controller,) = (value for value in names.values() if isinstance(value, Controller))
+    return controller
+
+
+def all_examples() -> Iterator[Example]:
+    catalogue = load_catalogue()
+    for path in sorted((DOCS / "controllers").glob("*.md")):
+        yield from examples_of(path, catalogue.get(path.stem))
+    yield from examples_of(DOCS / "writing-policies.md", None)
+
+
+def request_of(document: JSONObject) -> JSONObject:
+    """The request that a document is, or that creates it."""
+    if document["kind"] == "AdmissionReview":
+        return dict(document["request"])
+    found = built_in().for_object(document)
+    return {
+        "operation": "CREATE",
+        "kind": msgspec.structs.asdict(found.kind),
+        "resource": msgspec.structs.asdict(found.resource),
+        "name": member(document, "metadata", "name"),
+        "namespace": member(document, "metadata", "namespace") if found.namespaced else "",
+        "object": document,
+    }
+
+
+def assert_holds(actual: JSON, expected: JSON) -> None:
+    """Assert what is expected; objects may hold more than that."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert_holds(actual[name], value)
+    else:
+        assert actual == expected
+
+
+@pytest.mark.parametrize("example", list(all_examples()), ids=str)
+def test_an_example_is_decided_as_its_document_says(example: Example) -> None:
+    cluster = ANY_NAMESPACE if example.cluster is None else ObjectStore(example.cluster)
+    review = review_of(request_of(example.input), cluster)
+    found = admit(example.controller, review, example.configuration)
+    decision = {
+        "allowed": found.allowed,
+        "status": to_document(found.status) if found.status else None,
+        "patch": list(found.operations),
+        "warnings": list(found.warnings),
+    }
+    assert_holds(decode(encode(decision)), example.expected)
+
+
+@pytest.mark.parametrize(
+    "controller", [each for each in load_catalogue() if each.hosted], ids=lambda c: c.name
+)
+def test_every_hosted_controller_has_a_document(controller: Controller) -> None:
+    text = (DOCS / "controllers" / f"{controller.name}.md").read_text("utf-8")
+    assert text.startswith(f"# {controller.name}\n")
+    assert all(entry in text for entry in ENTRIES)
+    assert f"| on by default | {'yes' if controller.default else 'no'} |" in text
+    assert list(examples_of(DOCS / "controllers" / f"{controller.name}.md", controller))
+
+
+def test_every_policy_of_the_guide_has_an_example() -> None:
+    text = (DOCS / "writing-policies.md").read_text("utf-8")
+    assert text.count("```python") == text.count("```yaml expected") == 4

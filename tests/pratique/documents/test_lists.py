@@ -1,0 +1,59 @@
+"""Lists are taken apart into their items."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.documents import read_text, unwrap_lists
+from pratique.errors import InputError
+
+
+def unwrap(text: str) -> list[object]:
+    return [document.data for document in unwrap_lists(read_text(text.encode(), "a.yaml"))]
+
+
+def test_what_is_no_list_stays_as_it_is() -> None:
+    assert unwrap("kind: Pod\nitems: [1]\n") == [{"kind": "Pod", "items": [1]}]
+    assert unwrap("kind: AllowList\nspec: {}\n") == [{"kind": "AllowList", "spec": {}}]
+
+
+def test_the_items_of_a_list_stand_alone() -> None:
+    assert unwrap("kind: List\nitems: [{kind: A}, {kind: B}]\n---\nkind: C\n") == [
+        {"kind": "A"},
+        {"kind": "B"},
+        {"kind": "C"},
+    ]
+
+
+def test_an_item_takes_its_kind_from_a_list_of_one_kind() -> None:
+    text = "kind: PodList\napiVersion: v1\nitems: [{metadata: {}}, {kind: Job}]\n"
+    assert unwrap(text) == [{"kind": "Pod", "apiVersion": "v1", "metadata": {}}, {"kind": "Job"}]
+
+
+@pytest.mark.parametrize("items", ["[]", "~"])
+def test_an_empty_list_holds_nothing(items: str) -> None:
+    assert unwrap(f"kind: List\nitems: {items}\n") == []
+    assert unwrap("kind: List\n") == []
+
+
+def test_lists_in_lists_are_taken_apart_too() -> None:
+    assert unwrap("kind: List\nitems: [{kind: List, items: [{kind: A}]}]\n") == [{"kind": "A"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "kind: List\nitems: 5\n",
+            "a.yaml: document 1, line 2, column 1: items must be a list, got a number",
+        ),
+        (
+            "kind: List\nitems:\n- {}\n- x\n",
+            "a.yaml: document 1, line 4, column 3: items[1] must be an object",
+        ),
+    ],
+)
+def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        unwrap(text)
+    assert str(refused.value).startswith(message)

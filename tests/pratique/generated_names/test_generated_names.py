@@ -1,0 +1,21 @@
+"""Generated names."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.generated_names import generate_name
+
+ENDS = set("bcdfghjklmnpqrstvwxz2456789")
+
+
+@given(st.text("abc-", max_size=80))
+def test_a_name_begins_as_asked_and_fits_into_a_label(base: str) -> None:
+    name = generate_name(base)
+    assert name[:-5] == base[:58]
+    assert set(name[-5:]) <= ENDS
+
+
+def test_names_differ() -> None:
+    assert len({generate_name("a-") for _ in range(50)}) > 1

@@ -1,0 +1,28 @@
+"""What an API server calls objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique.go_types import go_type
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"apiVersion": "v1", "kind": "Service"}, "*core.Service"),
+        ({"kind": "Service"}, "*core.Service"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment"}, "*apps.Deployment"),
+        ({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}, "*coordination.Lease"),
+        ({}, "<nil>"),
+        (None, "<nil>"),
+        ([], "<nil>"),
+    ],
+)
+def test_an_object_is_called_by_group_and_kind(document: JSON, expected: str) -> None:
+    assert go_type(document) == expected

@@ -1,0 +1,62 @@
+"""Label sets in one line, and two of them together."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.errors import InputError
+from pratique.label_sets import conflict, is_subset, parse_label_set
+
+SETS = st.dictionaries(
+    st.sampled_from(["a", "b", "example.com/c"]), st.sampled_from(["", "x", "y"]), max_size=3
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("env=test", {"env": "test"}),
+        ("env = test, region= eu ", {"env": "test", "region": "eu"}),
+        ("env=", {"env": ""}),
+        ("a=1,a=2", {"a": "2"}),
+    ],
+)
+def test_labels_are_read_with_spaces_around_them(text: str, expected: dict[str, str]) -> None:
+    assert parse_label_set(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env", "invalid selector: [env]"),
+        ("a=b=c", "invalid selector: [a b c]"),
+        (" ", "invalid selector: [ ]"),
+        ("a=1,", "invalid selector: []"),
+        ("=x", '<nil>: Invalid value: "": name part must be non-empty; name part must consist of'),
+        ("a=b c", '[a]: Invalid value: "b c": a valid label must be an empty string or consist of'),
+    ],
+)
+def test_what_is_no_label_is_refused_in_kubernetes_words(text: str, message: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        parse_label_set(text)
+    assert str(refusal.value).startswith(message)
+
+
+@given(SETS)
+def test_what_is_written_is_read_again(labels: dict[str, str]) -> None:
+    assert parse_label_set(", ".join(f"{key} = {value}" for key, value in labels.items())) == labels
+
+
+@given(SETS, SETS)
+def test_two_sets_conflict_where_merging_them_would_lose_a_value(
+    first: dict[str, str], second: dict[str, str]
+) -> None:
+    assert conflict(first, second) is ((first | second) != (second | first))
+
+
+@given(SETS, SETS)
+def test_a_subset_is_what_holds_nothing_else(labels: dict[str, str], allowed: dict[str, str]) -> None:
+    assert is_subset(labels, allowed) is (not allowed or labels.items() <= allowed.items())

@@ -1,0 +1,64 @@
+"""The labels that a node may give itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.node_labels import forbidden_changes, may_set
+
+LABELS = st.dictionaries(
+    st.sampled_from(["own", "kubernetes.io/os", "other.k8s.io/x", "node-restriction.kubernetes.io/x"]),
+    st.sampled_from(["1", "2"]),
+)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "role",
+        "example.com/role",
+        "notkubernetes.io/x",
+        "kubernetes.io/hostname",
+        "beta.kubernetes.io/arch",
+        "node.kubernetes.io/anything",
+        "deep.node.kubernetes.io/anything",
+        "kubelet.kubernetes.io/anything",
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+    ],
+)
+def test_a_node_may_describe_itself(label: str) -> None:
+    assert may_set(label)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "node-restriction.kubernetes.io/team",
+        "a.node-restriction.kubernetes.io/team",
+        "kubernetes.io/role",
+        "node-role.kubernetes.io/control-plane",
+        "x.k8s.io/y",
+        "k8s.io/y",
+        "topology.kubernetes.io/rack",
+    ],
+)
+def test_a_node_may_not_choose_its_pods(label: str) -> None:
+    assert not may_set(label)
+
+
+@given(LABELS, LABELS)
+def test_every_way_of_changing_a_label_counts(new: dict[str, str], old: dict[str, str]) -> None:
+    found = forbidden_changes({"metadata": {"labels": new}}, {"metadata": {"labels": old}})
+    changed = {key for key, _ in new.items() ^ old.items()}
+    assert found == sorted(key for key in changed if not may_set(key))
+
+
+def test_a_new_node_changes_all_that_it_has() -> None:
+    assert forbidden_changes({"metadata": {"labels": {"x.k8s.io/b": "", "x.k8s.io/a": ""}}}) == [
+        "x.k8s.io/a",
+        "x.k8s.io/b",
+    ]
+    assert forbidden_changes({"metadata": {"labels": None}}) == []

@@ -1,0 +1,84 @@
+"""Collections that are the same under several names."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.resources import Resources, built_in, storage_group
+
+
+def names(api_version: str, resource: str, subresource: str = "") -> list[str]:
+    group, _, version = api_version.rpartition("/")
+    found = built_in().equivalents(GroupVersionResource(group, version, resource), subresource)
+    assert all(each.resource == resource for each in found)
+    return [f"{each.group}/{each.version}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (("apps/v1", "deployments"), ["extensions/v1beta1", "apps/v1", "apps/v1beta2", "apps/v1beta1"]),
+        (("apps/v1", "daemonsets"), ["extensions/v1beta1", "apps/v1", "apps/v1beta2"]),
+        (("apps/v1", "replicasets"), ["extensions/v1beta1", "apps/v1", "apps/v1beta2"]),
+        (("apps/v1", "statefulsets"), ["apps/v1", "apps/v1beta2", "apps/v1beta1"]),
+        (("networking.k8s.io/v1", "ingresses"),
+         ["extensions/v1beta1", "networking.k8s.io/v1", "networking.k8s.io/v1beta1"]),
+        (("networking.k8s.io/v1", "networkpolicies"), ["extensions/v1beta1", "networking.k8s.io/v1"]),
+        (("v1", "events"), ["/v1", "events.k8s.io/v1", "events.k8s.io/v1beta1"]),
+        (("policy/v1beta1", "podsecuritypolicies"), ["extensions/v1beta1", "policy/v1beta1"]),
+        (("batch/v1", "cronjobs"), ["batch/v1", "batch/v1beta1", "batch/v2alpha1"]),
+        (("v1", "pods"), ["/v1"]),
+    ],
+)  # fmt: skip
+def test_all_names_of_a_collection_come_in_the_order_of_registration(
+    resource: tuple[str, str], expected: list[str]
+) -> None:
+    assert names(*resource) == expected
+
+
+def test_only_what_has_the_subresource_is_equivalent_to_it() -> None:
+    assert names("apps/v1", "deployments", "rollback") == ["extensions/v1beta1", "apps/v1beta1"]
+    assert names("apps/v1", "daemonsets", "scale") == []
+
+
+def test_an_unknown_collection_has_no_equivalents() -> None:
+    assert names("example.com/v1", "deployments") == []
+
+
+def test_equivalence_is_mutual() -> None:
+    known = built_in()
+    for each in known:
+        equivalents = known.equivalents(each.resource, each.subresource)
+        assert each.resource in equivalents
+        assert all(known.equivalents(other, each.subresource) == equivalents for other in equivalents)
+
+
+def test_equivalent_collections_are_of_one_scope() -> None:
+    known = built_in()
+    for each in known:
+        others = [
+            known.for_resource(r, each.subresource)
+            for r in known.equivalents(each.resource, each.subresource)
+        ]
+        assert {other.namespaced for other in others if other} == {each.namespaced}
+
+
+def test_groups_that_share_a_storage_are_stored_under_one() -> None:
+    assert storage_group("extensions", "deployments") == "apps"
+    assert storage_group("apps", "deployments") == "apps"
+    assert storage_group("events.k8s.io", "events") == ""
+    assert storage_group("example.com", "deployments") == "example.com"
+
+
+def test_a_catalogue_of_ones_own_registers_in_its_own_order() -> None:
+    types = [
+        ResourceType(
+            resource=GroupVersionResource(group, version, "deployments"),
+            kind=GroupVersionKind(group, version, "Deployment"),
+            namespaced=True,
+        )
+        for group, version in [("apps", "v1"), ("apps", "v1beta1"), ("extensions", "v1beta1")]
+    ]
+    found = Resources(types).equivalents(GroupVersionResource("extensions", "v1beta1", "deployments"))
+    assert found == tuple(each.resource for each in types)

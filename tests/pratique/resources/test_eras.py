@@ -1,0 +1,92 @@
+"""Which versions of a collection one API server serves side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.eras import served_beside
+from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType, parse_api_version
+from pratique.resources import Resources, built_in
+
+
+def beside(api_version: str, resource: str, subresource: str = "") -> list[str]:
+    at = GroupVersionResource(*parse_api_version(api_version), resource)
+    found = served_beside(built_in(), at, subresource)
+    assert all(each.resource == resource for each in found)
+    return [GroupVersionKind(each.group, each.version).api_version for each in found]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "resource", "expected"),
+    [
+        ("apps/v1", "deployments", []),
+        ("networking.k8s.io/v1", "ingresses", []),
+        ("batch/v1", "cronjobs", []),
+        ("v1", "pods", []),
+        ("v1", "events", ["events.k8s.io/v1"]),
+        ("autoscaling/v2", "horizontalpodautoscalers", ["autoscaling/v1"]),
+    ],
+)
+def test_a_request_in_a_version_of_today_comes_from_a_server_of_today(
+    api_version: str, resource: str, expected: list[str]
+) -> None:
+    assert beside(api_version, resource) == expected
+
+
+@pytest.mark.parametrize(
+    ("api_version", "resource", "expected"),
+    [
+        ("apps/v1beta1", "deployments", ["extensions/v1beta1", "apps/v1", "apps/v1beta2"]),
+        ("extensions/v1beta1", "deployments", ["apps/v1", "apps/v1beta2", "apps/v1beta1"]),
+        ("extensions/v1beta1", "ingresses", ["networking.k8s.io/v1", "networking.k8s.io/v1beta1"]),
+        ("autoscaling/v2beta2", "horizontalpodautoscalers", ["autoscaling/v2", "autoscaling/v1"]),
+        ("batch/v1beta1", "cronjobs", ["batch/v1"]),
+    ],
+)
+def test_a_request_in_a_removed_version_comes_from_the_last_release_that_had_it(
+    api_version: str, resource: str, expected: list[str]
+) -> None:
+    assert beside(api_version, resource) == expected
+
+
+@pytest.mark.parametrize(
+    ("api_version", "resource", "expected"),
+    [
+        ("batch/v2alpha1", "cronjobs", ["batch/v1beta1"]),
+        ("storage.k8s.io/v1alpha1", "csistoragecapacities", ["storage.k8s.io/v1beta1"]),
+        ("flowcontrol.apiserver.k8s.io/v1beta1", "flowschemas", ["flowcontrol.apiserver.k8s.io/v1beta2"]),
+        ("resource.k8s.io/v1alpha2", "resourceclaims", []),
+        ("scheduling.k8s.io/v1alpha1", "workloads", []),
+    ],
+)
+def test_versions_that_came_later_were_not_there_yet(
+    api_version: str, resource: str, expected: list[str]
+) -> None:
+    assert beside(api_version, resource) == expected
+
+
+def test_a_subresource_is_served_where_it_is_registered() -> None:
+    assert beside("apps/v1beta1", "deployments", "rollback") == ["extensions/v1beta1"]
+    assert beside("extensions/v1beta1", "deployments", "scale") == ["apps/v1", "apps/v1beta2", "apps/v1beta1"]
+
+
+def test_a_version_that_is_not_known_is_taken_for_one_of_today() -> None:
+    assert beside("apps/v3", "deployments") == ["apps/v1"]
+
+
+def test_what_is_not_known_at_all_is_served_as_nothing_else() -> None:
+    assert beside("example.com/v1", "orders") == []
+
+
+def test_all_versions_of_a_custom_resource_are_served_together() -> None:
+    types = [
+        ResourceType(
+            resource=GroupVersionResource("example.com", version, "orders"),
+            kind=GroupVersionKind("example.com", version, "Order"),
+            namespaced=True,
+            served=served,
+        )
+        for version, served in (("v2", True), ("v1", True), ("v1alpha1", False))
+    ]
+    found = served_beside(Resources(types), types[1].resource)
+    assert [each.version for each in found] == ["v2", "v1alpha1"]

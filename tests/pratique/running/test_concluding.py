@@ -1,0 +1,108 @@
+"""What follows from a controller's answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique import statuses
+from pratique.answers import Answer, Deny, Patch, allow, deny, patch, warn
+from pratique.concluding import conclude
+from pratique.definitions import Phase
+from pratique.outcomes import ALLOWED, Denied, Failed, Patched
+from pratique.reviews import Operation
+from serving.reviews import POD, review_of
+
+LABELLED = POD | {"metadata": {"name": "web", "labels": {"a": "b"}}}
+TESTING = {"op": "test", "path": "/kind", "value": "Pod"}
+LABELLING = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("answer", [allow(), warn("careful")])
+def test_an_allowance_leaves_the_object_as_it_is(answer: Answer, phase: Phase) -> None:
+    review = review_of()
+    decision, document = conclude(answer, review, phase)
+    assert decision is ALLOWED
+    assert document is review.object_document
+
+
+def test_a_message_becomes_the_refusal_of_a_built_in_controller() -> None:
+    decision, _ = conclude(deny("no"), review_of(), Phase.VALIDATE)
+    assert isinstance(decision, Denied)
+    assert decision.status.message == 'pods "web" is forbidden: no'
+    assert (decision.status.code, decision.status.reason) == (403, "Forbidden")
+
+
+def test_a_status_is_used_whole() -> None:
+    status = statuses.not_found("", "namespaces", "shop")
+    decision, _ = conclude(deny(status=status), review_of(), Phase.MUTATE)
+    assert decision == Denied(status)
+
+
+def test_a_refusal_has_a_code_of_at_least_400_and_says_failure() -> None:
+    decision, _ = conclude(Deny(statuses.Status(message="no", code=200)), review_of(), Phase.MUTATE)
+    assert decision == Denied(statuses.failure(400, "", "no"))
+
+
+@pytest.mark.parametrize(
+    "answer", [patch(LABELLED), patch(operations=[LABELLING])], ids=["new object", "operations"]
+)
+def test_a_patch_says_what_changes_and_changes_it(answer: Patch) -> None:
+    decision, document = conclude(answer, review_of(), Phase.MUTATE)
+    assert decision == Patched((LABELLING,))
+    assert document.data == LABELLED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        patch(dict(POD)),
+        patch(operations=[]),
+        patch(operations=[{"op": "test", "path": "/kind", "value": "Pod"}]),
+    ],
+    ids=["equal object", "no operations", "no effect"],
+)
+def test_a_patch_that_changes_nothing_is_an_allowance(answer: Patch) -> None:
+    review = review_of()
+    assert conclude(answer, review, Phase.MUTATE) == (ALLOWED, review.object_document)
+
+
+def test_a_patch_does_not_change_the_object_that_was_reviewed() -> None:
+    review = review_of({"spec": {"a": [1]}})
+    conclude(patch(operations=[{"op": "add", "path": "/spec/a/-", "value": 2}]), review, Phase.MUTATE)
+    assert review.object == {"spec": {"a": [1]}}
+
+
+def failure_of(answer: object, phase: Phase = Phase.MUTATE, operation: Operation = Operation.CREATE) -> str:
+    review = review_of(operation=operation)
+    decision, document = conclude(answer, review, phase)
+    assert isinstance(decision, Failed)
+    assert document is review.object_document
+    return decision.message
+
+
+def test_a_validating_controller_that_patches_fails() -> None:
+    assert "which a validating controller may not" in failure_of(patch(LABELLED), Phase.VALIDATE)
+
+
+@pytest.mark.parametrize("answer", [patch(LABELLED), patch(operations=[LABELLING])])
+def test_a_patch_where_there_is_no_object_fails(answer: Patch) -> None:
+    assert "there is no object to change" in failure_of(answer, operation=Operation.DELETE)
+
+
+def test_a_patch_that_does_not_fit_fails_without_quoting_the_object() -> None:
+    unfit = patch(operations=[{"op": "remove", "path": "/metadata/labels/secret"}])
+    assert failure_of(unfit) == "answered with a patch that does not fit the object"
+
+
+def test_the_object_changed_in_place_is_no_patch() -> None:
+    review = review_of()
+    decision, _ = conclude(patch(review.object), review, Phase.MUTATE)
+    assert isinstance(decision, Failed)
+    assert "takes a changed copy" in decision.message
+
+
+@pytest.mark.parametrize("answer", [None, True, {"allowed": True}, "yes"])
+def test_anything_else_is_no_answer(answer: object) -> None:
+    kind = type(answer).__name__
+    assert failure_of(answer) == f"answered with {kind} in place of allow(), deny(), patch() or warn()"

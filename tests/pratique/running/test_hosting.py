@@ -1,0 +1,94 @@
+"""What a service hosts, from its flags to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique import hosting as hosting_module
+from pratique.catalogues import Catalogue
+from pratique.definitions import VALIDATE, Controller, Halves
+from pratique.errors import ConfigurationError
+from pratique.hosting import hosting
+from pratique.settings import ChainSettings
+from serving import controllers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIGURATION = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: DefaultTolerationSeconds
+  configuration: {defaultNotReadyTolerationSeconds: ten}
+"""
+
+
+def closing(name: str, closed: list[str], error: Exception | None = None) -> Controller:
+    """A controller that notes when it is closed, and may fail to."""
+
+    async def close() -> None:
+        closed.append(name)
+        if error is not None:
+            raise error
+
+    halves = Halves(validate=controllers.allowing, close=close)
+    return Controller(name=name, summary="", phases=VALIDATE, build=lambda _: halves, default=True)
+
+
+def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
+    settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
+
+    async def run() -> None:
+        async with hosting(settings) as made:
+            assert [one.controller.name for one in made.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
+            assert made.cluster.get("", "namespaces", "shop") is not None
+            assert made.cluster.get("", "namespaces", "other") is None
+
+    asyncio.run(run())
+
+
+def test_without_cluster_files_every_namespace_exists() -> None:
+    async def run() -> None:
+        async with hosting(ChainSettings()) as made:
+            assert made.cluster.get("", "namespaces", "any") is not None
+            assert made.cluster.list("", "pods") == ()
+
+    asyncio.run(run())
+
+
+def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    catalogue = Catalogue((closing("a", closed), closing("b", closed, OSError("busy")), closing("c", closed)))
+    monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
+
+    async def run() -> None:
+        async with hosting(ChainSettings()):
+            assert closed == []
+
+    with pytest.raises(OSError, match="busy"):
+        asyncio.run(run())
+    assert sorted(closed) == ["a", "b", "c"]
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "admission.yaml"
+    file.write_text(CONFIGURATION)
+
+    async def run(settings: ChainSettings) -> None:
+        async with hosting(settings):
+            pass
+
+    for settings, words in (
+        (ChainSettings(admission_control=("Nobody",)), 'plugin "Nobody" is unknown'),
+        (ChainSettings(cluster=(tmp_path / "none",)), "none"),
+        (ChainSettings(admission_control_config_file=tmp_path / "none.yaml"), "none.yaml"),
+        (ChainSettings(admission_control_config_file=file), "DefaultTolerationSeconds"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            asyncio.run(run(settings))

@@ -1,0 +1,219 @@
+"""Running one half: whatever it does costs its own outcome, and shows nothing of the object."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique import statuses
+from pratique.answers import allow, warn
+from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
+from pratique.errors import RefusalError, ReviewError
+from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind
+from pratique.running import runners, unknown
+from serving import controllers
+from serving.controllers import SECRET, hosted
+from serving.reviews import review_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.answers import Answer
+    from pratique.definitions import Half
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+
+BRIEF = Call("c", 0.05)
+TIMED_OUT = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
+
+
+def outcome_of(
+    half: Half, call: Call = BRIEF, review: Review | None = None, *, trusted: bool = False
+) -> Outcome:
+    runner = runners([hosted("c", half, trusted=trusted)], Phase.VALIDATE)["c"]
+    return asyncio.run(runner.run(review or review_of(), call)).outcome
+
+
+class Called:
+    """A policy with state, as an object that is called."""
+
+    def __call__(self, _review: Review) -> Answer:
+        return warn("sync")
+
+
+class AsyncCalled:
+    """The same, async."""
+
+    async def __call__(self, _review: Review) -> Answer:
+        return warn("async")
+
+
+async def asynchronous(_review: Review) -> Answer:
+    return warn("async")
+
+
+def returning_a_coroutine(review: Review) -> object:
+    return asynchronous(review)
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
+@pytest.mark.parametrize(
+    "half",
+    [
+        controllers.allowing,
+        Called(),
+        asynchronous,
+        AsyncCalled(),
+        returning_a_coroutine,
+        functools.partial(asynchronous),
+        lambda _: allow(),
+    ],
+    ids=["function", "object", "async function", "async object", "coroutine", "partial", "lambda"],
+)
+def test_every_kind_of_callable_is_a_half(half: Half, *, trusted: bool) -> None:
+    outcome = outcome_of(half, trusted=trusted)
+    assert outcome.decision is ALLOWED
+    assert outcome.controller == "c"
+    assert 0 < outcome.duration_seconds < 5
+
+
+def test_warnings_and_annotations_are_kept() -> None:
+    outcome = outcome_of(lambda _: warn("careful", audit_annotations={"k": "v"}))
+    assert (outcome.warnings, outcome.audit_annotations) == (("careful",), {"k": "v"})
+
+
+class Unusual(BaseException):
+    """Not even an Exception."""
+
+
+ERRORS = [
+    ValueError(SECRET),
+    KeyError(SECRET),
+    TimeoutError(SECRET),
+    RecursionError(SECRET),
+    MemoryError(SECRET),
+    SystemExit(SECRET),
+    GeneratorExit(SECRET),
+    asyncio.CancelledError(SECRET),
+    Unusual(SECRET),
+]
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
+@pytest.mark.parametrize("when", [controllers.raising, controllers.raising_later])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_is_told_by_type_alone(
+    error: BaseException,
+    when: Callable[[BaseException], Half],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    trusted: bool,
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        outcome = outcome_of(when(error), trusted=trusted)
+    assert outcome.decision == Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
+    assert SECRET not in caplog.text
+    [record] = [each for each in caplog.records if each.name == "pratique.running"]
+    assert "half (serving/controllers.py:" in vars(record)["error"]
+    assert SECRET not in str(vars(record))
+
+
+def test_a_refusal_from_below_is_a_refusal() -> None:
+    status = statuses.not_found("", "namespaces", "shop")
+    assert outcome_of(controllers.raising(RefusalError(status))).decision == Denied(status)
+
+
+@pytest.mark.parametrize("half", [controllers.hanging, controllers.stubborn])
+def test_one_that_never_answers_is_left_behind(half: Half) -> None:
+    assert outcome_of(half).decision == TIMED_OUT
+
+
+def test_one_that_blocks_is_left_behind() -> None:
+    release = threading.Event()
+    try:
+        assert outcome_of(controllers.blocking(release)).decision == TIMED_OUT
+    finally:
+        release.set()
+
+
+def test_the_deadline_holds_where_the_call_allows_more() -> None:
+    runner = runners([hosted("c", controllers.hanging)], Phase.VALIDATE)["c"]
+
+    async def run() -> Outcome:
+        return (await runner.run(review_of(), Call("c", 60), Deadline.after(0.05))).outcome
+
+    assert asyncio.run(run()).decision == TIMED_OUT
+
+
+def test_without_any_limit_a_half_has_all_the_time() -> None:
+    async def slow(_review: Review) -> Answer:
+        await asyncio.sleep(0.05)
+        return allow()
+
+    assert outcome_of(slow, Call("c")).decision is ALLOWED
+
+
+def test_giving_up_on_a_review_cancels_its_half() -> None:
+    seen = []
+
+    async def noticing(_review: Review) -> Answer:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return allow()
+
+    async def run() -> None:
+        runner = runners([hosted("c", noticing)], Phase.VALIDATE)["c"]
+        running = asyncio.ensure_future(runner.run(review_of(), Call("c")))
+        await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert seen == ["cancelled"]
+
+
+def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        outcome_of(controllers.raising(KeyboardInterrupt()), trusted=True)
+
+
+@pytest.mark.parametrize("raw", [b"{", b'{"a": \xff}', b"[" * 100_000, b"{} {}"])
+def test_an_object_that_is_not_json_is_nobodys_failure(raw: bytes) -> None:
+    with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
+        outcome_of(lambda review: review.object and allow(), review=review_of(raw))
+
+
+def test_controllers_that_cannot_block_run_where_they_are_called() -> None:
+    threads = []
+
+    def noting(_review: Review) -> Answer:
+        threads.append(threading.current_thread())
+        return allow()
+
+    outcome_of(noting, trusted=True)
+    outcome_of(noting, trusted=False)
+    assert threads[0] is threading.main_thread()
+    assert threads[1] is not threading.main_thread()
+
+
+def test_only_the_halves_of_the_phase_are_run() -> None:
+    only_mutating = hosted("m", controllers.allowing, mutating_only=True)
+    assert list(runners([only_mutating], Phase.MUTATE)) == ["m"]
+    assert list(runners([only_mutating], Phase.VALIDATE)) == []
+
+
+def test_what_is_not_hosted_is_a_failure_of_its_own_kind() -> None:
+    decision = unknown(Call("Nobody")).decision
+    assert isinstance(decision, Failed)
+    assert decision.kind is FailureKind.UNKNOWN_CONTROLLER

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+
+from pratique.rpc import probes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def service(status: int | None) -> Iterator[str]:
+    """A service that speaks of its health, if at all, as it is told to; gives its address."""
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
+    if status is not None:
+        servicer = health.HealthServicer()
+        servicer.set("", status)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(grace=None).wait()
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_a_service_that_serves_is_healthy() -> None:
+    with service(HealthCheckResponse.SERVING) as target:
+        assert probes.main([target]) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(HealthCheckResponse.NOT_SERVING, "NOT_SERVING"), (None, "UNIMPLEMENTED")],
+    ids=["drains", "does not say"],
+)
+def test_a_service_that_does_not_serve_is_told_of(
+    status: int | None, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with service(status) as target:
+        assert probes.main([target]) == 1
+    assert capsys.readouterr().err == f"{target}: {reason}\n"
+
+
+def test_nobody_there_is_told_of(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    target = f"127.0.0.1:{closed_port}"
+    assert probes.main([target]) == 1
+    assert capsys.readouterr().err == f"{target}: UNAVAILABLE\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["one:1", "two:2"]], ids=["none", "two"])
+def test_a_wrong_call_says_what_is_right(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "pratique.rpc.probes", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "usage: python -m pratique.rpc.probes HOST:PORT\n"

@@ -1,0 +1,100 @@
+"""Reviews to messages, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+
+from pratique.admission.v1 import review_pb2
+from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.errors import ReviewError
+from pratique.json_values import Document
+from pratique.reviews import Operation
+from pratique.rpc.review_messages import review_from_message, review_to_message
+from serving.reviews import review_of
+from strategies.reviews import reviews
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.reviews import Review
+
+
+def sent(review: Review) -> Review:
+    raw = review_to_message(review).SerializeToString()
+    return review_from_message(review_pb2.Review.FromString(raw), ANY_NAMESPACE)
+
+
+@given(reviews())
+def test_a_review_arrives_as_it_was_sent(review: Review) -> None:
+    assert sent(review) == review
+
+
+def test_objects_travel_as_the_bytes_that_they_were() -> None:
+    raw = b'{ "b": 1.0, "a": 9007199254740993, "b": 1e2 }'
+    assert sent(review_of(raw)).object_document.raw == raw
+
+
+def test_what_is_not_json_travels_unread() -> None:
+    assert sent(review_of(b"{")).object_document.raw == b"{"
+
+
+def test_null_is_no_object() -> None:
+    message = review_to_message(review_of())
+    message.object = b"null"
+    assert review_from_message(message, ANY_NAMESPACE).object_document.is_null
+
+
+def test_controllers_look_things_up_in_the_cluster_of_the_receiver() -> None:
+    cluster = ObjectStore()
+    assert review_from_message(review_to_message(review_of()), cluster).cluster is cluster
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_every_operation_has_its_number(operation: Operation) -> None:
+    message = review_to_message(review_of(operation=operation))
+    assert review_pb2.Operation.Name(message.operation) == f"OPERATION_{operation}"
+
+
+def unknown_operation(message: review_pb2.Review) -> None:
+    message.MergeFromString(b"\x10\x63")  # field 2, number 99
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda message: message.ClearField("uid"), "review.uid is missing"),
+        (lambda message: message.ClearField("kind"), "review.kind is missing"),
+        (lambda message: message.ClearField("resource"), "review.resource is missing"),
+        (
+            lambda message: message.ClearField("operation"),
+            "review.operation must be one of OPERATION_CREATE, ",
+        ),
+        (unknown_operation, "review.operation must be one of OPERATION_CREATE, "),
+    ],
+)
+def test_a_review_that_breaks_the_contract_is_refused_by_field(
+    spoil: Callable[[review_pb2.Review], None], words: str
+) -> None:
+    message = review_to_message(review_of())
+    spoil(message)
+    with pytest.raises(ReviewError) as refusal:
+        review_from_message(message, ANY_NAMESPACE)
+    assert str(refusal.value).startswith(words)
+
+
+def test_an_empty_kind_is_present_all_the_same() -> None:
+    message = review_to_message(review_of())
+    message.kind.Clear()
+    message.kind.SetInParent()
+    assert review_from_message(message, ANY_NAMESPACE).kind.kind == ""
+
+
+def test_a_document_is_encoded_once_however_often_it_is_sent() -> None:
+    review = review_of()
+    document = review.object_document
+    review_to_message(review)
+    assert document.raw is document.raw
+    assert Document.from_raw(document.raw) == document

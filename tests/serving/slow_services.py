@@ -1,0 +1,65 @@
+"""A service whose controllers take their time: ``python -m serving.slow_services mutator|validator [GRACE]``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from pratique.answers import allow
+from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.settings import ServerSettings
+from serving import controllers
+from serving.controllers import hosted
+from serving.servers import KINDS
+
+if TYPE_CHECKING:
+    from pratique.answers import Answer
+    from pratique.reviews import Review
+
+
+def say_began() -> None:
+    """Tell the test that a controller has begun."""
+    sys.stdout.write("began\n")
+    sys.stdout.flush()
+
+
+async def slow(_review: Review) -> Answer:
+    """Allow after half a second."""
+    say_began()
+    await asyncio.sleep(0.5)
+    return allow()
+
+
+async def hanging(review: Review) -> Answer:
+    """Never answer."""
+    say_began()
+    return await controllers.hanging(review)
+
+
+def blocking(_review: Review) -> Answer:
+    """Never answer, and never let go of the thread."""
+    say_began()
+    while True:
+        time.sleep(60)
+
+
+def busy(_review: Review) -> Answer:
+    """Never answer, and never let go of the event loop."""
+    say_began()
+    while True:
+        pass
+
+
+def main(name: str, grace_seconds: str = "30") -> None:
+    """Serve all four."""
+    kind = next(kind for kind in KINDS if kind.name == name)
+    hosting = [hosted("slow", slow), hosted("hanging", hanging), hosted("blocking", blocking)]
+    services = kind.services([*hosting, hosted("busy", busy, trusted=True)])
+    settings = ServerSettings(drain_seconds=0, grace_seconds=float(grace_seconds))
+    be_process(name, live(name, services, settings))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

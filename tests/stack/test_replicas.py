@@ -1,0 +1,70 @@
+"""Validators scale alone, and one that dies takes no review with it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stacks import Stack, kill, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
+CALLERS, REVIEWS_EACH = 8, 150
+
+
+@pytest.fixture(name="stack")
+def _stack() -> Iterator[Stack]:
+    with running("--validators", "2", "--admission-control", "LimitPodHardAntiAffinityTopology") as stack:
+        yield stack
+
+
+def call_many(stack: Stack, answers: list[Any]) -> None:
+    connection = stack.connect()
+    for number in range(REVIEWS_EACH):
+        review = REVIEW | {"request": REVIEW["request"] | {"uid": f"{threading.get_ident()}-{number}"}}
+        answers.append((review["request"]["uid"], stack.post("/validate", review, connection)["response"]))
+    connection.close()
+
+
+def test_killing_one_of_two_validators_under_load_loses_no_review(stack: Stack) -> None:
+    answers: list[Any] = []
+    callers = [threading.Thread(target=call_many, args=(stack, answers)) for _ in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    while len(answers) < CALLERS * REVIEWS_EACH // 4:
+        time.sleep(0.01)
+    victim = stack.pids("validator")[0]
+    kill(victim)
+    for caller in callers:
+        caller.join()
+    assert len(answers) == CALLERS * REVIEWS_EACH
+    assert [response for uid, response in answers if not response["allowed"] or response["uid"] != uid] == []
+
+
+def test_a_validator_that_died_is_started_again_and_found_again(stack: Stack) -> None:
+    before = set(stack.pids("validator"))
+    for pid in before:
+        kill(pid)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if (
+            len(set(stack.pids("validator")) - before) == 2
+            and stack.post("/validate", REVIEW)["response"]["allowed"]
+        ):
+            return
+        time.sleep(0.1)
+    pytest.fail("the stack did not recover")
+
+
+def test_with_all_validators_dead_nothing_is_allowed(stack: Stack) -> None:
+    for pid in stack.pids("validator"):
+        kill(pid)
+    response = stack.post("/validate", REVIEW)["response"]
+    assert (response["allowed"], response["status"]["code"]) == (False, 500)
