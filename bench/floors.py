@@ -1,0 +1,57 @@
+"""The floors: servers that do nothing but echo. Run as ``python bench/floors.py http|grpc``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+import grpc
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+async def _echo_http(request: Request) -> Response:
+    return Response(await request.body(), media_type="application/json")
+
+
+class _AnnouncingServer(uvicorn.Server):
+    async def startup(self, sockets: list[object] | None = None) -> None:
+        await super().startup(sockets)  # type: ignore[arg-type]  # uvicorn narrows the list's items
+        port = self.servers[0].sockets[0].getsockname()[1]
+        print(f"ready on {port}", flush=True)
+
+
+async def serve_http() -> None:
+    """Serve a bare Starlette echo on a free port."""
+    app = Starlette(routes=[Route("/echo", _echo_http, methods=["POST"])])
+    config = uvicorn.Config(app, port=0, log_level="critical", access_log=False, http="httptools")
+    await _AnnouncingServer(config).serve()
+
+
+async def _echo_grpc(request: bytes, _: object) -> bytes:
+    return request
+
+
+async def serve_grpc() -> None:
+    """Serve a bare ``grpc.aio`` unary echo on a free port."""
+    server = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(_echo_grpc)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", {"Echo": handler}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"ready on {port}", flush=True)
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    kind = sys.argv[1]
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        uvloop.run(serve_http() if kind == "http" else serve_grpc())
