@@ -10,9 +10,9 @@ from frontdoor.transports.https_clients import HttpsClients
 from frontdoor.transports.service_resolvers import from_cluster
 from frontdoor.webhook_credentials import WebhookCredentials
 from pratique.catalogues import load_catalogue
-from pratique.configurations.admission import load_admission_configuration
 from pratique.definitions import Phase
 from pratique.kubeconfigs import load_kubeconfig
+from pratique.plugin_configurations import load_plugin_configurations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class ChainSources:
     selected: tuple[Controller, ...]
     """The controllers that are on, in chain order."""
     plugin_configurations: Mapping[str, JSON]
-    """What an AdmissionConfiguration says, by controller."""
+    """What an AdmissionConfiguration and flags say, by controller."""
     file: Path | None = None
     """The file that says it."""
 
@@ -47,9 +47,9 @@ class ChainSources:
             ConfigurationError: a file cannot be used, or a flag names no controller.
         """
         catalogue = load_catalogue()
-        file = settings.admission_control_config_file
-        configurations = load_admission_configuration(file) if file is not None else {}
-        return cls(catalogue, catalogue.select(settings), configurations, file)
+        configurations = load_plugin_configurations(settings)
+        selected = catalogue.select(settings)
+        return cls(catalogue, selected, configurations, settings.admission_control_config_file)
 
     def configure(self, controllers: Iterable[Controller]) -> tuple[HostedController, ...]:
         """Give controllers their settings.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mutator.hosts import MutatorHost
 from mutator.servicer import services
+from pratique.definitions import Phase
 from pratique.hosting import hosting
 from pratique.rpc.lifetimes import be_process, live
 
@@ -19,7 +20,7 @@ async def serve(settings: MutatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain) as hosted:
+    async with hosting(settings.chain, Phase.MUTATE) as hosted:
         host = MutatorHost(hosted.controllers, hosted.cluster)
         await live("mutator", services(host), settings)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from pratique.answers import Answer
 from pratique.reviews import Review
 from pratique.rules import EVERYTHING, Rule
+
+if TYPE_CHECKING:
+    from pratique.clusters import Cluster
 
 Half: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """One half of a controller: it is given the review and answers. It may be ``async``."""
@@ -37,6 +40,11 @@ async def _nothing_to_close() -> None:
     """Close a controller that holds nothing open."""
 
 
+async def _nothing_to_follow(cluster: Cluster) -> None:
+    """Let a controller be that has nothing to do beside reviews."""
+    del cluster
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
     """A configured controller: what it runs in each phase, and how it lets go of what it holds."""
@@ -47,6 +55,9 @@ class Halves:
     """Runs in the validating phase. None: it has no such half."""
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     """Called once when the service stops, or when another configuration takes over."""
+    follow: Callable[[Cluster], Coroutine[Any, Any, None]] = _nothing_to_follow
+    """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
+    may end by itself. In an offline run it is not called: there is no time there."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

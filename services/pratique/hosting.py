@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from pratique.catalogues import load_catalogue
 from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
-from pratique.configurations.admission import load_admission_configuration
+from pratique.plugin_configurations import load_plugin_configurations
 from pratique.watching import Reloaded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pratique.definitions import Phase
     from pratique.hosted_controllers import HostedController
     from pratique.settings import ChainSettings
 
@@ -34,27 +35,47 @@ class Hosting:
 
 
 @contextlib.asynccontextmanager
-async def hosting(settings: ChainSettings) -> AsyncIterator[Hosting]:
+async def hosting(settings: ChainSettings, phase: Phase) -> AsyncIterator[Hosting]:
     """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
+
+    Args:
+        settings: What is in the chain.
+        phase: The half of it that is hosted; controllers without that half are left out.
 
     Raises:
         ConfigurationError: a file cannot be used, or a flag names no controller.
     """
     async with contextlib.AsyncExitStack() as stack:
-        controllers = _configured(settings)
+        controllers = _configured(settings, phase)
         for one in controllers:
             stack.push_async_callback(one.halves.close)
         cluster = ReloadableCluster(load_cluster(None))
+        followers = await stack.enter_async_context(_followers())
         if settings.cluster is not None:
-            stack.callback(_follow(settings, cluster).cancel)
+            followers.add(_follow(settings, cluster))
+        followers.update(asyncio.create_task(one.halves.follow(cluster)) for one in controllers)
         yield Hosting(controllers, cluster)
 
 
-def _configured(settings: ChainSettings) -> tuple[HostedController, ...]:
+@contextlib.asynccontextmanager
+async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
+    """Tasks that run until this ends; one that breaks ends alone, and is told of."""
+    tasks: set[asyncio.Task[None]] = set()
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                _log.error("what runs beside reviews broke", extra={"reason": type(ended).__name__})
+
+
+def _configured(settings: ChainSettings, phase: Phase) -> tuple[HostedController, ...]:
     catalogue = load_catalogue()
     file = settings.admission_control_config_file
-    configurations = {} if file is None else load_admission_configuration(file)
-    return catalogue.configure(catalogue.select(settings), configurations, file)
+    selected = [each for each in catalogue.select(settings) if phase in each.phases]
+    return catalogue.configure(selected, load_plugin_configurations(settings), file)
 
 
 def _follow(settings: ChainSettings, cluster: ReloadableCluster) -> asyncio.Task[None]:

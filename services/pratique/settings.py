@@ -6,7 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from pratique.json_values import JSON
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,5 +28,7 @@ class ChainSettings:
     """The exact list, in that order; None: the default set with what the two lists above change."""
     admission_control_config_file: Path | None = None
     """An ``AdmissionConfiguration``; None: every controller has its defaults."""
+    plugin_flags: Mapping[str, Mapping[str, JSON]] = dataclasses.field(default_factory=dict)
+    """What flags say to controllers: by a controller's name, settings under the flags' names."""
     first_denial_only: bool = False
     """Answer with one denial, as the API server does, instead of with all."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.settings import ChainSettings
 from pratique_cli.flags import ExistingPath, NameList, flag
+from pratique_cli.plugin_flags import plugin_arguments, plugin_flags, take_plugin_flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,6 +56,7 @@ _FLAGS = (
         is_flag=True,
         help="Answer with one denial, as the API server does, instead of with all.",
     ),
+    *plugin_flags(),
 )
 
 
@@ -78,6 +80,7 @@ def _settings(values: dict[str, Any]) -> ChainSettings:
         admission_control=_joined(values.pop("admission_control")) or None,
         admission_control_config_file=values.pop("admission_control_config_file"),
         first_denial_only=values.pop("first_denial_only"),
+        plugin_flags=take_plugin_flags(values),
     )
 
 
@@ -97,6 +100,7 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
             arguments += [name, ",".join(plugins)]
     if chain.admission_control_config_file is not None:
         arguments += ["--admission-control-config-file", str(chain.admission_control_config_file)]
+    arguments += plugin_arguments(chain.plugin_flags)
     return arguments + ["--first-denial-only"] * chain.first_denial_only
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pratique.definitions import Phase
 from pratique.hosting import hosting
 from pratique.rpc.lifetimes import be_process, live
 from validator.hosts import ValidatorHost
@@ -19,7 +20,7 @@ async def serve(settings: ValidatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain) as hosted:
+    async with hosting(settings.chain, Phase.VALIDATE) as hosted:
         host = ValidatorHost(hosted.controllers, hosted.cluster)
         await live("validator", services(host), settings)
 

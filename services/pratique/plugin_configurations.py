@@ -1,0 +1,37 @@
+"""Plugin configurations: what each admission controller is told, by a file and by flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.configurations.admission import load_admission_configuration
+from pratique.errors import ConfigurationError
+from pratique.json_values import json_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.json_values import JSON
+    from pratique.settings import ChainSettings
+
+
+def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
+    """Read what controllers are told, by their names; what a flag says takes precedence over the file.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    file = settings.admission_control_config_file
+    configurations = dict(load_admission_configuration(file)) if file is not None else {}
+    for name, flags in settings.plugin_flags.items():
+        configurations[name] = _with_flags(name, configurations.get(name), flags)
+    return configurations
+
+
+def _with_flags(name: str, configuration: JSON, flags: Mapping[str, JSON]) -> JSON:
+    if configuration is None:
+        return dict(flags)
+    if not isinstance(configuration, dict):
+        kind = json_type(configuration)
+        raise ConfigurationError(f"the configuration of {name} must be a mapping, not {kind}")
+    return configuration | dict(flags)
