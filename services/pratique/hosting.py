@@ -29,7 +29,7 @@ class Hosting:
     """What a service hosts."""
 
     controllers: tuple[HostedController, ...]
-    """The controllers that are on, in chain order."""
+    """The controllers that are on and have that half, in chain order."""
     cluster: ReloadableCluster
     """What they look things up in; it changes when its files do."""
 
@@ -40,15 +40,17 @@ async def hosting(settings: ChainSettings, phase: Phase) -> AsyncIterator[Hostin
 
     Args:
         settings: What is in the chain.
-        phase: The half of it that is hosted; controllers without that half are left out.
+        phase: The half of it that is hosted. Controllers without that half get their settings all the same, so that
+            every service refuses the same ones.
 
     Raises:
         ConfigurationError: a file cannot be used, or a flag names no controller.
     """
     async with contextlib.AsyncExitStack() as stack:
-        controllers = _configured(settings, phase)
-        for one in controllers:
+        everything = _configured(settings)
+        for one in everything:
             stack.push_async_callback(one.halves.close)
+        controllers = tuple(one for one in everything if phase in one.controller.phases)
         cluster = ReloadableCluster(load_cluster(None))
         followers = await stack.enter_async_context(_followers())
         if settings.cluster is not None:
@@ -71,11 +73,10 @@ async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
                 _log.error("what runs beside reviews broke", extra={"reason": type(ended).__name__})
 
 
-def _configured(settings: ChainSettings, phase: Phase) -> tuple[HostedController, ...]:
+def _configured(settings: ChainSettings) -> tuple[HostedController, ...]:
     catalogue = load_catalogue()
     file = settings.admission_control_config_file
-    selected = [each for each in catalogue.select(settings) if phase in each.phases]
-    return catalogue.configure(selected, load_plugin_configurations(settings), file)
+    return catalogue.configure(catalogue.select(settings), load_plugin_configurations(settings), file)
 
 
 def _follow(settings: ChainSettings, cluster: ReloadableCluster) -> asyncio.Task[None]:

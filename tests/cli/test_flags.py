@@ -50,6 +50,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--admission-control B,A", ChainSettings(admission_control=("B", "A"))),
         ("--admission-control-config-file a", ChainSettings(admission_control_config_file=Path("a"))),
         ("--first-denial-only", ChainSettings(first_denial_only=True)),
+        (
+            "--default-not-ready-toleration-seconds 0 --ir-namespace-only true",
+            ChainSettings(
+                plugin_flags={
+                    "DefaultTolerationSeconds": {"default-not-ready-toleration-seconds": 0},
+                    "InitialResources": {"ir-namespace-only": True},
+                }
+            ),
+        ),
     ],
 )
 def test_chain_flags_become_settings_and_settings_flags(arguments: str, chain: ChainSettings) -> None:

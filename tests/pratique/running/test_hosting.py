@@ -9,7 +9,7 @@ import pytest
 
 from pratique import hosting as hosting_module
 from pratique.catalogues import Catalogue
-from pratique.definitions import VALIDATE, Controller, Halves
+from pratique.definitions import MUTATE, VALIDATE, Controller, Halves, Phase
 from pratique.errors import ConfigurationError
 from pratique.hosting import hosting
 from pratique.settings import ChainSettings
@@ -17,6 +17,8 @@ from serving import controllers
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pratique.clusters import Cluster
 
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1
@@ -45,7 +47,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
     settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
 
     async def run() -> None:
-        async with hosting(settings) as made:
+        async with hosting(settings, Phase.VALIDATE) as made:
             assert [one.controller.name for one in made.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
             assert made.cluster.get("", "namespaces", "shop") is not None
             assert made.cluster.get("", "namespaces", "other") is None
@@ -55,7 +57,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
 
 def test_without_cluster_files_every_namespace_exists() -> None:
     async def run() -> None:
-        async with hosting(ChainSettings()) as made:
+        async with hosting(ChainSettings(), Phase.VALIDATE) as made:
             assert made.cluster.get("", "namespaces", "any") is not None
             assert made.cluster.list("", "pods") == ()
 
@@ -68,7 +70,7 @@ def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.Mon
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with hosting(ChainSettings()):
+        async with hosting(ChainSettings(), Phase.VALIDATE):
             assert closed == []
 
     with pytest.raises(OSError, match="busy"):
@@ -76,12 +78,65 @@ def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.Mon
     assert sorted(closed) == ["a", "b", "c"]
 
 
+def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hosted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted: list[object] = []
+
+    async def follow(cluster: Cluster) -> None:
+        try:
+            noted.append(cluster)
+            await asyncio.Event().wait()
+        finally:
+            noted.append("cancelled")
+
+    async def close() -> None:
+        noted.append("closed")
+
+    here = Halves(validate=controllers.allowing, follow=follow, close=close)
+    there = Halves(mutate=controllers.allowing, follow=follow, close=close)
+    catalogue = Catalogue(
+        (
+            Controller(name="A", summary="", phases=VALIDATE, build=lambda _: here, default=True),
+            Controller(name="B", summary="", phases=MUTATE, build=lambda _: there, default=True),
+        )
+    )
+    monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
+
+    async def run() -> None:
+        async with hosting(ChainSettings(), Phase.VALIDATE) as made:
+            await asyncio.sleep(0)
+            assert noted == [made.cluster]
+            assert [one.controller.name for one in made.controllers] == ["A"]
+
+    asyncio.run(run())
+    assert noted[1:] == ["cancelled", "closed", "closed"]
+
+
+def test_one_that_breaks_beside_reviews_ends_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def follow(cluster: Cluster) -> None:
+        raise OSError(f"secret of {cluster}")
+
+    halves = Halves(validate=controllers.allowing, follow=follow)
+    one = Controller(name="A", summary="", phases=VALIDATE, build=lambda _: halves, default=True)
+    monkeypatch.setattr(hosting_module, "load_catalogue", lambda: Catalogue((one,)))
+
+    async def run() -> None:
+        async with hosting(ChainSettings(), Phase.VALIDATE):
+            await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert [record.__dict__["reason"] for record in caplog.records] == ["OSError"]
+
+
 def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(CONFIGURATION)
 
     async def run(settings: ChainSettings) -> None:
-        async with hosting(settings):
+        async with hosting(settings, Phase.VALIDATE):
             pass
 
     for settings, words in (
