@@ -14,6 +14,7 @@ operation fails.
     PratiqueError
     ├── PatchDecodeError    the text is no JSON Patch
     └── PatchError          it is one, and does not fit the document
+        └── PatchTestError  because of a ``test`` in it
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ from pratique.statuses import go_quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["COPY_LIMIT", "PatchDecodeError", "PatchError", "apply_patch", "decode_patch", "diff", "pointer"]
+__all__ = [
+    "COPY_LIMIT",
+    "PatchDecodeError",
+    "PatchError",
+    "PatchTestError",
+    "apply_patch",
+    "decode_patch",
+    "diff",
+    "pointer",
+]
 
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes that the ``copy`` operations of one patch may add: the API server's ``JSONPatchMaxCopyBytes``."""
@@ -50,6 +60,10 @@ class PatchDecodeError(PratiqueError):
 
 class PatchError(PratiqueError):
     """A JSON Patch does not fit the document. Says why as the API server's library does."""
+
+
+class PatchTestError(PatchError):
+    """A ``test`` operation finds another value than it says."""
 
 
 def decode_patch(raw: bytes) -> list[JSONObject]:
@@ -281,7 +295,7 @@ def _test(draft: _Draft, operation: JSONObject) -> None:
     except _UnfitError as error:
         raise PatchError(f"error in test for path: '{path}': {error}") from None
     if not identical(actual, operation.get("value")):
-        raise PatchError(f"testing value {path} failed: test failed")
+        raise PatchTestError(f"testing value {path} failed: test failed")
 
 
 _KINDS: dict[str, Callable[[_Draft, JSONObject], None]] = {

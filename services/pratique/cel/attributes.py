@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel.comparisons import NUMBERS
+from pratique.cel.compositions import Composition
 from pratique.cel.errors import CostLimitError, EvaluationError
 from pratique.cel.frames import Frame
+from pratique.cel.structs import Struct
 from pratique.cel.values import NOTHING, Optional, Uint, Value, something, type_name
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ Step: TypeAlias = Callable[[Frame], Value]
 
 _MISSING = object()
 _KEYS = NUMBERS | {str, bool}
+_STRUCTS = frozenset({Struct, Composition})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,6 +138,10 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
             frame.spend(1)
             value = get(value, key)
             continue
+        if qualifier.test_only and type(value) is Struct:
+            frame.spend(1)
+            value = value.has(key)
+            continue
         found = find(value, key)
         if qualifier.test_only:
             frame.spend(1)
@@ -162,7 +169,7 @@ def find(value: Value, key: Value) -> Optional:
     if type(value) is dict:
         return _find_member(value, key)
     if type(value) is not list:
-        return NOTHING
+        return value.find(key) if type(value) in _STRUCTS else NOTHING
     index = index_of(key)
     return something(value[index]) if 0 <= index < len(value) else NOTHING
 

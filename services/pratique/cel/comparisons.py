@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.structs import Struct
 from pratique.cel.values import Duration, Optional, Timestamp, Uint
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
         return _equal_maps(left, right, frame)
     if kind is Optional:
         return left.present == right.present and equal(left.value, right.value, frame)
+    if kind is Struct:
+        return left.cel_type == right.cel_type and _equal_maps(left.fields, right.fields, frame)
     return bool(left == right)
 
 

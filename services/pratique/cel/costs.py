@@ -35,7 +35,8 @@ _LIST = 10
 MAP = 30
 """Of making a map: ``common.MapCreateBaseCost``."""
 LIST = _LIST
-_STRUCT = 40
+STRUCT = 40
+"""Of making a struct: ``common.StructCreateBaseCost``."""
 _CHECK = 350_000
 """Of asking the authorizer: two checks fit into an expression."""
 
@@ -109,7 +110,7 @@ def _match(text: Value, expression: Value, *_: Value) -> int:
 def _selector(_: Value, text: Value) -> int:
     """A list, the parsing, and half a requirement of a list and a struct for each character."""
     length = size(text)
-    return _LIST + math.ceil(length * _TRAVERSAL) + math.ceil(length * 0.5) * (_LIST + _STRUCT)
+    return _LIST + math.ceil(length * _TRAVERSAL) + math.ceil(length * 0.5) * (_LIST + STRUCT)
 
 
 def _join(items: Value, separator: str = "") -> int:

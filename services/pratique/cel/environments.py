@@ -11,6 +11,7 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
+from pratique.cel.compositions import TYPE, VARIABLES
 from pratique.cel.declarations import function_configurations, type_configuration
 from pratique.cel.libraries import (
     addresses,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pratique.cel.calls import Functions
     from pratique.cel.declarations import Library
+    from pratique.cel.type_descriptors import StructTypes
     from pratique.json_values import JSONObject
 
 _VARIABLES = {
@@ -77,9 +79,13 @@ class Environment:
     has_authorizer: bool = False
     """The variables ``authorizer`` and ``authorizer.requestResource``."""
     has_patches: bool = False
-    """The function ``jsonpatch.escapeKey``."""
+    """The types ``Object``, ``Object.…`` and ``JSONPatch``, and the function ``jsonpatch.escapeKey``."""
     variables: tuple[tuple[str, str], ...] = ()
     """Other variables: names and types, as :mod:`pratique.cel.declarations` writes them."""
+    structs: StructTypes = ()
+    """Types that values can be made of."""
+    composited: tuple[tuple[str, str], ...] | None = None
+    """The fields of the variable ``variables``: names and types; None where there is no such variable."""
 
     @property
     def libraries(self) -> tuple[Library, ...]:
@@ -93,6 +99,11 @@ class Environment:
             types["params"] = "dyn"
         if self.has_authorizer:
             types |= _AUTHORIZER_VARIABLES
+        if self.composited is not None:
+            # The checker takes `variables.x` for a variable of that name, whose type can be any; as field of a
+            # message, it could not be a list of lists.
+            types[VARIABLES] = TYPE
+            types |= {f"{VARIABLES}.{name}": kind for name, kind in self.composited}
         return types | dict(self.variables)
 
 
@@ -105,7 +116,10 @@ def checker_of(environment: Environment) -> cel.Env:
     """Make the type checker of an environment, which takes a tenth of a second."""
     from cel_expr_python import cel  # noqa: PLC0415 - 14 MB of code that only expressions need
 
-    return cel.NewEnv(build_pool(), config=cel.NewEnvConfigFromYaml(json.dumps(_configuration(environment))))
+    return cel.NewEnv(
+        build_pool(environment.structs, environment.composited),
+        config=cel.NewEnvConfigFromYaml(json.dumps(_configuration(environment))),
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -22,6 +22,7 @@ from pratique.cel.errors import (
 from pratique.cel.frames import TOIL_LIMIT, Frame
 from pratique.cel.inspections import inspect
 from pratique.cel.plans import plan
+from pratique.cel.struct_names import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan
 from pratique.cel.syntax_trees import decode
 from pratique.cel.types import render_type
 
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from pratique.cel.environments import Environment
     from pratique.cel.plans import Plan
     from pratique.cel.syntax_trees import SyntaxTree
+    from pratique.cel.type_descriptors import StructTypes
     from pratique.cel.values import Value
 
 _REMEMBERED = 1024
 """Expressions that are remembered compiled: a reload compiles what has changed."""
+_NO_NAMES = StructNames("", {}, frozenset())
 _TOO_DEEP = "expression nests values too deeply"
 """For data nested more deeply than Python recurses, about a thousand levels; cel-go has no such limit."""
 
@@ -72,29 +75,42 @@ class Expression:
             OutOfBudgetError: the budget is used up.
             SlowEvaluationError: it takes more than ``patience``; nothing has been charged to the budget.
         """
+        value, cost = self.measure(variables, until=until, patience=patience)
+        budget.charge(cost)
+        if isinstance(value, EvaluationError):
+            raise EvaluationError(f"expression '{self.source}' resulted in error: {value}")
+        return value
+
+    def measure(
+        self,
+        variables: Mapping[str, Value],
+        *,
+        until: float | None = None,
+        patience: Patience | None = None,
+    ) -> tuple[Value | EvaluationError, int]:
+        """Evaluate it, and tell what that cost. An error is given back as the evaluator words it.
+
+        Raises:
+            SlowEvaluationError: it takes more than ``patience``.
+        """
         frame = Frame(variables, self._plan.slots, costs.PER_EXPRESSION, TOIL_LIMIT, until)
         if patience is not None:
             frame.limit, frame.toil_limit = min(patience.cost, frame.limit), patience.toil
         try:
             value = self._plan.step(frame)
+        except SlowEvaluationError:
+            raise  # of a variable that it asked for
         except CostLimitError as error:
             if frame.cost <= costs.PER_EXPRESSION and frame.toil <= TOIL_LIMIT and patience is not None:
                 raise SlowEvaluationError from None
-            budget.charge(frame.cost)
-            raise self._failure(str(error)) from None
+            return EvaluationError(str(error)), frame.cost
         except (EvaluationError, CancelledError) as error:
-            budget.charge(frame.cost)
-            raise self._failure(str(error)) from None
+            return EvaluationError(str(error)), frame.cost
         except RecursionError:
-            budget.charge(frame.cost)
-            raise self._failure(_TOO_DEEP) from None
-        budget.charge(frame.cost)
+            return EvaluationError(_TOO_DEEP), frame.cost
         if patience is not None:
             patience.spend(frame.cost, frame.toil)
-        return value
-
-    def _failure(self, why: str) -> EvaluationError:
-        return EvaluationError(f"expression '{self.source}' resulted in error: {why}")
+        return value, frame.cost
 
 
 @functools.lru_cache(_REMEMBERED)
@@ -109,25 +125,38 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     Raises:
         CompilationError: it cannot be compiled. The text is the API server's.
     """
-    tree, functions = _checked(source, environment), functions_of(environment)
+    names = scan(source) if environment.has_patches else _NO_NAMES
+    tree, functions = _checked(source, environment, names), functions_of(environment)
     findings = inspect(tree, functions)
     if findings:
-        lines = [error_at(source, tree.offsets.get(one.number, 0), one.message) for one in findings]
+        lines = [
+            error_at(source, tree.offsets.get(one.number, 0), names.restore(one.message)) for one in findings
+        ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
-    result_type = render_type(tree.types.get(tree.root.number, b""))
+    result_type = names.restore(render_type(tree.types.get(tree.root.number, b"")))
     if result_types and result_type not in result_types:
         raise CompilationError(_wrong_type(result_types, result_type))
     try:
-        return Expression(source, result_type, plan(tree, functions))
+        return Expression(source, result_type, plan(tree, functions, {**names.types, PATCH: PATCH}))
     except RecursionError:
         raise CompilationError("compilation failed: expression is nested too deeply") from None
 
 
-def _checked(source: str, environment: Environment) -> SyntaxTree:
+def _checked(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
+    if environment.has_patches:
+        environment = dataclasses.replace(environment, structs=_structs(names))
     try:
-        return decode(checker_of(environment).compile(source).serialize())
+        return decode(checker_of(environment).compile(names.source or source).serialize())
     except RuntimeError as error:
-        raise CompilationError(f"compilation failed: {in_api_servers_words(str(error), source)}") from None
+        text = names.restore(str(error))
+        raise CompilationError(f"compilation failed: {in_api_servers_words(text, source)}") from None
+
+
+def _structs(names: StructNames) -> StructTypes:
+    """The types that an expression makes values of: objects, which may have any field, and patches."""
+    any_field = tuple((field, "dyn") for field in sorted(names.fields))
+    objects = tuple((name, any_field) for name in sorted({OBJECT, *names.types}))
+    return (*objects, (PATCH, tuple(PATCH_FIELDS.items())))
 
 
 def _wrong_type(expected: tuple[str, ...], found: str) -> str:

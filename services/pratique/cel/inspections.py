@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from pratique.cel.errors import EvaluationError
 from pratique.cel.frames import Frame
-from pratique.cel.syntax_trees import Call, Comprehension, Constant, ListLiteral, MapLiteral, Select
+from pratique.cel.syntax_trees import (
+    Call,
+    Comprehension,
+    Constant,
+    ListLiteral,
+    MapLiteral,
+    Select,
+    StructLiteral,
+)
 from pratique.cel.types import render_type
 
 if TYPE_CHECKING:
@@ -58,10 +66,10 @@ def _children(node: Node) -> Sequence[Node]:
     match node:
         case Select(_, operand):
             return (operand,)
-        case Call(_, _, arguments):
-            return arguments
-        case ListLiteral(_, elements):
-            return elements
+        case Call(arguments=parts) | ListLiteral(elements=parts):
+            return parts
+        case StructLiteral(_, _, fields):
+            return [field.value for field in fields]
         case MapLiteral(_, entries):
             return [part for entry in entries for part in (entry.key, entry.value)]
         case Comprehension():

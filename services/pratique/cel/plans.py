@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from pratique.cel import calls, costs
 from pratique.cel.attributes import Attribute, Qualifier, Step
+from pratique.cel.compositions import VARIABLES
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.folds import Fold, Quantifier, Range, plan_quantifier, read_accumulator
 from pratique.cel.frames import Frame
 from pratique.cel.literals import plan_append, plan_insert, plan_list, plan_map
+from pratique.cel.structs import plan_struct
 from pratique.cel.syntax_trees import (
     Call,
     Comprehension,
@@ -40,6 +42,8 @@ _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
 _INSERTION = "cel.@mapInsert"
+_COMPOSITED = f"{VARIABLES}."
+"""How the checker names variables that are fields of ``variables``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,18 +55,25 @@ class Plan:
     """How many variables its comprehensions have."""
 
 
-def plan(tree: SyntaxTree, functions: Functions, *, fold_literals: bool = True) -> Plan:
+def plan(
+    tree: SyntaxTree,
+    functions: Functions,
+    struct_names: Mapping[str, str] | None = None,
+    *,
+    fold_literals: bool = True,
+) -> Plan:
     """Plan an expression.
 
     Args:
         tree: The expression, type-checked.
         functions: What it may call.
+        struct_names: The types that it may make values of: as the checker knows them, and their names.
         fold_literals: Make literals of literals beforehand, as Kubernetes has cel-go do.
 
     Raises:
         CompilationError: a literal cannot be converted, or a type cannot be made.
     """
-    planner = _Planner(tree, functions, fold_literals=fold_literals)
+    planner = _Planner(tree, functions, struct_names or {}, fold_literals=fold_literals)
     return Plan(planner.plan(tree.root, {}).step, planner.slots)
 
 
@@ -84,9 +95,17 @@ class _Planned:
 
 
 class _Planner:
-    def __init__(self, tree: SyntaxTree, functions: Functions, *, fold_literals: bool) -> None:
+    def __init__(
+        self,
+        tree: SyntaxTree,
+        functions: Functions,
+        struct_names: Mapping[str, str],
+        *,
+        fold_literals: bool,
+    ) -> None:
         self._tree = tree
         self._functions = functions
+        self._struct_names = struct_names
         self._folds_literals = fold_literals
         self.slots = 0
 
@@ -106,8 +125,12 @@ class _Planner:
     def _constant(self, node: Constant, _: Mapping[str, Step]) -> _Planned:
         return _constant(node.value)
 
-    def _struct(self, node: StructLiteral, _: Mapping[str, Step]) -> _Planned:
-        raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
+    def _struct(self, node: StructLiteral, scope: Mapping[str, Step]) -> _Planned:
+        name = self._struct_names.get(node.type_name)
+        if name is None:
+            raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
+        fields = [(field.name, self._step(field.value, scope), field.optional) for field in node.fields]
+        return _Planned(plan_struct(name, fields))
 
     def _step(self, node: Node, scope: Mapping[str, Step]) -> Step:
         return self.plan(node, scope).step
@@ -115,6 +138,9 @@ class _Planner:
     def _identifier(self, node: Identifier, scope: Mapping[str, Step]) -> _Planned:
         if node.name in scope:
             return _attribute(Attribute(scope[node.name]))
+        if node.name.startswith(_COMPOSITED):
+            field = Qualifier(node.name.removeprefix(_COMPOSITED))
+            return _attribute(Attribute(_variable(VARIABLES)).qualified(field))
         if self._tree.types.get(node.number, b"").startswith(_TYPE_OF_A_TYPE):
             return _constant(TypeName(node.name))
         return _attribute(Attribute(_variable(node.name)))

@@ -83,11 +83,21 @@ class MapLiteral:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """``field: value`` of a struct literal, ``?field: value`` where it may be missing."""
+
+    name: str
+    value: Node
+    optional: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StructLiteral:
     """``Type{field: value}``."""
 
     number: int
     type_name: str
+    fields: tuple[Field, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,7 +204,11 @@ def _list(number: int, message: Message, overloads: _Overloads) -> Node:
 
 def _struct(number: int, message: Message, overloads: _Overloads) -> Node:
     if 1 in message:
-        return StructLiteral(number, wires.text(message, 1))
+        fields = tuple(
+            Field(wires.text(entry, 2), _child(entry, 4, overloads), bool(wires.number(entry, 5)))
+            for entry in wires.messages(message, 2)
+        )
+        return StructLiteral(number, wires.text(message, 1), fields)
     entries = tuple(
         Entry(_child(entry, 3, overloads), _child(entry, 4, overloads), bool(wires.number(entry, 5)))
         for entry in wires.messages(message, 2)

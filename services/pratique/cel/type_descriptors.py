@@ -6,6 +6,8 @@ made. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``BuildRe
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from google.protobuf import (
     any_pb2,
     descriptor_pb2,
@@ -21,6 +23,9 @@ from google.protobuf import (
 _WELL_KNOWN = (
     any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
 )  # fmt: skip
+
+StructTypes: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
+"""Names of types, each with the names and types of its fields."""
 
 _OPAQUE = (
     "kubernetes.URL",
@@ -101,14 +106,40 @@ _MESSAGES = {
 }
 
 
-def build_pool() -> descriptor_pool.DescriptorPool:
-    """Describe all types."""
+def build_pool(
+    structs: StructTypes = (), variables: tuple[tuple[str, str], ...] | None = None
+) -> descriptor_pool.DescriptorPool:
+    """Describe all types, those of ``structs`` beside them, and the one whose fields are ``variables``."""
     pool = descriptor_pool.DescriptorPool()
     for module in _WELL_KNOWN:
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     for package in ("net", "kubernetes.authorization", "kubernetes"):
         pool.AddSerializedFile(_file(package).SerializeToString())
+    if structs:
+        pool.AddSerializedFile(_struct_file(structs).SerializeToString())
+    if variables is not None:
+        pool.AddSerializedFile(_variables_file(variables).SerializeToString())
     return pool
+
+
+def _variables_file(variables: tuple[tuple[str, str], ...]) -> descriptor_pb2.FileDescriptorProto:
+    """Describe ``kubernetes.variables``, for ``has()`` and ``.?``; the types of its fields are declared elsewhere."""
+    file = descriptor_pb2.FileDescriptorProto(name="variables.proto", package="kubernetes", syntax="proto3")
+    file.dependency.append("google/protobuf/struct.proto")
+    message = file.message_type.add(name="variables")
+    for number, (name, _) in enumerate(variables, start=1):
+        _add_field(message, "kubernetes.variables", number, name, "dyn")
+    return file
+
+
+def _struct_file(structs: StructTypes) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name="structs.proto", syntax="proto3")
+    file.dependency.append("google/protobuf/struct.proto")
+    for name, fields in structs:
+        message = file.message_type.add(name=name)
+        for number, (field, kind) in enumerate(fields, start=1):
+            _add_field(message, name, number, field, kind)
+    return file
 
 
 def _file(package: str) -> descriptor_pb2.FileDescriptorProto:

@@ -37,6 +37,20 @@ def render_type(encoded: bytes) -> str:
             return _composite(field, message)
 
 
+def parse_type(text: str) -> tuple[str, tuple[str, ...]]:
+    """Take a type as cel-go writes it apart: ``map(string, list(int))`` into its name and its parameters."""
+    name, _, rest = text.partition("(")
+    parts: list[str] = []
+    depth = start = 0
+    inner = rest[:-1]
+    for place, character in enumerate(inner):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(inner[start:place].strip())
+            start = place + 1
+    return name, (*parts, inner[start:].strip()) if inner else ()
+
+
 def _composite(field: int, message: Message) -> str:
     inner = wires.read(wires.data(message, field)) if field in (_LIST, _MAP, _ABSTRACT) else {}
     match field:

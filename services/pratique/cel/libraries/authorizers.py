@@ -27,20 +27,10 @@ __all__ = [
     "Authorizer",
     "AuthorizerValue",
     "Decision",
-    "NoAuthorizer",
     "ResourceCheck",
 ]
 
 _PREFIX = "kubernetes.authorization"
-
-
-class NoAuthorizer:
-    """Stands where nothing is known of who may do what: every check is an error of the expression."""
-
-    def authorize(self, attributes: Attributes) -> Decision:
-        """Refuse to decide."""
-        asked = attributes.path or attributes.resource
-        raise EvaluationError(f"no authorizer is configured to check {attributes.verb!r} on {asked!r}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
