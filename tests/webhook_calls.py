@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.transports.https import HttpsTransport
-from frontdoor.transports.https_clients import HttpsClients
-from frontdoor.transports.service_resolvers import by_name
 from frontdoor.webhook_credentials import WebhookCredentials
 from pratique.calls import Call, Deadline
 from pratique.configurations.webhooks import ClientConfig, ServiceReference, Webhook
 from pratique.definitions import Phase
 from pratique.errors import CallError
+from pratique.https.https_clients import HttpsClients
+from pratique.https.service_resolvers import by_name
 from webhook_servers import authority
 
 if TYPE_CHECKING:
-    from frontdoor.transports.service_resolvers import Resolve
+    from pratique.https.service_resolvers import Resolve
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
 

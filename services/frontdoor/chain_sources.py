@@ -6,11 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontdoor.transports.https_clients import HttpsClients
-from frontdoor.transports.service_resolvers import from_cluster
 from frontdoor.webhook_credentials import WebhookCredentials
 from pratique.catalogues import load_catalogue
 from pratique.definitions import Phase
+from pratique.https.https_clients import HttpsClients
+from pratique.https.service_resolvers import from_cluster
 from pratique.kubeconfigs import load_kubeconfig
 from pratique.plugin_configurations import load_plugin_configurations
 

@@ -154,10 +154,13 @@ def _user(user: _UserInfo | None) -> UserInfo:
     return UserInfo(user.username or "", user.uid or "", user.groups or (), user.extra or {})
 
 
-def encode_answer(decision: Decision, api_version: str) -> bytes:
-    """Write the AdmissionReview that answers a review, in the version in which it came."""
+def encode_answer(decision: Decision, api_version: str, *, may_patch: bool = True) -> bytes:
+    """Write the AdmissionReview that answers a review, in the version in which it came.
+
+    Without ``may_patch``, as for a review that is validated only, it holds no patch whatever was decided.
+    """
     response: JSONObject = {"uid": decision.uid, "allowed": decision.allowed}
-    if decision.patch and decision.allowed:
+    if may_patch and decision.patch and decision.allowed:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(encode(decision.patch)).decode()
     if decision.status is not None:

@@ -13,6 +13,7 @@ from frontdoor.loads import Share
 from frontdoor.requests import ClientGoneError, check_head, query_reader, read_body
 from frontdoor.responses import JSONReply, failure_status, shutting_down, status_reply
 from pratique.calls import Deadline
+from pratique.definitions import Phase
 from pratique.json_values import encode
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from frontdoor.requests import Query
     from frontdoor.settings import FrontDoorSettings
     from frontdoor.timeouts import Timeouts
-    from pratique.definitions import Phase
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,4 +102,5 @@ class DecisionEndpoint:
     def _reply(self, received: ReceivedReview, decision: Decision) -> JSONReply:
         if self._phases is None:
             return JSONReply(200, encode(decisions.to_document(decision)))
-        return JSONReply(200, encode_answer(decision, received.api_version))
+        may_patch = Phase.MUTATE in self._phases
+        return JSONReply(200, encode_answer(decision, received.api_version, may_patch=may_patch))

@@ -1,33 +1,14 @@
-"""Webhook answers as JSON: read as the API server's decoder reads them, and refused in its words.
-
-It is lenient where msgspec is strict: a null member is one that is not there, text that is no UTF-8 is
-mended, and YAML is understood. Sources: ``k8s.io/apimachinery/pkg/runtime/serializer/json/json.go`` and
-``…/serializer/{recognizer,versioning}``, and Go's ``encoding/json/decode.go``.
-"""
+"""Webhook answers as JSON: the members of an AdmissionReview that an answer may have, all of which may be absent."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TypeAlias
-
 import msgspec
 
+from pratique.answer_decoders import AnswerDecoder, GoTypes, mismatch
 from pratique.base64_values import decode_base64
 from pratique.errors import BadAnswerError
-from pratique.json_errors import go_kind, syntax_error, type_error
+from pratique.json_errors import go_kind
 from pratique.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
-
-_YAML_LIMIT = 16 * 1024
-"""Bytes up to which an answer that is not JSON is tried as YAML: enough for an error page, and soon done."""
-
-_KIND_TYPE = (
-    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-)
-_TOO_DEEP = "invalid character '{' exceeded max depth"
-"""Go's limit is 10,000 levels; ours are fewer, and no answer needs ten."""
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StatusCauseDocument(msgspec.Struct, frozen=True):
@@ -93,7 +74,7 @@ class ResponseDocument(msgspec.Struct, frozen=True, rename="camel"):
             case list():
                 return _bytes(self.patch)
             case _:
-                raise _mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
+                raise mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
 
 
 class ReviewDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,9 +85,7 @@ class ReviewDocument(msgspec.Struct, frozen=True, rename="camel"):
     response: ResponseDocument | None = None
 
 
-_TypeNames: TypeAlias = dict[str, tuple[str, str]]
-
-_GO_TYPES: _TypeNames = {
+_GO_TYPES: GoTypes = {
     "apiVersion": ("AdmissionReview", "string"),
     "kind": ("AdmissionReview", "string"),
     "response": ("AdmissionReview", "v1.AdmissionResponse"),
@@ -138,15 +117,8 @@ _GO_TYPES: _TypeNames = {
     "response.status.details.causes[].field": ("StatusCause", "string"),
     "response.status.details.retryAfterSeconds": ("StatusDetails", "int32"),
 }
-"""By path: the Go struct that has the field, and the field's Go type."""
 
-_GO_KINDS = {"str": "string", "int": "number", "float": "number"}
-"""What Go calls the kinds of JSON values that msgspec calls otherwise."""
-
-_VALIDATION = re.compile(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
-_ITEM = re.compile(r"\[[^\]]*\]")
-
-_decoder = msgspec.json.Decoder(ReviewDocument)
+_decoder = AnswerDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
 
 
 def decode_answer(body: bytes) -> ReviewDocument:
@@ -155,84 +127,13 @@ def decode_answer(body: bytes) -> ReviewDocument:
     Raises:
         BadAnswerError: it is not JSON, or a member is of another type. The text is the decoder's.
     """
-    if not body.lstrip().startswith(b"{"):
-        return _convert(_outer_yaml(body))
-    try:
-        return _decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise _type_mismatch(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _convert(_mended(body))
-    except RecursionError:
-        raise _unreadable(_TOO_DEEP) from None
-
-
-def _convert(data: JSON) -> ReviewDocument:
-    try:
-        return msgspec.convert(data, ReviewDocument)
-    except msgspec.ValidationError as error:
-        raise _type_mismatch(error) from None
-
-
-def _mended(body: bytes) -> JSON:
-    """Read JSON that Go reads and msgspec does not: its strings are no valid Unicode."""
-    fault = syntax_error(body)
-    if fault:
-        raise _unreadable(fault)
-    try:
-        text = json.dumps(json.loads(body.decode("utf-8", "replace")), ensure_ascii=False)
-    except RecursionError:
-        raise _unreadable(_TOO_DEEP) from None
-    return json.loads(_LONE_SURROGATE.sub("\ufffd", text))
-
-
-def _outer_yaml(body: bytes) -> JSON:
-    """Read an answer that does not begin as a JSON object does; it must hold one, or nothing."""
-    data = _yaml(body) if len(body) <= _YAML_LIMIT else ""
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise _unreadable(type_error(data, _KIND_TYPE))
-    return data
-
-
-def _yaml(body: bytes) -> JSON:
-    # Here, because only an answer that is not JSON needs it.
-    from pratique.yaml_values import YamlFault, read_values  # noqa: PLC0415
-
-    try:
-        first = next(read_values(body), None)
-    except YamlFault as fault:
-        raise BadAnswerError(
-            f"error converting YAML to JSON: yaml: line {fault.line}: {fault.problem}"
-        ) from None
-    return None if first is None else first.value
-
-
-def _unreadable(reason: str) -> BadAnswerError:
-    return BadAnswerError(f"couldn't get version/kind; json parse error: {reason}")
-
-
-def _type_mismatch(error: msgspec.ValidationError) -> BadAnswerError:
-    found = _VALIDATION.search(str(error))
-    path = _ITEM.sub("[]", (found and found["path"]) or "")
-    if found is None or path not in _GO_TYPES:
-        return BadAnswerError(f"json: {error}")
-    struct, go_type = _GO_TYPES[path]
-    got = _GO_KINDS.get(found["got"], found["got"])
-    if struct == "AdmissionReview" and go_type == "string":
-        return _unreadable(f"json: cannot unmarshal {got} into Go struct field .{path} of type string")
-    return _mismatch(got, f"{struct}.{path.replace('[]', '')}", go_type)
-
-
-def _mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
-    return BadAnswerError(f"json: cannot unmarshal {kind} into Go struct field {field} of type {go_type}")
+    return _decoder.decode(body)
 
 
 def _bytes(items: list[JSON]) -> bytes:
     for item in items:
         if not isinstance(item, int | None) or isinstance(item, bool) or not 0 <= (item or 0) <= 255:
-            raise _mismatch(_number(item), "AdmissionResponse.response.patch", "uint8")
+            raise mismatch(_number(item), "AdmissionResponse.response.patch", "uint8")
     return bytes(item or 0 for item in items)
 
 

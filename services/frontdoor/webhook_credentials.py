@@ -1,139 +1,25 @@
 """Webhook credentials: how the front door proves to a webhook who it is.
 
-They come from the kubeconfig that an AdmissionConfiguration names. Sources:
-``k8s.io/apiserver/pkg/util/webhook/authentication.go`` and
-``k8s.io/client-go/transport/{round_trippers,token_source}.go``.
+They come from the kubeconfig that an AdmissionConfiguration names. Source:
+``k8s.io/apiserver/pkg/util/webhook/authentication.go``.
 """
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from pratique.errors import CallError
+from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, credentials_of
 from pratique.kubeconfigs import Kubeconfig
-from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from pratique.kubeconfigs import User
-
-_TOKEN_AGE = 50.0
-"""Seconds before a token file is read again: client-go gives a token a minute, and renews it 10 s early."""
+    from collections.abc import Iterable, Mapping
 
 _HTTPS_PORT = ":443"
 _API_SERVER = "kubernetes.default.svc:443"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a Pod finds its own credentials."""
-
-_HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
-"""What a header's name may hold beside letters and digits (RFC 9110 5.6.2), but ``%``, which escapes."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Material:
-    """Part of a certificate: bytes that are given, or a file that holds them and may change."""
-
-    data: bytes = dataclasses.field(default=b"", repr=False)
-    path: str = ""
-
-    def read(self) -> bytes:
-        """The bytes as they are now.
-
-        Raises:
-            CallError: the file cannot be read.
-        """
-        return self.data or _read(self.path)
-
-    @property
-    def stamp(self) -> tuple[int, int, int]:
-        """Differs once the file has changed; always the same where bytes are given, or no file is there."""
-        if self.data:
-            return (0, 0, 0)
-        try:
-            found = Path(self.path).stat()
-        except OSError:
-            return (0, 0, 0)
-        return (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClientCertificate:
-    """A certificate to be shown to servers that ask for one."""
-
-    certificate: Material
-    key: Material
-
-    @property
-    def stamp(self) -> tuple[object, ...]:
-        """Differs once either file has changed."""
-        return (self.certificate.stamp, self.key.stamp)
-
-
-class TokenFile:
-    """A file that holds a bearer token, read again every minute or so."""
-
-    def __init__(self, path: str, token: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        """``token`` serves until the file can be read."""
-        self._path = path
-        self._token = token
-        self._clock = clock
-        self._stale_at = float("-inf")
-
-    def token(self) -> str:
-        """The token as it was at the last reading that went well.
-
-        Raises:
-            CallError: the file has never been read, and cannot be.
-        """
-        if self._clock() < self._stale_at:
-            return self._token
-        try:
-            content = _read(self._path).decode("utf-8", "replace").strip()
-        except CallError:
-            if not self._token:
-                raise
-            return self._token
-        if not (content or self._token):
-            text = f"could not get REST client: read empty token from file {go_quoted(self._path)}"
-            raise CallError(text, code=500)
-        self._token = content or self._token
-        self._stale_at = self._clock() + _TOKEN_AGE
-        return self._token
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """What one webhook is shown. What is not given is empty: an anonymous caller."""
-
-    fixed_headers: tuple[tuple[str, str], ...] = dataclasses.field(default=(), repr=False)
-    """Headers that never change."""
-    token_file: TokenFile | None = None
-    """Where the bearer token comes from, unless it never changes."""
-    certificate: ClientCertificate | None = None
-    """The certificate for servers that ask for one."""
-    ca_bundle: bytes = b""
-    """CA certificates to trust beside the webhook's own, PEM."""
-
-    def headers(self) -> Iterable[tuple[str, str]]:
-        """The headers to send now.
-
-        Raises:
-            CallError: the token file has never been read, and cannot be.
-        """
-        if self.token_file is None:
-            return self.fixed_headers
-        return (("Authorization", f"Bearer {self.token_file.token()}"), *self.fixed_headers)
-
-
-ANONYMOUS = Credentials()
-"""Proves nothing."""
 
 
 class WebhookCredentials:
@@ -212,73 +98,3 @@ def _names(target: str) -> Iterable[str]:
     labels = target.split(".")
     for start in range(1, len(labels)):
         yield "*." + ".".join(labels[start:])
-
-
-def credentials_of(name: str, user: User) -> Credentials:
-    """Make a user's credentials ready.
-
-    Raises:
-        CallError: they are of a kind that cannot be used; the text begins ``could not get REST client``.
-    """
-    _check_kind(name, user)
-    token_file = TokenFile(user.token_file, user.token) if user.token_file else None
-    if token_file is not None:
-        token_file.token()
-    return Credentials(
-        fixed_headers=(*_authorization(user), *_impersonation(user)),
-        token_file=token_file,
-        certificate=_certificate(user),
-    )
-
-
-def _check_kind(name: str, user: User) -> None:
-    if user.auth_provider is not None:
-        raise CallError("could not get REST client: auth provider not supported", code=500)
-    if user.exec is not None:
-        raise CallError(
-            f"could not get REST client: exec plugins are not supported (user {go_quoted(name)}): "
-            "give a token, a tokenFile or a client certificate",
-            code=500,
-        )
-    if (user.username or user.password) and (user.token or user.token_file):
-        raise CallError(
-            "could not get REST client: username/password or bearer token may be set, but not both", code=500
-        )
-
-
-def _authorization(user: User) -> Iterable[tuple[str, str]]:
-    if user.token and not user.token_file:
-        yield "Authorization", f"Bearer {user.token}"
-    elif user.username or user.password:
-        pair = f"{user.username}:{user.password}".encode()
-        yield "Authorization", f"Basic {base64.b64encode(pair).decode()}"
-
-
-def _impersonation(user: User) -> Iterable[tuple[str, str]]:
-    if not user.impersonate:
-        return
-    yield "Impersonate-User", user.impersonate
-    if user.impersonate_uid:
-        yield "Impersonate-Uid", user.impersonate_uid
-    for group in user.impersonate_groups:
-        yield "Impersonate-Group", group
-    for key, values in user.impersonate_extra.items():
-        for value in values:
-            yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", value
-
-
-def _certificate(user: User) -> ClientCertificate | None:
-    if not (user.client_certificate or user.client_certificate_data):
-        return None
-    return ClientCertificate(
-        Material(user.client_certificate_data, user.client_certificate),
-        Material(user.client_key_data, user.client_key),
-    )
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        text = (error.strerror or "").lower()
-        raise CallError(f"could not get REST client: open {path}: {text}", code=500) from None

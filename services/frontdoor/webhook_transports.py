@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frontdoor.transports import Transport
-    from frontdoor.transports.https_clients import HttpsClients
     from frontdoor.webhook_credentials import WebhookCredentials
     from pratique.configurations.webhooks import Webhook
     from pratique.definitions import Phase
+    from pratique.https.https_clients import HttpsClients
 
 
 class WebhookTransports:

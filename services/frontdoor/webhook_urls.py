@@ -7,24 +7,21 @@ Sources: ``hookClientConfig`` in ``k8s.io/apiserver/pkg/util/webhook/client.go``
 from __future__ import annotations
 
 import dataclasses
-import posixpath
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pratique import statuses
 from pratique.configurations.urls import parse_url
 from pratique.durations import Duration
 from pratique.errors import CallError
+from pratique.https.url_paths import clean_path
 
 if TYPE_CHECKING:
     from pratique.configurations.webhooks import ServiceReference, Webhook
 
 _HTTPS_PORT = 443
 _PORT = re.compile(r":[0-9]+$")
-
-_PATH_CHARACTERS = "/$&+,:;=@~"
-"""What Go leaves as it is in a path, beside letters, digits and ``_.-``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,20 +63,9 @@ def webhook_url(webhook: Webhook) -> WebhookUrl:
     url = parse_url(config.url)
     authority = url.host if url.host.isascii() else url.host.encode("idna").decode()
     target = authority if _PORT.search(authority) else f"{authority}:{_HTTPS_PORT}"
-    return WebhookUrl(authority, target, _clean(unquote(url.path)))
+    return WebhookUrl(authority, target, clean_path(unquote(url.path)))
 
 
 def _of_service(service: ServiceReference) -> WebhookUrl:
     authority = f"{service.name}.{service.namespace}.svc:{service.port or _HTTPS_PORT}"
-    return WebhookUrl(authority, authority, _clean(service.path or ""), is_service=True)
-
-
-def _clean(path: str) -> str:
-    """Clean as ``path.Join`` does: ``.`` and ``..`` resolved, slashes single, none at the end."""
-    # Two slashes at the start mean something to POSIX, and nothing to Go.
-    return quote(posixpath.normpath("/" + path.lstrip("/")), safe=_PATH_CHARACTERS)
-
-
-def failed_post(url: str, reason: str) -> str:
-    """Say that a POST failed, as Go's ``url.Error`` does."""
-    return f"Post {statuses.go_quoted(url)}: {reason}"
+    return WebhookUrl(authority, authority, clean_path(service.path or ""), is_service=True)

@@ -18,6 +18,8 @@ class Call:
     """The controller's name, or a webhook's."""
     timeout_seconds: float | None = None
     """How long it may take; None means as long as the deadline allows."""
+    amends: bool = False
+    """Whether its answer may change the object though it validates."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     Conclusion: TypeAlias = tuple[Decided, Document]
 
 
-def conclude(answer: object, review: Review, phase: Phase) -> Conclusion:
+def conclude(answer: object, review: Review, phase: Phase, *, amends: bool = False) -> Conclusion:
     """Decide what ``answer`` means for the review: the decision, and the object as it leaves it.
+
+    ``amends`` lets a validating half change the object.
 
     An answer that cannot be used is a failure of its controller. Whatever this raises comes from an answer
     that holds no JSON, and is the same.
@@ -33,7 +35,7 @@ def conclude(answer: object, review: Review, phase: Phase) -> Conclusion:
             return ALLOWED, document
         case Deny():
             return Denied(_refusal(answer, review)), document
-        case Patch() if phase is Phase.VALIDATE:
+        case Patch() if phase is Phase.VALIDATE and not amends:
             return _failed("answered with a patch, which a validating controller may not"), document
         case Patch() if document.is_null:
             return _failed("answered with a patch where there is no object to change"), document

@@ -78,14 +78,17 @@ class Controller:
     """The phases in which it runs."""
     rules: tuple[Rule, ...] = (EVERYTHING,)
     """The requests that it wants to see: those that match any of them."""
-    build: Callable[[Any], Halves]
-    """Makes the halves from its settings (an instance of ``settings``). Raises ConfigurationError on bad ones."""
+    build: Callable[..., Halves]
+    """Makes the halves from its settings (an instance of ``settings``), and from an
+    :data:`pratique.backends.OpenBackend` where it ``asks_backend``. Raises ConfigurationError on bad ones."""
     settings: type[msgspec.Struct] = NoSettings
     """The type of its configuration: the inline block or file of an AdmissionConfiguration."""
     default: bool = False
     """On without being asked for."""
     looks_up: tuple[str, ...] = ()
     """The resources that it looks up in the cluster, for example ``namespaces``."""
+    asks_backend: bool = False
+    """True for one whose answers come from a server of somebody else's, which it is given the means to reach."""
     removed_in: str | None = None
     """The Kubernetes release that removed it, for example ``1.21``; None where it still exists."""
     replaced_by: str | None = None
@@ -95,6 +98,9 @@ class Controller:
     charges: bool = False
     """True for one that changes something because of a review, as ResourceQuota does: it validates last and alone,
     when everything else has let the request through."""
+    amends: bool = False
+    """True for one whose validating half may change the object, as two of Kubernetes' do: what it changes is stored
+    if the request is let through, and nobody looks at it again."""
     trusted: bool = False
     """True for Pratique's own, which never block: they run on the event loop. Others that are not ``async`` run in
     a thread, so that one that hangs costs its own outcome and nothing else."""

@@ -6,6 +6,7 @@
     ├── CallError                 calling a controller or a webhook failed: its failure policy decides
     │   ├── CallTimeoutError      no answer in time
     │   ├── UnreachableError      no connection, or a broken one
+    │   │   └── ResetError        the other side reset it
     │   └── BadAnswerError        an answer came, and it cannot be used
     ├── ConversionError           an object cannot be had in the version that a webhook wants: the request is refused
     ├── RefusalError              the reviewed object did something wrong: the user is told by a Status
@@ -49,8 +50,20 @@ class UnreachableError(CallError):
     """The service could not be reached, or the connection broke."""
 
 
+class ResetError(UnreachableError):
+    """The other side reset the connection, which may go better another time."""
+
+
 class BadAnswerError(CallError):
-    """The service answered, and the answer cannot be used."""
+    """The service answered, and the answer cannot be used.
+
+    ``status`` is what Kubernetes' client makes of an answer of failure; None where the answer was none.
+    """
+
+    def __init__(self, text: str, code: int = 503, status: Status | None = None) -> None:
+        """Fail with a reason."""
+        super().__init__(text, code)
+        self.status = status
 
 
 class ConversionError(PratiqueError):

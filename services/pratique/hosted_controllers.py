@@ -33,7 +33,7 @@ def configured(controller: Controller, configuration: JSON) -> HostedController:
     """
     try:
         settings = decode_strictly({} if configuration is None else configuration, controller.settings)
-        halves = controller.build(settings)
+        halves = _build(controller, settings)
         _check_halves(controller, halves)
     except StrictDecodingError as error:
         raise _unfit(controller, _with_known_fields(error, controller.settings)) from None
@@ -42,6 +42,15 @@ def configured(controller: Controller, configuration: JSON) -> HostedController:
     except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
         raise _unfit(controller, f"{type(error).__name__}: {error}") from error
     return HostedController(controller, settings, halves)
+
+
+def _build(controller: Controller, settings: msgspec.Struct) -> Halves:
+    if not controller.asks_backend:
+        return controller.build(settings)
+    # Here, because few chains ask a backend.
+    from pratique.https.backends import open_backend  # noqa: PLC0415
+
+    return controller.build(settings, open_backend)
 
 
 def _check_halves(controller: Controller, halves: Halves) -> None:

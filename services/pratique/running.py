@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pratique.answers import Allow, Deny, Patch
+from pratique.calls import Deadline
 from pratique.concluding import conclude
 from pratique.definitions import Phase
 from pratique.errors import RefusalError, ReviewError
@@ -24,9 +25,9 @@ from pratique.tracebacks import described
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping
 
-    from pratique.calls import Call, Deadline
+    from pratique.calls import Call
     from pratique.catalogues import HostedController
-    from pratique.definitions import Half
+    from pratique.definitions import Controller, Half
     from pratique.json_values import Document
     from pratique.outcomes import Decided
     from pratique.reviews import Review
@@ -53,6 +54,8 @@ class Runner:
     """Where it may block; None runs it on the event loop."""
     immediate: bool
     """True where it never waits for anything, so that no task is worth its cost."""
+    amends: bool = False
+    """Whether it may change the object though it validates."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> Ran:
         """Ask the half about a review, for as long as the call and the deadline allow.
@@ -61,8 +64,9 @@ class Runner:
             ReviewError: the reviewed object is not JSON.
         """
         began = time.perf_counter()
+        seconds = _seconds(call, deadline)
         try:
-            answer = await self._ask(review, _seconds(call, deadline))
+            answer = await self._ask(self._hurried(review, seconds), seconds)
             decision, document = self._conclude(answer, review)
         except TimeoutError:
             answer, document = None, review.object_document
@@ -76,6 +80,12 @@ class Runner:
             duration_seconds=time.perf_counter() - began,
         )
         return Ran(outcome, document)
+
+    def _hurried(self, review: Review, seconds: float | None) -> Review:
+        """Tell a half that may wait how long it has."""
+        if self.immediate or seconds is None:
+            return review
+        return dataclasses.replace(review, deadline=Deadline.after(seconds))
 
     async def _ask(self, review: Review, seconds: float | None) -> object:
         """Have the half's answer, or the error that it raised as a value."""
@@ -91,7 +101,7 @@ class Runner:
     def _conclude(self, answer: object, review: Review) -> tuple[Decided, Document]:
         if not isinstance(answer, BaseException):
             try:
-                return conclude(answer, review, self.phase)
+                return conclude(answer, review, self.phase, amends=self.amends)
             except Exception as error:  # noqa: BLE001 - an answer of whatever shape costs its own outcome alone
                 answer = error
         return self._failure(answer, review), review.object_document
@@ -153,16 +163,15 @@ def runners(hosted: Iterable[HostedController], phase: Phase) -> Mapping[str, Ru
     for one in hosted:
         half = one.halves.mutate if phase is Phase.MUTATE else one.halves.validate
         if half is not None:
-            made[one.controller.name] = _runner(
-                one.controller.name, phase, half, trusted=one.controller.trusted
-            )
+            made[one.controller.name] = _runner(one.controller, phase, half)
     return made
 
 
-def _runner(name: str, phase: Phase, half: Half, *, trusted: bool) -> Runner:
+def _runner(controller: Controller, phase: Phase, half: Half) -> Runner:
     coroutine = inspect.iscoroutinefunction(half) or inspect.iscoroutinefunction(type(half).__call__)
-    lane = None if trusted or coroutine else Lane(name)
-    return Runner(name, phase, half, lane, immediate=trusted and not coroutine)
+    lane = None if controller.trusted or coroutine else Lane(controller.name)
+    immediate = controller.trusted and not coroutine
+    return Runner(controller.name, phase, half, lane, immediate=immediate, amends=controller.amends)
 
 
 def unknown(call: Call) -> Outcome:

@@ -7,6 +7,7 @@ from hypothesis import given
 
 from pratique import statuses
 from pratique.admission.v1 import outcome_pb2 as pb
+from pratique.calls import Call
 from pratique.definitions import Phase
 from pratique.errors import BadAnswerError
 from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
@@ -15,14 +16,14 @@ from strategies.reviews import outcomes
 
 
 def received(message: pb.Outcome, phase: Phase = Phase.MUTATE) -> Outcome:
-    return outcome_from_message(message, "c", phase)
+    return outcome_from_message(message, Call("c"), phase)
 
 
 @given(outcomes())
 def test_an_outcome_arrives_as_it_was_sent(outcome: Outcome) -> None:
     raw = outcome_to_message(outcome).SerializeToString()
     message = pb.Outcome.FromString(raw)
-    assert outcome_from_message(message, outcome.controller, Phase.MUTATE) == outcome
+    assert outcome_from_message(message, Call(outcome.controller), Phase.MUTATE) == outcome
 
 
 def test_an_allowance_without_words_is_still_a_decision() -> None:
@@ -45,6 +46,11 @@ def test_the_outcome_of_another_controller_is_none() -> None:
 def test_a_validator_may_not_patch() -> None:
     with pytest.raises(BadAnswerError, match="a validator may not patch"):
         received(pb.Outcome(controller="c", patched=pb.Patched(patch=b"[]")), Phase.VALIDATE)
+
+
+def test_one_that_amends_may() -> None:
+    message = pb.Outcome(controller="c", patched=pb.Patched(patch=b"[]"))
+    assert outcome_from_message(message, Call("c", amends=True), Phase.VALIDATE).decision == Patched(())
 
 
 @pytest.mark.parametrize("patch", [b"", b"{", b"{}", b'"x"', b"1", b"[1]", b'["x"]', b"[[]]", b"\xff"])

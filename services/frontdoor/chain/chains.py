@@ -11,8 +11,11 @@ from frontdoor.chain.denials import combine
 from frontdoor.chain.stages import Pass
 from frontdoor.decisions import Decision
 from frontdoor.warning_lists import surviving_warnings
+from pratique import statuses
 from pratique.definitions import Phase
 from pratique.differences import diff
+from pratique.json_values import Document
+from pratique.patches import PatchError, apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,6 +67,7 @@ class Chain:
             if passing.record.denials:
                 return
             passing.record.merge([await _run(stage, passing)])
+        _amend(passing)
 
     def _decision(self, review: Review, passing: Pass, seconds: Mapping[Phase, float]) -> Decision:
         record = passing.record
@@ -79,6 +83,19 @@ class Chain:
             steps=tuple(record.steps),
             phase_seconds=seconds,
         )
+
+
+def _amend(passing: Pass) -> None:
+    """Do to the object what validating controllers want done to it, now that nothing stands against it."""
+    record = passing.record
+    if record.denials or not record.amendments:
+        return
+    try:
+        amended = apply_patch(passing.review.object, record.amendments)
+    except PatchError as error:
+        record.deny(statuses.internal_error(str(error)))
+    else:
+        passing.change_object(Document.from_data(amended))
 
 
 async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> list[Record]:

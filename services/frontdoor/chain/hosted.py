@@ -186,6 +186,8 @@ class HostedValidators:
             return record
         for outcome in outcomes:
             hop.note(outcome, outcome.decision, record)
+            if isinstance(outcome.decision, Patched):
+                record.amendments += outcome.decision.operations
         if explain:
             hop.arrange(self.members, record, 0)
         return record

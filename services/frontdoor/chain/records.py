@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from frontdoor.decisions import Step
+    from pratique.json_values import JSONObject
     from pratique.statuses import Status
 
 
@@ -24,6 +25,9 @@ class Record:
     """As they came."""
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
     """By full key."""
+
+    amendments: list[JSONObject] = dataclasses.field(default_factory=list)
+    """What validating controllers do to the object, should it be let through."""
 
     def deny(self, status: Status) -> None:
         """Add a refusal."""
@@ -41,3 +45,4 @@ class Record:
             self.denials += other.denials
             self.warnings += other.warnings
             self.annotate(other.audit_annotations)
+            self.amendments += other.amendments

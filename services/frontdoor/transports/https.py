@@ -10,24 +10,25 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from frontdoor.transports.http_answers import answered_body
-from frontdoor.transports.https_clients import ClientKind
-from frontdoor.transports.https_exchanges import HttpRequest, exchange
 from frontdoor.webhook_answers import read_answer, to_outcome
 from frontdoor.webhook_reviews import build_review
 from frontdoor.webhook_urls import webhook_url
 from pratique.definitions import Phase
 from pratique.errors import CallError, CallTimeoutError
+from pratique.https.http_answers import answered_body
+from pratique.https.https_clients import ClientKind
+from pratique.https.https_exchanges import HttpRequest, exchange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.transports.https_clients import HttpsClients
-    from frontdoor.webhook_credentials import Credentials, WebhookCredentials
+    from frontdoor.webhook_credentials import WebhookCredentials
     from frontdoor.webhook_reviews import SentReview
     from frontdoor.webhook_urls import WebhookUrl
     from pratique.calls import Call, Deadline
     from pratique.configurations.webhooks import Webhook
+    from pratique.https.credentials import Credentials
+    from pratique.https.https_clients import HttpsClients
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
 

@@ -108,8 +108,7 @@ def outcomes_from_mutate(
     if len(steps) > len(calls):
         raise bad_answer(f"{len(steps)} steps for {len(calls)} controllers")
     outcomes = [
-        outcome_from_message(message, call.name, Phase.MUTATE)
-        for message, call in zip(steps, calls, strict=False)
+        outcome_from_message(message, call, Phase.MUTATE) for message, call in zip(steps, calls, strict=False)
     ]
     ends = [isinstance(outcome.decision, Denied | Failed) for outcome in outcomes]
     if True in ends[:-1]:
@@ -131,6 +130,6 @@ def outcomes_from_validate(
     if len(verdicts) != len(calls):
         raise bad_answer(f"{len(verdicts)} verdicts for {len(calls)} controllers")
     return [
-        outcome_from_message(message, call.name, Phase.VALIDATE)
+        outcome_from_message(message, call, Phase.VALIDATE)
         for message, call in zip(verdicts, calls, strict=True)
     ]

@@ -14,6 +14,7 @@ from pratique.patches import PatchDecodeError, decode_patch
 from pratique.statuses import Status, StatusCause, StatusDetails
 
 if TYPE_CHECKING:
+    from pratique.calls import Call
     from pratique.json_values import JSONObject
     from pratique.outcomes import Decided
 
@@ -76,18 +77,18 @@ def _write_details(message: outcome_pb2.StatusDetails, details: StatusDetails) -
         message.causes.add(reason=cause.reason, message=cause.message, field=cause.field)
 
 
-def outcome_from_message(message: outcome_pb2.Outcome, called: str, phase: Phase) -> Outcome:
-    """Read the outcome of the controller that was ``called``.
+def outcome_from_message(message: outcome_pb2.Outcome, call: Call, phase: Phase) -> Outcome:
+    """Read the outcome of a call.
 
     Raises:
         BadAnswerError: it answers for another controller, decides nothing, or patches what it may not.
     """
-    if message.controller != called:
-        name = statuses.go_quoted(called)
+    if message.controller != call.name:
+        name = statuses.go_quoted(call.name)
         raise bad_answer(f"expected the outcome of {name}, got that of another controller")
     return Outcome(
-        controller=called,
-        decision=_read_decision(message, phase),
+        controller=call.name,
+        decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.amends),
         warnings=tuple(warning for warning in message.warnings if warning),
         audit_annotations=dict(message.audit_annotations),
         duration_seconds=message.duration_micros / 1_000_000,
@@ -99,11 +100,11 @@ def bad_answer(text: str) -> BadAnswerError:
     return BadAnswerError(f"received invalid webhook response: {text}")
 
 
-def _read_decision(message: outcome_pb2.Outcome, phase: Phase) -> Decided:
+def _read_decision(message: outcome_pb2.Outcome, *, may_patch: bool) -> Decided:
     match message.WhichOneof("decision"):
         case "allowed":
             return ALLOWED
-        case "patched" if phase is Phase.VALIDATE:
+        case "patched" if not may_patch:
             raise bad_answer("a validator may not patch")
         case "patched":
             return Patched(_read_operations(message.patched.patch))

@@ -119,7 +119,7 @@ def test_an_object_of_three_mebibytes_arrives_whole() -> None:
 
 def test_the_endpoint_is_the_url_without_the_time() -> None:
     from frontdoor.transports.https import HttpsTransport
-    from frontdoor.transports.https_clients import HttpsClients
+    from pratique.https.https_clients import HttpsClients
 
     webhook = webhook_at("https://hooks.example.com/a/")
     assert (
@@ -131,7 +131,7 @@ def test_the_http_library_is_not_imported_before_a_webhook_is_called() -> None:
     import subprocess
 
     code = (
-        "import sys, frontdoor.transports.https, frontdoor.transports.https_clients; "
+        "import sys, frontdoor.transports.https, pratique.https.https_clients; "
         "sys.exit('aiohttp' in sys.modules or 'yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

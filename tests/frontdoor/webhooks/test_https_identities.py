@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.transports.https import HttpsTransport
-from frontdoor.transports.https_clients import HttpsClients
-from frontdoor.transports.service_resolvers import UnresolvedError
 from frontdoor.webhook_credentials import WebhookCredentials
 from pratique.calls import Call, Deadline
 from pratique.configurations.webhooks import ServiceReference
 from pratique.errors import UnreachableError
+from pratique.https.https_clients import HttpsClients
+from pratique.https.service_resolvers import UnresolvedError
 from pratique.kubeconfigs import Kubeconfig, User
 from pratique.outcomes import ALLOWED
 from serving.reviews import review_of

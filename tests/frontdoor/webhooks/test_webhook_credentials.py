@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.webhook_credentials import (
+from frontdoor.webhook_credentials import WebhookCredentials, user_name
+from pratique.errors import CallError
+from pratique.https.credentials import (
     ANONYMOUS,
     ClientCertificate,
     Credentials,
     Material,
     TokenFile,
-    WebhookCredentials,
     credentials_of,
-    user_name,
 )
-from pratique.errors import CallError
 from pratique.kubeconfigs import Context, Kubeconfig, User
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.webhook_urls import WebhookUrl, failed_post, webhook_url
+from frontdoor.webhook_urls import WebhookUrl, webhook_url
 from pratique.configurations.webhooks import ClientConfig, ServiceReference, Webhook
 from pratique.errors import CallError
+from pratique.https.failed_posts import failed_post
 
 
 def of_url(url: str) -> WebhookUrl:

@@ -1,4 +1,4 @@
-"""HTTPS errors: what went wrong on the way to a webhook and back, as Go's ``net/http`` words it."""
+"""HTTPS errors: what went wrong on the way to a server and back, as Go's ``net/http`` words it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import ssl
 
 import aiohttp
 
-from frontdoor.transports.service_resolvers import UnresolvedError
-from frontdoor.transports.tls_contexts import CertificateRefusedError, NotTlsError
+from pratique.https.service_resolvers import UnresolvedError
+from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
 
 _ALERT = re.compile(r"ALERT_(?P<name>[A-Z_]+)\]")
 _ALERTS = {
@@ -53,6 +53,12 @@ def network_error(error: Exception, host: str, address: str) -> str:
         case _:
             text = "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
     return text
+
+
+def is_reset(error: Exception) -> bool:
+    """Tell whether the other side reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, OSError) and cause.errno == errno.ECONNRESET
 
 
 def body_error(error: Exception) -> str:

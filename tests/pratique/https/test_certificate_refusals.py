@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.transports.certificate_refusals import refusal
+from pratique.https.certificate_refusals import refusal
 
 if TYPE_CHECKING:
     from pratique.json_values import JSON, JSONObject

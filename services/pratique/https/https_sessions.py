@@ -1,4 +1,4 @@
-"""HTTPS sessions: connections to webhooks, kept open between calls. Only this file opens any."""
+"""HTTPS sessions: connections to servers, kept open between calls. Only this file opens any."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import aiohttp.abc
 import multidict
 import yarl
 
-from frontdoor.transports.http_answers import HttpAnswer
-from frontdoor.transports.https_errors import body_error, network_error
-from frontdoor.transports.service_resolvers import UnresolvedError
-from frontdoor.webhook_urls import failed_post
-from pratique.errors import BadAnswerError, CallTimeoutError, UnreachableError
+from pratique.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
+from pratique.https.failed_posts import failed_post
+from pratique.https.http_answers import HttpAnswer
+from pratique.https.https_errors import body_error, is_reset, network_error
+from pratique.https.service_resolvers import UnresolvedError
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
 
-    from frontdoor.transports.service_resolvers import Resolve
     from pratique.calls import Deadline
+    from pratique.https.service_resolvers import Resolve
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of an answer, decompressed: twice what a legal patch of a legal object takes, Base64 included."""
@@ -51,8 +51,13 @@ _dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
 class Session:
     """Connections that share one TLS context."""
 
-    def __init__(self, context: ssl.SSLContext, resolve: Resolve | None) -> None:
-        """Open no connection yet. ``resolve`` finds addresses; None leaves names to DNS."""
+    def __init__(self, context: ssl.SSLContext, resolve: Resolve | None, server_name: str = "") -> None:
+        """Open no connection yet.
+
+        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must
+        bear; empty means the URL's host.
+        """
+        self._server_name = server_name or None
         self._connector = aiohttp.TCPConnector(
             ssl=context,
             limit=0,
@@ -108,11 +113,12 @@ class Session:
                 headers=multidict.CIMultiDict(headers),
                 data=_payload(body),
                 allow_redirects=False,
+                server_hostname=self._server_name,
             )
         except aiohttp.ClientError as error:
             address = dialed[0] if dialed else target.authority
             reason = network_error(error, target.host or "", address)
-            raise UnreachableError(failed_post(url, reason)) from None
+            raise (ResetError if is_reset(error) else UnreachableError)(failed_post(url, reason)) from None
 
     async def close(self) -> None:
         """Close all connections, at once: peers that are slow to say goodbye are not waited for."""

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from frontdoor.transports.http_answers import HttpAnswer, answered_body
 from pratique.errors import BadAnswerError
+from pratique.https.http_answers import HttpAnswer, answered_body
 
 
 def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain") -> str:

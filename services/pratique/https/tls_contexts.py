@@ -15,13 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.transports.certificate_refusals import refusal
 from pratique.errors import CallError
+from pratique.https.certificate_refusals import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frontdoor.webhook_credentials import ClientCertificate
+    from pratique.https.credentials import ClientCertificate
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
 _RECORD_HEADER = 5
@@ -44,10 +44,13 @@ class NotTlsError(ssl.SSLError):
         return str(self.args[-1])
 
 
-def open_context(ca_bundle: bytes, certificate: ClientCertificate | None) -> ssl.SSLContext:
+def open_context(
+    ca_bundle: bytes, certificate: ClientCertificate | None, *, verified: bool = True
+) -> ssl.SSLContext:
     """Make the context for one CA bundle (PEM; empty means the system's) and one client certificate.
 
-    Every certificate of the bundle is trusted as it stands, be it an intermediate's or the server's own.
+    Every certificate of the bundle is trusted as it stands, be it an intermediate's or the server's own. Without
+    ``verified`` whoever answers is believed to be the server.
 
     Raises:
         CallError: the bundle, the certificate or its key cannot be used.
@@ -58,6 +61,9 @@ def open_context(ca_bundle: bytes, certificate: ClientCertificate | None) -> ssl
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(["http/1.1"])
+    if not verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     if ca_bundle:
         _trust(context, ca_bundle)
     else:

@@ -11,14 +11,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
-from frontdoor.webhook_urls import failed_post
 from pratique.errors import UnreachableError
+from pratique.https.failed_posts import failed_post
 from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from frontdoor.transports.http_answers import HttpAnswer
-    from frontdoor.transports.https_sessions import Session
     from pratique.calls import Deadline
+    from pratique.https.http_answers import HttpAnswer
+    from pratique.https.https_sessions import Session
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.transports.service_resolvers import UnresolvedError, by_name, from_cluster
 from pratique.clusters import ANY_NAMESPACE
+from pratique.https.service_resolvers import UnresolvedError, by_name, from_cluster
 from pratique.resources import Resources, built_in
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""HTTP answers: which of them hold a webhook's answer, and what is said of the others.
+"""HTTP answers: which of them hold a server's answer, and what is said of the others.
 
 Sources: ``k8s.io/client-go/rest/{request,with_retry}.go`` and ``NewGenericServerResponse`` in
 ``k8s.io/apimachinery/pkg/api/errors/errors.go``.
@@ -11,9 +11,9 @@ import re
 
 import msgspec
 
-from frontdoor.transports.media_types import MediaTypeError, parse_media_type
 from pratique.errors import BadAnswerError
-from pratique.statuses import go_quoted
+from pratique.https.media_types import MediaTypeError, parse_media_type
+from pratique.statuses import Status, StatusDetails, go_quoted, internal_error
 
 _JSON = "application/json"
 _SHOWN_BYTES = 2048
@@ -31,10 +31,26 @@ _TEXTS = {
     504: "the server was unable to return a response in the time allotted, "
     "but may still be processing the request",
 }
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "AlreadyExists",  # of a POST
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 _UNACCEPTABLE = "the server was unable to respond with a content type that the client supports"
 _OWN_TEXT = frozenset({403, 415})
 """Codes with which the server's text stands alone."""
 
+_LONGEST_INTEGER = 19
+"""Characters of a 64-bit number; Go reads no longer one."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -57,7 +73,12 @@ class HttpAnswer:
     def retry_seconds(self) -> int | None:
         """How long to wait before asking again; None where it must not be asked again."""
         retryable = self.status == 429 or self.status >= 500
-        if not retryable or not _INTEGER.fullmatch(self.retry_after):
+        return self.retry_after_seconds if retryable else None
+
+    @property
+    def retry_after_seconds(self) -> int | None:
+        """What the header asks for; None where it is no number."""
+        if len(self.retry_after) > _LONGEST_INTEGER or not _INTEGER.fullmatch(self.retry_after):
             return None
         return max(0, int(self.retry_after))
 
@@ -66,17 +87,17 @@ def answered_body(answer: HttpAnswer) -> bytes:
     """The body of an answer that says something; of what type it claims to be does not matter.
 
     Raises:
-        BadAnswerError: there is none, or the HTTP code is one of failure.
+        BadAnswerError: there is none, or the HTTP code is one of failure, which its ``status`` tells.
     """
     try:
         media_type = parse_media_type(answer.content_type) if answer.content_type else ""
     except MediaTypeError as error:
-        raise BadAnswerError(f"Internal error occurred: {error}", code=500) from None
+        status = internal_error(str(error))
+        raise BadAnswerError(status.message, status.code, status) from None
     if not (200 <= answer.status <= 206 or answer.status == 101):
         told = _told(answer.body)
-        if told is None:
-            raise BadAnswerError(_message(answer, media_type), answer.status)
-        raise BadAnswerError(told.message or "", told.code or 0)
+        status = _unexpected(answer, media_type) if told is None else told.as_status()
+        raise BadAnswerError(status.message, status.code, status)
     if not answer.body:
         raise BadAnswerError(
             f"0-length response with status code: {answer.status} "
@@ -85,12 +106,29 @@ def answered_body(answer: HttpAnswer) -> bytes:
     return answer.body
 
 
+class _ToldDetails(msgspec.Struct, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
 class _Told(msgspec.Struct):
     kind: str = ""
     api_version: str | None = msgspec.field(default=None, name="apiVersion")
     status: str | None = None
     message: str | None = None
+    reason: str | None = None
+    details: _ToldDetails | None = None
     code: int | None = None
+
+    def as_status(self) -> Status:
+        seconds = (self.details and self.details.retry_after_seconds) or 0
+        details = StatusDetails(retry_after_seconds=seconds) if seconds else None
+        return Status(
+            status="Failure",
+            message=self.message or "",
+            reason=self.reason or "",
+            details=details,
+            code=self.code or 0,
+        )
 
 
 _told_decoder = msgspec.json.Decoder(_Told)
@@ -105,6 +143,19 @@ def _told(body: bytes) -> _Told | None:
     if (told.kind, told.api_version or "v1", told.status) != ("Status", "v1", "Failure"):
         return None
     return told
+
+
+def _unexpected(answer: HttpAnswer, media_type: str) -> Status:
+    """What is made of a failure that no Status tells."""
+    reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
+    seconds = answer.retry_after_seconds
+    return Status(
+        status="Failure",
+        message=_message(answer, media_type),
+        reason=reason,
+        details=StatusDetails(retry_after_seconds=seconds) if seconds else None,
+        code=answer.status,
+    )
 
 
 def _message(answer: HttpAnswer, media_type: str) -> str:

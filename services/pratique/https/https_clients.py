@@ -1,4 +1,4 @@
-"""HTTPS clients: sessions shared by all webhooks that trust and show the same certificates.
+"""HTTPS clients: sessions shared by all servers that are trusted and shown the same certificates.
 
 kube-apiserver keeps the clients of the last 200 client configurations (``k8s.io/apiserver/pkg/util/webhook/
 client.go``). Here a session lives as long as a transport uses it: webhooks that outlive a change of the
@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.transports.service_resolvers import Resolve, by_name
+from pratique.https.service_resolvers import Resolve, by_name
 
 if TYPE_CHECKING:
     import ssl
 
-    from frontdoor.transports.https_sessions import Session
-    from frontdoor.webhook_credentials import ClientCertificate
+    from pratique.https.credentials import ClientCertificate
+    from pratique.https.https_sessions import Session
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class ClientKind:
     """The certificate to show."""
     to_services: bool
     """True where hosts are services of the cluster."""
+    verified: bool = True
+    """False where the server's certificate is not looked at."""
+    server_name: str = ""
+    """The name to expect in the server's certificate; empty means the URL's host."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -67,7 +71,7 @@ class HttpsClients:
         """
         shared = self._shared[kind]
         if kind.certificate is not None and kind.certificate.stamp != shared.stamp:
-            from frontdoor.transports.tls_contexts import present  # noqa: PLC0415  # see _open
+            from pratique.https.tls_contexts import present  # noqa: PLC0415  # see _open
 
             present(shared.context, kind.certificate)
             shared.stamp = kind.certificate.stamp
@@ -83,9 +87,10 @@ class HttpsClients:
 
     def _open(self, kind: ClientKind) -> _Shared:
         # Here, because the HTTP library is slow to import, and most chains call no webhooks.
-        from frontdoor.transports.https_sessions import Session  # noqa: PLC0415
-        from frontdoor.transports.tls_contexts import open_context  # noqa: PLC0415
+        from pratique.https.https_sessions import Session  # noqa: PLC0415
+        from pratique.https.tls_contexts import open_context  # noqa: PLC0415
 
-        context = open_context(kind.ca_bundle, kind.certificate)
+        context = open_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
         stamp = kind.certificate.stamp if kind.certificate is not None else ()
-        return _Shared(context, stamp, Session(context, self._resolve if kind.to_services else None))
+        resolve = self._resolve if kind.to_services else None
+        return _Shared(context, stamp, Session(context, resolve, kind.server_name))

@@ -1,0 +1,113 @@
+"""Reviewers: they ask a backend of the images of Pods, and remember what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.backoffs import Backoff, retried
+from pratique.calls import Deadline
+from pratique.controllers.image_policy_webhook.image_reviews import (
+    AUDIT_PREFIX,
+    question,
+    read_verdict,
+    spec_of,
+)
+from pratique.controllers.image_policy_webhook.verdict_caches import VerdictCache
+from pratique.edits import Edits
+from pratique.errors import BadAnswerError, CallError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pratique.backends import Backend
+    from pratique.controllers.image_policy_webhook.configurations import Limits
+    from pratique.controllers.image_policy_webhook.image_reviews import Verdict
+    from pratique.reviews import Review
+
+_log = logging.getLogger(__name__)
+
+_MOST_SECONDS = 60.0
+"""How long all attempts may take where nothing else ends them: the ``--request-timeout`` of kube-apiserver."""
+
+_MARGIN_SECONDS = 0.5
+"""What is left of a review's time to say what becomes of a Pod whose backend did not answer; a tenth where that is
+less."""
+
+_FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
+"""The annotation of a Pod that was let through because nobody answered."""
+
+
+class Reviewer:
+    """Asks one backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """``clock`` says when verdicts are forgotten; ``sleep`` waits before the backend is asked again."""
+        self._backend = backend
+        self._backoff = Backoff(limits.backoff_seconds)
+        self._default_allow = limits.default_allow
+        self._verdicts = VerdictCache(limits, clock)
+        self._sleep = sleep
+
+    async def validate(self, review: Review) -> Answer:
+        """Refuse a Pod whose images the backend refuses."""
+        if not pods.is_pod(review.object):
+            return deny(status=statuses.bad_request(pods.NOT_A_POD))
+        spec = spec_of(review)
+        verdict = self._verdicts.get(spec)
+        if verdict is None:
+            try:
+                verdict = await self._ask(spec, _deadline(review))
+            except CallError as error:
+                return self._unanswered(review, error)
+            self._verdicts.add(spec, verdict)
+        return _answer(review, verdict)
+
+    async def _ask(self, spec: str, deadline: Deadline) -> Verdict:
+        body = question(spec)
+        answered = await retried(
+            lambda: self._backend.ask(body, deadline), self._backoff, deadline, self._sleep
+        )
+        return read_verdict(answered)
+
+    def _unanswered(self, review: Review, error: CallError) -> Answer:
+        """Decide without the backend. Its error is not logged: the backend may have written it."""
+        decision = "allowed" if self._default_allow else "refused"
+        reason = f"{type(error).__name__}: the Pod is {decision}"
+        _log.warning("the image review backend gave no answer", extra={"uid": review.uid, "reason": reason})
+        if self._default_allow:
+            edits = Edits(review.object)
+            edits.set(("metadata", "annotations", _FAILED_OPEN), "true")
+            return edits.answer(audit_annotations={f"{AUDIT_PREFIX}failed-open": "true"})
+        status = error.status if isinstance(error, BadAnswerError) else None
+        if status is not None and statuses.has_reason(status, 403, "Forbidden"):
+            return deny(status=status)  # as Kubernetes, which does not wrap an error of the same type
+        return deny(status=statuses.admission_forbidden(review, str(error)))
+
+
+def _deadline(review: Review) -> Deadline:
+    if review.deadline is None:
+        return Deadline.after(_MOST_SECONDS)
+    remaining = review.deadline.remaining_seconds
+    return Deadline.after(remaining - min(_MARGIN_SECONDS, remaining / 10))
+
+
+def _answer(review: Review, verdict: Verdict) -> Answer:
+    if verdict.allowed:
+        return allow(audit_annotations=verdict.audit_annotations)
+    text = "one or more images rejected by webhook backend"
+    if verdict.reason:
+        text = f"image policy webhook backend denied one or more images: {verdict.reason}"
+    status = statuses.admission_forbidden(review, text)
+    return deny(status=status, audit_annotations=verdict.audit_annotations)

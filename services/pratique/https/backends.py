@@ -1,0 +1,139 @@
+"""HTTPS backends: the server that a kubeconfig names, asked as kube-apiserver asks its own backends.
+
+Sources: ``LoadKubeconfig`` and ``NewGenericWebhook`` in ``k8s.io/apiserver/pkg/util/webhook/webhook.go``, and
+``DefaultServerURL`` in ``k8s.io/client-go/rest/url_utils.go``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pratique.configurations.urls import parse_url
+from pratique.errors import BadAnswerError, CallError, ConfigurationError
+from pratique.https.credentials import credentials_of
+from pratique.https.http_answers import answered_body
+from pratique.https.https_clients import ClientKind, HttpsClients
+from pratique.https.https_exchanges import HttpRequest, exchange
+from pratique.https.tls_contexts import open_context
+from pratique.https.url_paths import clean_path
+from pratique.kubeconfigs import load_kubeconfig
+from pratique.statuses import go_quoted
+from pratique.usable_kubeconfigs import usable
+
+if TYPE_CHECKING:
+    from pratique.calls import Deadline
+    from pratique.https.credentials import Credentials
+    from pratique.kubeconfigs import Server
+    from pratique.usable_kubeconfigs import Usable
+
+_MOST_SECONDS = 30
+"""How long one attempt may take, redirects and the reading of the answer included."""
+
+_HEADERS = (
+    ("Accept", "application/json, */*"),
+    ("Content-Type", "application/json"),
+    ("User-Agent", "kube-apiserver"),
+    ("Accept-Encoding", "gzip"),
+)
+
+_NO_CLIENT = "could not get REST client: "
+"""What begins the errors of credentials and certificates where a webhook is called."""
+
+
+class HttpsBackend:
+    """A server that is asked over HTTPS, on connections that are kept."""
+
+    def __init__(self, target: Usable) -> None:
+        """See that the server can be asked, and connect to nothing yet.
+
+        Raises:
+            ConfigurationError: its URL, a certificate or the user's credentials cannot be used.
+        """
+        self._authority, self._url = _address(target.server)
+        self._credentials = _credentials(target)
+        self._kind = ClientKind(
+            ca_bundle=_ca_bundle(target.server),
+            certificate=self._credentials.certificate,
+            to_services=False,
+            verified=not target.server.insecure_skip_tls_verify,
+            server_name=target.server.tls_server_name,
+        )
+        _check(self._kind)
+        self._clients = HttpsClients()
+        self._joined = False
+
+    async def ask(self, body: bytes, deadline: Deadline) -> bytes:
+        """Ask once, and have the body of the answer, which may be anything.
+
+        Raises:
+            CallError: no answer came that says something; the text is that of Kubernetes' client.
+        """
+        if not self._joined:
+            self._clients.join(self._kind)
+            self._joined = True
+        session = self._clients.session(self._kind)
+        credentials = tuple(self._credentials.headers())
+        request = HttpRequest(self._url, self._authority, body, _HEADERS, credentials)
+        answer = await exchange(session, request, deadline.sooner(_MOST_SECONDS))
+        content = answered_body(answer)
+        if not 200 <= answer.status < 300:
+            raise BadAnswerError(f"Error contacting webhook: {answer.status}", answer.status)
+        return content
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._joined:
+            self._joined = False
+            await self._clients.leave(self._kind)
+
+
+def open_backend(file: Path) -> HttpsBackend:
+    """Make ready to ask the server that the kubeconfig in a file names.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    kubeconfig = load_kubeconfig(file)
+    try:
+        return HttpsBackend(usable(kubeconfig))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+
+
+def _address(server: Server) -> tuple[str, str]:
+    """The authority of a server's URL, and the URL to be called."""
+    text = server.server if "://" in server.server else f"https://{server.server}"
+    try:
+        url = parse_url(text)
+    except ValueError as error:
+        raise ConfigurationError(f"server: {error}") from None
+    if url.scheme != "https" or not url.host:
+        raise ConfigurationError(f"server: {go_quoted(text)} must be the URL of an HTTPS server")
+    authority = url.host if url.host.isascii() else url.host.encode("idna").decode()
+    return authority, f"https://{authority}{clean_path(unquote(url.path))}?timeout={_MOST_SECONDS}s"
+
+
+def _credentials(target: Usable) -> Credentials:
+    try:
+        return credentials_of(target.user_name, target.user)
+    except CallError as error:
+        raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None
+
+
+def _ca_bundle(server: Server) -> bytes:
+    bundle = server.certificate_authority_data
+    if server.certificate_authority and not bundle:
+        bundle = Path(server.certificate_authority).read_bytes()
+    if bundle and server.insecure_skip_tls_verify:
+        raise ConfigurationError("specifying a root certificates file with the insecure flag is not allowed")
+    return bundle
+
+
+def _check(kind: ClientKind) -> None:
+    """See at once what would fail every call."""
+    try:
+        open_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
+    except CallError as error:
+        raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None
