@@ -1,5 +1,7 @@
 """Authorizers: who may do what, as far as controllers and expressions have to ask.
 
+The one that decides by the Roles and bindings of a cluster is :mod:`pratique.rbac`.
+
 Source: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go``.
 """
 
@@ -48,15 +50,3 @@ class Authorizer(Protocol):
 
     def authorize(self, attributes: Attributes) -> Decision:
         """Decide. Where nothing speaks for it, it is not allowed."""
-
-
-class _NoAuthorizer:
-    """Nobody is granted anything, as where there are no roles."""
-
-    def authorize(self, attributes: Attributes) -> Decision:
-        del attributes
-        return Decision(allowed=False)
-
-
-NO_AUTHORIZER: Authorizer = _NoAuthorizer()
-"""Stands where nothing is known of who may do what."""

@@ -10,6 +10,7 @@ from pratique.errors import InputError, RefusalError
 from pratique.kinds import kind_of
 from pratique.namespaces import assumed_namespace, assumed_service_account, check_name, with_defaults
 from pratique.objects import DEFAULT_NAMESPACE, name_of, namespace_of, placed
+from pratique.rbac import documents as rbac
 from pratique.resources import Resources, built_in, storage_group
 from pratique.statuses import go_quoted, qualified_resource
 
@@ -30,7 +31,10 @@ class Cluster(Protocol):
         """One object; None where it does not exist. ``namespace`` is empty for cluster-scoped resources."""
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource, sorted by namespace and name; of one namespace where one is given."""
+        """All objects of a resource, sorted by namespace and name; of one namespace where one is given.
+
+        Once any of them has changed, this is another sequence: what was made of one may be kept with it.
+        """
 
     @property
     def resources(self) -> Resources:
@@ -250,11 +254,13 @@ class ObjectStore:
 
         Raises:
             InputError: its kind is not known or it has no name, and ``at`` is not given; or it is a malformed
-                CustomResourceDefinition.
+                CustomResourceDefinition, role or binding.
         """
         key = self.key_of(document) if at is None else _stored(at)
         if key[:2] == _DEFINITIONS:
             tuple(types_of_definition(document))
+        if key.group == rbac.GROUP:
+            rbac.check(key.resource, document)
         stored = placed(document, key.namespace, key.name)
         if key[:2] == _NAMESPACES:
             stored = with_defaults(stored)

@@ -60,6 +60,12 @@ def served_beside(
     )
 
 
+def is_served_beside(resources: Resources, other: ResourceType, asked: GroupVersionResource) -> bool:
+    """Tell whether an API server that is asked for one collection serves another one, too."""
+    known = resources.for_resource(asked)
+    return _is_served(other, known.removed_in if known is not None else None)
+
+
 def _is_served(other: ResourceType | None, gone: str | None) -> bool:
     """Tell whether the last release before ``gone`` served it; None is the release to come."""
     if other is None:

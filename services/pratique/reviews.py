@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.authorizers import NO_AUTHORIZER, Authorizer
 from pratique.clusters import ANY_NAMESPACE, Cluster
 from pratique.json_values import JSON, NULL, Document
 from pratique.kinds import GroupVersionKind, GroupVersionResource
+from pratique.rbac.authorizers import RbacAuthorizer
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from pratique.authorizers import Authorizer
+    from pratique.calls import Deadline
 
 __all__ = ["GroupVersionKind", "GroupVersionResource", "Operation", "Review", "UserInfo"]
 
@@ -37,6 +40,7 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, tuple[str, ...]] = {}
 
 
+_NO_ROLES = RbacAuthorizer(ANY_NAMESPACE)
 NOBODY = UserInfo()
 """A user without name and groups."""
 
@@ -81,8 +85,19 @@ class Review:
     """Nothing will be stored; nothing may be changed because of this review."""
     cluster: Cluster = ANY_NAMESPACE
     """What the controller may look up."""
-    authorizer: Authorizer = NO_AUTHORIZER
-    """Whom the controller may ask who may do what."""
+    authorizer: Authorizer = _NO_ROLES
+    """Whom the controller may ask who may do what: the roles of :attr:`cluster`, unless it is somebody else's."""
+    deadline: Deadline | None = None
+    """When the half at hand, if it is ``async``, is ended and has failed; None where nothing ends it. What waits for
+    others and has an answer of its own for when they do not come has to give it before."""
+    repeats: bool = False
+    """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
+
+    def __post_init__(self) -> None:
+        """See that the roles asked are those of the cluster, whichever of the two was given."""
+        asked = self.authorizer
+        if isinstance(asked, RbacAuthorizer) and asked.cluster is not self.cluster:
+            object.__setattr__(self, "authorizer", RbacAuthorizer(self.cluster))
 
     @property
     def object(self) -> JSON:

@@ -42,9 +42,9 @@ class Permitting:
         return Decision(allowed=True)
 
 
-def compiled(*expressions: str, fails_open: bool = False, authorizer: Any = None) -> MatchConditions:
+def compiled(*expressions: str, fails_open: bool = False) -> MatchConditions:
     conditions = [MatchCondition(f"c{place}", expression) for place, expression in enumerate(expressions)]
-    return MatchConditions.compile(conditions, fails_open=fails_open, authorizer=authorizer)
+    return MatchConditions.compile(conditions, fails_open=fails_open)
 
 
 def matched(review: Review, *expressions: str, **options: Any) -> Match:
@@ -81,13 +81,13 @@ def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None
 @pytest.mark.parametrize("case", vectors_of.kind("matchCondition"), ids=vectors_of.source)
 def test_conditions_that_cost_too_much_end_as_in_the_api_server(case: Any) -> None:
     conditions = [one["expression"] for one in case["input"]["matchConditions"]]
-    review = pod_review(**case["input"]["createPods"][0])
+    review = pod_review(**case["input"]["createPods"][0], authorizer=Permitting())
     text = case["expected"]["messageContains"]
-    refused = matched(review, *conditions, authorizer=Permitting())
+    refused = matched(review, *conditions)
     assert isinstance(refused, Refused)
     assert (refused.status.code, refused.status.reason) == (403, "Forbidden")
     assert text in refused.status.message
-    skipped = matched(review, *conditions, authorizer=Permitting(), fails_open=True)
+    skipped = matched(review, *conditions, fails_open=True)
     assert isinstance(skipped, Skipped)
     assert text in skipped.reason
 
@@ -176,15 +176,16 @@ def test_where_errors_are_ignored_the_webhook_is_skipped() -> None:
 def test_the_budget_counts_even_where_a_condition_is_false() -> None:
     check = "authorizer.group('').resource('pods').check('create').allowed()"
     conditions = ["false", *[f"{check} && {check}"] * 4]
-    match = matched(REVIEW, *conditions, authorizer=Permitting())
+    match = matched(dataclasses.replace(REVIEW, authorizer=Permitting()), *conditions)
     assert isinstance(match, Refused)
     assert "validation failed due to running out of cost budget" in match.status.message
 
 
-def test_without_an_authorizer_a_check_is_an_error_that_says_so() -> None:
-    match = matched(REVIEW, "authorizer.group('').resource('pods').check('create').allowed()")
-    assert isinstance(match, Refused)
-    assert match.status.message.endswith("no authorizer is configured to check 'create' on 'pods'")
+def test_without_roles_a_check_is_of_no_avail() -> None:
+    check = "authorizer.group('').resource('pods').check('create')"
+    assert isinstance(matched(REVIEW, f"!{check}.allowed() && {check}.reason() == ''"), Matched)
+    master = dataclasses.replace(REVIEW, user=UserInfo("root", groups=("system:masters",)))
+    assert isinstance(matched(master, f"{check}.allowed()"), Matched)
 
 
 def test_an_expensive_condition_keeps_no_other_review_waiting() -> None:

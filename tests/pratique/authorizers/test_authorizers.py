@@ -1,13 +1,43 @@
-"""Authorizers."""
+"""Whom controllers ask who may do what."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from admissions import pod_review
-from pratique.authorizers import NO_AUTHORIZER, Attributes, Decision
+from granting import binding, role
+from pratique.authorizers import Attributes, Decision
+from pratique.clusters import ObjectStore
+from pratique.reviews import UserInfo
+
+ROLES = ObjectStore(
+    [role("view", verbs=["get"], resources=["pods"]), binding("a", "ClusterRole/view", "User/ann")]
+)
+ANN = UserInfo("ann")
+ASKED = {"verb": "get", "resource": "pods"}
+
+
+class Permitting:
+    """Says yes to everybody."""
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        return Decision(allowed=True)
 
 
 def test_where_nothing_is_known_nobody_is_granted_anything() -> None:
     review = pod_review({})
-    asked = Attributes(user=review.user, verb="get", resource="pods")
-    assert review.authorizer is NO_AUTHORIZER
-    assert review.authorizer.authorize(asked) == Decision(allowed=False)
+    found = review.authorizer.authorize(Attributes(user=review.user, **ASKED))
+    assert found == Decision(allowed=False)
+
+
+def test_the_roles_of_a_reviews_cluster_decide() -> None:
+    review = dataclasses.replace(pod_review({}), cluster=ROLES)
+    assert review.authorizer.authorize(Attributes(user=ANN, **ASKED)).allowed
+    elsewhere = dataclasses.replace(review, cluster=ObjectStore())
+    assert not elsewhere.authorizer.authorize(Attributes(user=ANN, **ASKED)).allowed
+
+
+def test_another_authorizer_stays_with_its_review() -> None:
+    review = dataclasses.replace(pod_review({}), authorizer=Permitting())
+    moved = dataclasses.replace(review, cluster=ROLES)
+    assert moved.authorizer is review.authorizer

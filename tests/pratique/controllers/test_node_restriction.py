@@ -16,6 +16,7 @@ from expectations import check
 from pratique.authorizers import Attributes, Decision
 from pratique.clusters import ObjectStore
 from pratique.controllers.node_restriction import CONTROLLER
+from pratique.controllers.node_restriction.tokens import VERB
 from pratique.errors import ConfigurationError
 from pratique.resources import built_in
 from strategies.json_values import objects
@@ -49,7 +50,8 @@ def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     if "authorizer" in case.get("external", {}):
         assert case["external"]["authorizer"] == {"default": "deny"}
         review = dataclasses.replace(review, authorizer=DENYING)
-    check(admit(CONTROLLER, review, case["config"] or None), case["expected"])
+    configuration = case["config"]
+    check(admit(CONTROLLER, review, configuration), case["expected"])
 
 
 def review(
@@ -429,13 +431,43 @@ def test_an_authorizer_that_fails_grants_nothing() -> None:
     )
 
 
-def test_audiences_are_looked_at_where_grants_are_known() -> None:
-    asked = review("CREATE", "serviceaccounts/token", token("a"), name="cart", cluster=PODS)
-    gate = "ServiceAccountNodeAudienceRestriction"
-    assert admit(CONTROLLER, asked).allowed
-    assert not admit(CONTROLLER, asked, {"featureGates": {gate: True}}).allowed
-    assert not ask_for_token(token("a")).allowed
-    assert ask_for_token(token("a"), ServiceAccountNodeAudienceRestriction=False).allowed
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("gate", [True, False, None])
+def test_audiences_are_looked_at_where_grants_are_known_unless_a_gate_says_otherwise(
+    *, known: bool, gate: bool | None
+) -> None:
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "nobody", "namespace": "shop"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "none"},
+    }
+    cluster = (*PODS, binding) if known else PODS
+    asked = review("CREATE", "serviceaccounts/token", token("a"), name="cart", cluster=cluster)
+    gates = {} if gate is None else {"featureGates": {"ServiceAccountNodeAudienceRestriction": gate}}
+    restricted = known if gate is None else gate
+    assert admit(CONTROLLER, asked, gates).allowed is not restricted
+
+
+def test_roles_of_the_cluster_grant_audiences() -> None:
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "vault-tokens", "namespace": "shop"},
+        "rules": [{"verbs": [VERB], "apiGroups": [""], "resources": ["a"], "resourceNames": ["cart"]}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "nodes", "namespace": "shop"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "vault-tokens"},
+        "subjects": [{"kind": "Group", "name": "system:nodes"}],
+    }
+    cluster = (*PODS, role, binding)
+    granted = review("CREATE", "serviceaccounts/token", token("a"), name="cart", cluster=cluster)
+    assert admit(CONTROLLER, granted).allowed
+    for_another = dataclasses.replace(granted, name="till")
+    assert "is not authorized to request tokens" in refused(admit(CONTROLLER, for_another))
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])

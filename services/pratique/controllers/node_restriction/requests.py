@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pratique import statuses
-from pratique.authorizers import NO_AUTHORIZER
 from pratique.go_types import go_type
 from pratique.json_values import member
+from pratique.rbac.authorizers import RbacAuthorizer
+from pratique.rbac.documents import GROUP
 from pratique.statuses import Status, go_quoted
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     recover_volume_expansion_failure: bool = True
     """Nodes may write how far the expansion of a volume has come."""
     service_account_node_audience_restriction: bool | None = None
-    """Nodes get tokens only for audiences that the Pod uses, or that they are granted. None: where it is known what
-    anybody is granted."""
+    """Nodes get tokens only for audiences that the Pod uses, or that they are granted. None: where the cluster says
+    what anybody is granted."""
     allow_insecure_kubelet_certificate_signing_requests: bool = False
     """Nodes may ask for certificates of other nodes."""
 
@@ -48,7 +49,7 @@ class NodeRequest:
     def restricts_audiences(self) -> bool:
         """True where the audience of a token is looked at."""
         gate = self.gates.service_account_node_audience_restriction
-        return self.review.authorizer is not NO_AUTHORIZER if gate is None else gate
+        return _grants_are_known(self.review) if gate is None else gate
 
     @property
     def object_name(self) -> str:
@@ -87,3 +88,10 @@ def runs_on(pod: JSON) -> str:
 def uid_of(document: JSON) -> str:
     """The uid of an object; empty where it has none."""
     return str(member(document, "metadata", "uid") or "")
+
+
+def _grants_are_known(review: Review) -> bool:
+    """Tell whether it is known what anybody is granted: the cluster has bindings, or somebody else is asked."""
+    bindings = ("clusterrolebindings", "rolebindings")
+    asks_cluster = isinstance(review.authorizer, RbacAuthorizer)
+    return not asks_cluster or any(review.cluster.list(GROUP, resource) for resource in bindings)

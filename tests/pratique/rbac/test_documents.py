@@ -1,0 +1,40 @@
+"""What docs/authorization.md promises, executed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from pratique.authorizers import Attributes, Decision
+from pratique.clusters import ObjectStore
+from pratique.rbac.authorizers import RbacAuthorizer
+from pratique.reviews import UserInfo
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSONObject
+
+PAGE = (Path(__file__).parents[3] / "docs" / "authorization.md").read_text("utf-8")
+
+
+def fence(role: str) -> str:
+    (text,) = re.findall(rf"^```yaml {role}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+@pytest.mark.parametrize("question", yaml.safe_load(fence("questions")), ids=str)
+def test_a_question_is_answered_as_the_page_says(question: JSONObject) -> None:
+    resource, _, subresource = question["resource"].partition("/")
+    asked = Attributes(
+        user=UserInfo(question["user"], groups=tuple(question.get("groups", ()))),
+        verb=question["verb"],
+        resource=resource,
+        subresource=subresource,
+        namespace=question.get("namespace", ""),
+    )
+    cluster = ObjectStore(yaml.safe_load_all(fence("cluster")))
+    expected = Decision(allowed=question["allowed"], reason=question["reason"])
+    assert RbacAuthorizer(cluster).authorize(asked) == expected
