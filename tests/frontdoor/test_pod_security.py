@@ -1,0 +1,109 @@
+"""PodSecurity in a chain: Kubernetes' conformance fixtures through the engine that HTTP and offline runs share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from admissions import review_of
+from frontdoor.engines import open_local
+from pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
+from pratique.calls import Deadline
+from pratique.clusters import ObjectStore
+from pratique.definitions import Phase
+from pratique.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from frontdoor.decisions import Decision
+    from pratique.json_values import JSONObject
+
+BOTH = frozenset(Phase)
+EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]
+"""Each fixture in the first and the last version for which it stands."""
+
+
+def decided(
+    requests: list[JSONObject], objects: ObjectStore, settings: ChainSettings | None = None
+) -> list[Decision]:
+    async def decide() -> list[Decision]:
+        engine = open_local(settings or ChainSettings(admission_control=("PodSecurity",)), objects)
+        try:
+            return [
+                await engine.decide(review_of(request, objects), BOTH, Deadline.after(60))
+                for request in requests
+            ]
+        finally:
+            await engine.close()
+
+    return asyncio.run(decide())
+
+
+def dry(request: JSONObject) -> JSONObject:
+    return request | {"dryRun": True}
+
+
+def test_pods_are_admitted_or_refused_as_in_kubernetes() -> None:
+    requests = [dry(pod_request(case["pod"], namespace_of(case["level"], minor))) for case, minor in EVERY]
+    for (case, minor), decision in zip(EVERY, decided(requests, cluster()), strict=True):
+        policy = f"{case['level']}:v1.{minor}"
+        assert decision.audit_annotations == {"pod-security.kubernetes.io/enforce-policy": policy}
+        refusal = decision.status
+        assert (refusal is None) is ("detail" not in case)
+        if refusal is not None:
+            text = f'pods "test" is forbidden: violates PodSecurity "{policy}": {case["detail"]}'
+            assert (refusal.code, refusal.message) == (403, text)
+
+
+def test_of_deployments_users_are_warned_as_in_kubernetes() -> None:
+    requests = [
+        dry(deployment_request(case["pod"], namespace_of(case["level"], minor))) for case, minor in EVERY
+    ]
+    for (case, minor), decision in zip(EVERY, decided(requests, cluster()), strict=True):
+        policy = f"{case['level']}:v1.{minor}"
+        told = (f'would violate PodSecurity "{policy}": {case["detail"]}',) if "detail" in case else ()
+        assert decision.status is None
+        assert decision.warnings == told
+
+
+def test_it_is_in_the_chain_without_being_asked_for() -> None:
+    objects = ObjectStore([labelled("shop", enforce="baseline")], assume_namespaces=True)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "test", "namespace": "shop"},
+        "spec": {"hostPID": True, "containers": [{"name": "web", "image": "web"}]},
+    }
+    refused, free = decided(
+        [pod_request(pod, "shop"), pod_request(pod | {"metadata": {"name": "test"}}, "other")],
+        objects,
+        ChainSettings(),
+    )
+    assert refused.status is not None
+    assert refused.status.message == (
+        'pods "test" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+    )
+    assert free.status is None
+
+
+def test_existing_pods_are_looked_at_in_a_chain() -> None:
+    existing = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "old", "namespace": "shop"},
+        "spec": {"hostPID": True},
+    }
+    request = {
+        "operation": "UPDATE",
+        "kind": {"group": "", "version": "v1", "kind": "Namespace"},
+        "resource": {"group": "", "version": "v1", "resource": "namespaces"},
+        "namespace": "shop",
+        "name": "shop",
+        "object": labelled("shop", enforce="baseline"),
+        "oldObject": labelled("shop"),
+    }
+    (decision,) = decided([request], ObjectStore([labelled("shop"), existing]))
+    assert decision.status is None
+    assert decision.warnings == (
+        'existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"',
+        "old: host namespaces",
+    )
