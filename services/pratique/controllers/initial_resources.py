@@ -1,0 +1,246 @@
+"""InitialResources: containers that ask for no cpu or memory ask for what their image has used before.
+
+Source: ``plugin/pkg/admission/initialresources/admission.go`` of 1.10, the last release that had it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
+
+from pratique import pods, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.definitions import MUTATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import RefusalError
+from pratique.json_values import member
+from pratique.quantities import Quantity
+from pratique.rules import rule
+from pratique.tracebacks import described
+from pratique.usage_histories.image_names import LONGEST, repository_of
+from pratique.usage_histories.opening import open_history
+from pratique.usage_histories.usages import UsageHistoryError, UsageQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pratique.json_values import JSON, JSONObject
+    from pratique.reviews import Review
+    from pratique.usage_histories.usages import UsageHistory
+
+ANNOTATION = "kubernetes.io/initial-resources"
+"""What was set, for people to read."""
+
+DEFAULT_SOURCE = "usage-history.db"
+"""The file that is read where nothing else is named, in the folder where the program was started."""
+
+PATIENCE_SECONDS = 2.0
+"""How long a Pod waits for its estimates. A webhook has ten seconds by default, which others want a part of."""
+
+_AT_ONCE = 4
+"""Questions about one Pod that are under way at once: two containers'."""
+
+_ENOUGH = 30
+"""Samples that make an estimate; the last try is content with any."""
+
+_WEEK, _MONTH = 7 * 86_400, 30 * 86_400
+
+_SCALES: Mapping[str, int] = {"cpu": -3, "memory": 0}
+"""The resources that are estimated, and the powers of ten that their amounts count in."""
+
+_TITLES: Mapping[str, str] = {"initContainers": "init container", "containers": "container"}
+"""The containers that are looked at, and what the annotation calls them."""
+
+_log = logging.getLogger(__name__)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """Where usage is looked up, and what is made of it. The API server took them as flags of these names."""
+
+    ir_data_source: str = DEFAULT_SOURCE
+    """A SQLite file, or the URL of a Prometheus."""
+    ir_percentile: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
+    """Which percentile of the samples is requested."""
+    ir_namespace_only: bool = False
+    """Samples of the Pod's own namespace count alone."""
+
+
+class _Wanted(NamedTuple):
+    """What there is to be estimated."""
+
+    resource: str
+    image: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Container:
+    """A container that leaves resources open."""
+
+    field: str
+    index: int
+    name: str
+    wanted: tuple[_Wanted, ...]
+
+
+def tries(wanted: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]:
+    """The questions that are asked one after another until one has samples enough.
+
+    ``wanted`` asks for the image itself in the Pod's namespace in the week before its end.
+    """
+    month, everywhere = wanted.end - _MONTH, ""
+    any_tag = dataclasses.replace(wanted, start=month, image=repository_of(wanted.image), any_tag=True)
+    in_namespace = (wanted, dataclasses.replace(wanted, start=month))
+    if namespace_only:
+        return (*in_namespace, any_tag)
+    return (
+        *in_namespace,
+        dataclasses.replace(wanted, namespace=everywhere),
+        dataclasses.replace(wanted, namespace=everywhere, start=month),
+        dataclasses.replace(any_tag, namespace=everywhere),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Estimates:
+    settings: Settings
+    history: UsageHistory
+    now: Callable[[], float]
+    patience_seconds: float
+
+    async def mutate(self, review: Review) -> Answer:
+        """Set the requests of containers that leave them open, where enough is known of their images."""
+        if not pods.is_pod(review.object):
+            return deny(status=statuses.bad_request(pods.NOT_A_POD))
+        containers = list(_open_containers(review.object))
+        if not containers:
+            return allow()
+        wanted = {each for container in containers for each in container.wanted}
+        amounts = await self._amounts(wanted, review.namespace)
+        try:
+            return _filled(Edits(review.object), containers, amounts).answer()
+        except RefusalError:
+            return allow()  # of a malformed Pod others tell the user
+
+    async def _amounts(self, wanted: set[_Wanted], namespace: str) -> Mapping[_Wanted, int]:
+        """Estimate what can be estimated in time."""
+        found: dict[_Wanted, int] = {}
+        faults: collections.Counter[str] = collections.Counter()
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def estimate(each: _Wanted) -> None:
+            try:
+                async with gate:
+                    amount = await self._estimate(each, namespace)
+            except UsageHistoryError as error:
+                faults[str(error)] += 1
+            except Exception as error:  # noqa: BLE001 - whatever a history does, it costs the estimate alone
+                faults[described(error)] += 1
+            else:
+                if amount is not None:
+                    found[each] = amount
+
+        try:
+            async with asyncio.timeout(self.patience_seconds), asyncio.TaskGroup() as group:
+                for each in sorted(wanted):
+                    group.create_task(estimate(each))
+        except TimeoutError:
+            faults["the history did not answer in time"] += 1
+        for reason, count in faults.items():
+            extra = {"controller": "InitialResources", "reason": reason, "count": count}
+            _log.warning("usage could not be estimated", extra=extra)
+        return found
+
+    async def _estimate(self, wanted: _Wanted, namespace: str) -> int | None:
+        """Ask until there are samples enough; None where even the last answer has none."""
+        end = int(self.now())
+        query = UsageQuery(
+            resource=wanted.resource,
+            percentile=self.settings.ir_percentile,
+            image=wanted.image,
+            namespace=namespace,
+            start=end - _WEEK,
+            end=end,
+        )
+        for each in tries(query, namespace_only=self.settings.ir_namespace_only):
+            usage = await self.history.usage(each)
+            if usage.samples >= _ENOUGH:
+                break
+        return usage.amount if usage.samples > 0 else None
+
+
+def _open_containers(pod: JSONObject) -> Iterator[_Container]:
+    for field, index, container in pods.containers(pod):
+        image, resources = container.get("image"), container.get("resources")
+        if field in _TITLES and isinstance(image, str) and _has_run(image):
+            given = {*_names(resources, "requests"), *_names(resources, "limits")}
+            wanted = tuple(_Wanted(each, image) for each in _SCALES if each not in given)
+            if wanted:
+                yield _Container(field, index, str(container.get("name") or ""), wanted)
+
+
+def _has_run(image: str) -> bool:
+    """Tell whether there can have been containers of an image: nobody is asked of a text that is no name."""
+    return 0 < len(image) <= LONGEST and image.isascii() and image.isprintable()
+
+
+def _names(resources: JSON, field: str) -> tuple[str, ...]:
+    amounts = member(resources, field)
+    return tuple(amounts) if isinstance(amounts, dict) else ()
+
+
+def _filled(edits: Edits, containers: list[_Container], amounts: Mapping[_Wanted, int]) -> Edits:
+    """Set what was found, and say so in the annotation."""
+    told = []
+    for container in containers:
+        found = [each for each in container.wanted if each in amounts]
+        for each in found:
+            quantity = str(Quantity(amounts[each], _SCALES[each.resource]))
+            place = ("spec", container.field, container.index, "resources", "requests", each.resource)
+            edits.set(place, quantity)
+        if found:
+            names = ", ".join(each.resource for each in found)
+            told.append(f"{names} request for {_TITLES[container.field]} {container.name}")
+    if told:
+        edits.set(("metadata", "annotations", ANNOTATION), f"Initial Resources plugin set: {'; '.join(told)}")
+    return edits
+
+
+def build(
+    settings: Settings,
+    history: UsageHistory,
+    now: Callable[[], float] = time.time,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Halves:
+    """Make the controller.
+
+    Args:
+        settings: What is made of the samples.
+        history: Where they are.
+        now: Tells the time in seconds since 1970, UTC.
+        patience_seconds: How long a Pod waits for its estimates.
+    """
+    estimates = _Estimates(settings, history, now, patience_seconds)
+    return Halves(mutate=estimates.mutate, close=history.close)
+
+
+def _build(settings: Settings) -> Halves:
+    return build(settings, open_history(settings.ir_data_source))
+
+
+CONTROLLER = Controller(
+    name="InitialResources",
+    summary="Requests the cpu and memory that an image has used before, for containers that leave them open.",
+    phases=MUTATE,
+    rules=(rule("pods", operations=("CREATE",)),),
+    build=_build,
+    settings=Settings,
+    removed_in="1.11",
+    replaced_by="the Vertical Pod Autoscaler",
+    trusted=True,
+)
