@@ -122,10 +122,15 @@ def pod_demand(
     )
 
 
-def _total(
-    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]], own: ResourceList
-) -> ResourceList:
-    """The larger of what runs in the end and what any init container needs while it runs."""
+def together(
+    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]]
+) -> dict[str, Quantity]:
+    """The larger of what runs in the end and what any init container needs while it runs.
+
+    Args:
+        containers: The amounts of the containers.
+        starters: The amounts of the init containers, in their order, and which of them go on running.
+    """
     total: dict[str, Quantity] = {}
     for amounts in containers:
         _add(total, amounts)
@@ -141,7 +146,13 @@ def _total(
             _add(needed, staying)
             _raise(starting, needed)
     _raise(total, starting)
-    return total | {name: own[name] for name in _POD_LEVEL if name in own}
+    return total
+
+
+def _total(
+    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]], own: ResourceList
+) -> ResourceList:
+    return together(containers, starters) | {name: own[name] for name in _POD_LEVEL if name in own}
 
 
 def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:

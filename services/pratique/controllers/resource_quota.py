@@ -1,0 +1,212 @@
+"""ResourceQuota: what the objects of a namespace use stays within its ResourceQuotas.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota``. What objects use and whether it fits is worked out by
+:mod:`pratique.quotas`; what is used is kept by :mod:`pratique.ledgers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique import durations, statuses
+from pratique.answers import Answer, allow
+from pratique.clusters import ReloadableCluster
+from pratique.definitions import VALIDATE, Controller, Halves
+from pratique.edits import Edits
+from pratique.errors import CallError, ConfigurationError, InputError, RefusalError
+from pratique.field_errors import join
+from pratique.json_values import member
+from pratique.ledgers import Account, Charge, Ledger, open_ledger, reconcile_every
+from pratique.quotas import read_quota, starting_usage, usage_of
+from pratique.quotas.checks import Due, charged, plan
+from pratique.quotas.limited_resources import LimitedResource, check_limited
+from pratique.quotas.registries import IGNORED, evaluator_of
+from pratique.reviews import Operation, Review
+from pratique.rules import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.demands import ResourceList
+
+EVALUATION_SECONDS = 10.0
+"""How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
+
+_VERSIONS = {
+    ("", ""),
+    ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+    ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+    ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+}
+"""How a configuration may call itself; where flags alone say something, it does not."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What is limited by default, and where charges are kept."""
+
+    api_version: str = ""
+    kind: str = ""
+    limited_resources: tuple[LimitedResource, ...] = ()
+    """What nobody may use unless a quota covers it."""
+    ledger: str = msgspec.field(default="", name="resource-quota-ledger")
+    """Where charges are kept: a file or a URL; empty for memory. See :func:`pratique.ledgers.open_ledger`."""
+    sync_period: str = msgspec.field(default="10s", name="resource-quota-sync-period")
+    """How often usage is counted anew from the cluster's objects."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaAdmission:
+    """The controller at work."""
+
+    ledger: Ledger
+    """Keeps what is used."""
+    limited: tuple[LimitedResource, ...] = ()
+    sync_seconds: float = 10.0
+    evaluation_seconds: float = EVALUATION_SECONDS
+
+    async def validate(self, review: Review) -> Answer:
+        """Charge a request against all quotas that it concerns, or refuse it and charge none."""
+        resource = review.resource
+        evaluator = evaluator_of(resource.group, resource.resource)
+        if not review.namespace or (resource.group, resource.resource) in IGNORED | _NAMESPACES:
+            return allow()
+        if not evaluator.is_charged(review):
+            return allow()
+        cluster = _as_it_is(review.cluster)
+        stored = cluster.list("", "resourcequotas", review.namespace)
+        if not stored and not self.limited:
+            return allow()
+        evaluator.see_that_fit(review.object)
+        try:
+            quotas = [read_quota(each) for each in stored]
+            dues = plan(review, evaluator, quotas, self.limited)
+            if dues:
+                await self._settle(review, dues, cluster)
+        except InputError as error:
+            raise RefusalError(statuses.plain_error(f"error resolving quota: {error}")) from None
+        return _in_its_namespace(review)
+
+    async def _settle(self, review: Review, dues: Sequence[Due], cluster: Cluster) -> None:
+        """Charge what is due; of a dry run, find out whether it could be.
+
+        Raises:
+            RefusalError: it does not fit, or the ledger cannot be asked, or not in time.
+        """
+        accounts = [_account(due, cluster) for due in dues]
+        decide = functools.partial(_decide, review, dues, accounts)
+        try:
+            async with asyncio.timeout(self.evaluation_seconds):
+                if review.dry_run:
+                    decide(await self.ledger.usage(accounts))
+                else:
+                    await self.ledger.charge(accounts, _charge(review), decide)
+        except TimeoutError:
+            raise RefusalError(statuses.internal_error("resource quota evaluation timed out")) from None
+        except CallError as error:
+            raise RefusalError(statuses.internal_error(f"error charging quota: {error}")) from None
+
+    async def follow(self, cluster: Cluster) -> None:
+        """Put usage right every so often, until cancelled."""
+        await reconcile_every(self.ledger, cluster, self.sync_seconds, usage_of)
+
+
+def _in_its_namespace(review: Review) -> Answer:
+    """Write the request's namespace into an object that names none, as ``checkRequest`` does to count it there."""
+    if member(review.object, "metadata", "namespace") or not isinstance(review.object, dict):
+        return allow()
+    edits = Edits(review.object)
+    edits.set(("metadata", "namespace"), review.namespace)
+    return edits.answer()
+
+
+_NAMESPACES = {("", "namespaces")}
+"""A namespace is not in itself: its creation is never charged, and nothing else of it is."""
+
+
+def _as_it_is(cluster: Cluster) -> Cluster:
+    """The state as it is now, so that all look-ups for a review are of the same."""
+    return cluster.current if isinstance(cluster, ReloadableCluster) else cluster
+
+
+def _account(due: Due, cluster: Cluster) -> Account:
+    quota = due.quota
+    return Account(
+        namespace=quota.namespace,
+        name=quota.name,
+        uid=quota.uid,
+        start=functools.partial(starting_usage, quota, cluster),
+    )
+
+
+def _decide(
+    review: Review, dues: Sequence[Due], accounts: Sequence[Account], usages: Sequence[ResourceList]
+) -> list[ResourceList]:
+    known = [_complete(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)]
+    return charged(review, dues, known)
+
+
+def _complete(due: Due, account: Account, used: ResourceList) -> ResourceList:
+    """What is used, with what the quota has come to limit since the ledger knows it."""
+    return used if due.amounts.keys() <= used.keys() else {**account.start(), **used}
+
+
+def _charge(review: Review) -> Charge:
+    metadata = member(review.object, "metadata")
+    old_version = member(review.old_object, "metadata", "resourceVersion")
+    return Charge(
+        group=review.resource.group,
+        resource=review.resource.resource,
+        namespace=review.namespace,
+        name=review.name or str(member(metadata, "name") or ""),
+        uid=str(member(metadata, "uid") or ""),
+        old_resource_version=str(old_version or "") if review.operation is Operation.UPDATE else None,
+        request_uid=review.uid,
+        repeats=review.repeats,
+    )
+
+
+def _build(settings: Settings) -> Halves:
+    if (settings.api_version, settings.kind) not in _VERSIONS:
+        known = " or ".join(f"{version}, Kind={kind}" for version, kind in sorted(_VERSIONS) if version)
+        got = f"{settings.api_version}, Kind={settings.kind}"
+        raise ConfigurationError(f"apiVersion, kind: must be {known}, not {got}")
+    faults = list(check_limited(settings.limited_resources))
+    if faults:
+        raise ConfigurationError(join(faults))
+    admission = QuotaAdmission(
+        ledger=open_ledger(settings.ledger),
+        limited=settings.limited_resources,
+        sync_seconds=_seconds(settings.sync_period),
+    )
+    return Halves(validate=admission.validate, close=admission.ledger.close, follow=admission.follow)
+
+
+def _seconds(period: str) -> float:
+    try:
+        seconds = durations.parse(period).seconds
+    except InputError as error:
+        raise ConfigurationError(f"resource-quota-sync-period: {error}: write it like 10s") from None
+    if seconds <= 0:
+        raise ConfigurationError(f"resource-quota-sync-period: must be positive, not {period}")
+    return seconds
+
+
+CONTROLLER = Controller(
+    name="ResourceQuota",
+    summary="Refuses what does not fit into the ResourceQuotas of its namespace, and charges what does.",
+    phases=VALIDATE,
+    rules=(Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*/*",), "Namespaced"),),
+    build=_build,
+    settings=Settings,
+    default=True,
+    looks_up=("resourcequotas",),
+    charges=True,
+    amends=True,
+    trusted=True,
+)

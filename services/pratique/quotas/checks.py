@@ -1,0 +1,198 @@
+"""Checks: whether a request fits into the quotas of its namespace, and what it is to be charged against which.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go`` ``CheckRequest``. It has two parts here:
+what can be said without knowing how much is used (:func:`plan`), and what cannot (:func:`charged`), because how much
+is used changes with every other request and is looked at in a transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique import statuses
+from pratique.errors import InputError, RefusalError
+from pratique.json_values import member
+from pratique.quotas.limited_resources import limited_names, limited_scopes
+from pratique.quotas.resource_lists import (
+    add,
+    exceeding,
+    increase,
+    mask,
+    printed,
+    printed_names,
+    without_zeros,
+)
+from pratique.quotas.scopes import printed_scopes
+from pratique.reviews import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.demands import ResourceList
+    from pratique.quotas.evaluators import Evaluator
+    from pratique.quotas.limited_resources import LimitedResource
+    from pratique.quotas.quota_objects import Quota
+    from pratique.quotas.scopes import ScopeRequirement
+    from pratique.reviews import Review
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Due:
+    """What a request is to be charged against one quota."""
+
+    quota: Quota
+    amounts: ResourceList
+    """More than nothing of each, and of what the quota limits alone."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Coverage:
+    """What the quotas of a namespace have to say about an object."""
+
+    matching: list[Quota]
+    """Those that it is to be charged against."""
+    names: set[str]
+    """The resources that these limit."""
+    scopes: list[ScopeRequirement]
+    """The scopes of any quota that it is of, even where the quota as a whole does not match."""
+
+
+def plan(
+    review: Review, evaluator: Evaluator, quotas: Sequence[Quota], limited: Sequence[LimitedResource]
+) -> tuple[Due, ...]:
+    """Work out what a request is to be charged against which quotas, in their order.
+
+    Raises:
+        RefusalError: it may not be, however much is used.
+    """
+    usage = evaluator.usage(review.object)
+    wanted_scopes = limited_scopes(limited, evaluator, review.object)
+    coverage = _cover(review, evaluator, quotas)
+    negative = [name for name, amount in usage.items() if amount.sign < 0]
+    if negative:
+        raise _forbidden(review, f"quota usage is negative for resource(s): {printed_names(negative)}")
+    changes = _Changes.of(review, evaluator, usage)
+    dues = [(quota, without_zeros(changes.of_quota(quota))) for quota in coverage.matching]
+    if not any(amounts for _, amounts in dues) and (dues or not without_zeros(changes.uncovered)):
+        return ()
+    _see_that_covered(review, coverage, limited_names(limited, evaluator, usage), wanted_scopes)
+    limits = (Due(quota, mask(amounts, quota.hard.keys())) for quota, amounts in dues)
+    return tuple(due for due in limits if due.amounts)
+
+
+def charged(review: Review, dues: Sequence[Due], usages: Sequence[ResourceList]) -> list[ResourceList]:
+    """Work out what is used of each quota once a request is charged.
+
+    Args:
+        review: The request.
+        dues: What it is charged.
+        usages: How much is used of each of their quotas.
+
+    Raises:
+        RefusalError: it does not fit into one of them.
+    """
+    after = [add(used, due.amounts) for due, used in zip(dues, usages, strict=True)]
+    if review.subresource == "status":
+        # What has happened already is written down, whether or not it fits.
+        return list(after)
+    for due, used, total in zip(dues, usages, after, strict=True):
+        names = exceeding(mask(total, due.amounts.keys()), due.quota.hard)
+        if names:
+            raise _forbidden(review, _exceeded(due, used, names))
+    return list(after)
+
+
+def _exceeded(due: Due, used: ResourceList, names: set[str]) -> str:
+    return (
+        f"exceeded quota: {due.quota.name}, requested: {printed(mask(due.amounts, names))},"
+        f" used: {printed(mask(used, names))}, limited: {printed(mask(due.quota.hard, names))}"
+    )
+
+
+def _cover(review: Review, evaluator: Evaluator, quotas: Sequence[Quota]) -> _Coverage:
+    coverage = _Coverage([], set(), [])
+    for quota in quotas:
+        of_scopes = _matching(evaluator, quota, review)
+        coverage.scopes.extend(of_scopes)
+        names = [name for name in quota.hard if evaluator.measures(name)]
+        if names and len(of_scopes) == len(quota.scopes):
+            _see_that_measurable(review, evaluator, quota, names)
+            coverage.matching.append(quota)
+            coverage.names.update(names)
+    return coverage
+
+
+def _matching(evaluator: Evaluator, quota: Quota, review: Review) -> list[ScopeRequirement]:
+    try:
+        return evaluator.matching(quota.scopes, review.object)
+    except InputError as error:
+        text = f"error matching scopes of quota {quota.name}, err: {error}"
+        raise RefusalError(statuses.plain_error(text)) from None
+
+
+def _see_that_measurable(review: Review, evaluator: Evaluator, quota: Quota, names: Sequence[str]) -> None:
+    missing = evaluator.missing(names, review.object)
+    if missing:
+        raise _forbidden(review, f"failed quota: {quota.name}: {missing}")
+    if quota.used is not None and any(name not in quota.used for name in names):
+        text = f"status unknown for quota: {quota.name}, resources: {printed_names(names)}"
+        raise _forbidden(review, text)
+
+
+def _see_that_covered(
+    review: Review, coverage: _Coverage, names: set[str], scopes: Sequence[ScopeRequirement]
+) -> None:
+    """Refuse what is limited by default and covered by no quota."""
+    uncovered = names - coverage.names
+    if uncovered:
+        raise _forbidden(review, f"insufficient quota to consume: {printed_names(uncovered)}")
+    covered = {scope.scope_name for scope in coverage.scopes}
+    left = [scope for scope in scopes if scope.scope_name not in covered]
+    if left:
+        text = f"insufficient quota to match these scopes: {printed_scopes(left)}"
+        raise RefusalError(statuses.plain_error(text))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Changes:
+    """By how much a request changes what is used."""
+
+    review: Review
+    evaluator: Evaluator
+    whole: ResourceList
+    """What the object uses."""
+    growth: ResourceList | None
+    """How much more that is than before; None where it cannot have been charged before."""
+
+    @classmethod
+    def of(cls, review: Review, evaluator: Evaluator, usage: ResourceList) -> _Changes:
+        growth = None
+        if review.operation is Operation.UPDATE:
+            if review.old_object is None:
+                text = "unable to get previous usage since prior version of object was not found"
+                raise _forbidden(review, text)
+            # What has no version was never stored: the update creates it.
+            if member(review.old_object, "metadata", "resourceVersion"):
+                growth = increase(usage, evaluator.usage(review.old_object))
+        return cls(review, evaluator, usage, growth)
+
+    @property
+    def uncovered(self) -> ResourceList:
+        """What counts where no quota matches."""
+        return self.whole if self.growth is None else self.growth
+
+    def of_quota(self, quota: Quota) -> ResourceList:
+        """What counts for a quota: everything where the object was not of it before."""
+        if self.growth is None:
+            return self.whole
+        was_of_it = len(_matching(self.evaluator, quota, _before(self.review))) == len(quota.scopes)
+        return self.growth if was_of_it else self.whole
+
+
+def _before(review: Review) -> Review:
+    return review.with_object(review.old_object_document)
+
+
+def _forbidden(review: Review, text: str) -> RefusalError:
+    return RefusalError(statuses.admission_forbidden(review, text))
