@@ -8,7 +8,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assemble import Parts, assemble
-from frontdoor.transports.https_clients import HttpsClients
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhook_credentials import WebhookCredentials
 from frontdoor.webhook_transports import WebhookTransports
@@ -19,6 +18,7 @@ from pratique.clusters import ObjectStore
 from pratique.configurations.load import Configurations
 from pratique.definitions import BOTH, Phase
 from pratique.hosted_controllers import configured
+from pratique.https.https_clients import HttpsClients
 from pratique.json_values import Document
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
 from validator.hosts import ValidatorHost

@@ -97,6 +97,13 @@ def check_port_number(value: int) -> list[str]:
     return [] if 1 <= value <= 65535 else ["must be between 1 and 65535, inclusive"]
 
 
+def check_path_segment(value: str) -> list[str]:
+    """Check that a name can stand in a path: ``IsValidPathSegmentName`` of ``pkg/api/validation/path/name.go``."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in value]
+
+
 def _check_prefix(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]

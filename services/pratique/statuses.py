@@ -46,6 +46,20 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     code: int = 0
 
 
+_KNOWN_REASONS = frozenset(
+    {
+        "Unauthorized", "Forbidden", "NotFound", "AlreadyExists", "Conflict", "Gone", "Invalid", "ServerTimeout",
+        "StoreReadError", "Timeout", "TooManyRequests", "BadRequest", "MethodNotAllowed", "NotAcceptable",
+        "RequestEntityTooLarge", "UnsupportedMediaType", "InternalError", "Expired", "ServiceUnavailable",
+    }
+)  # fmt: skip
+
+
+def has_reason(status: Status, code: int, reason: str) -> bool:
+    """Tell whether a Status has a reason, or the reason's code and no reason that is known: ``errors.IsForbidden``."""
+    return status.reason == reason or (status.reason not in _KNOWN_REASONS and status.code == code)
+
+
 def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Status:
     """Make the Status of a refusal."""
     return Status(status="Failure", message=message, reason=reason, details=details, code=code)

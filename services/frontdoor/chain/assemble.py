@@ -16,7 +16,7 @@ from frontdoor.chain.validating_webhooks import ValidatingWebhooks
 from pratique import statuses
 from pratique.calls import Call
 from pratique.definitions import Phase
-from pratique.errors import InputError
+from pratique.errors import ConfigurationError, InputError
 from pratique.rules import compile_rules
 from pratique.selectors import compile_selector
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.match_conditions import MatchConditions
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
-    from frontdoor.chain.subjects import Selecting
     from frontdoor.transports import Transport
     from pratique.configurations.load import Configurations
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
     from pratique.selectors import LabelSelector
+    from pratique.subjects import Selecting
 
 _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
 _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
@@ -55,7 +55,12 @@ class Parts:
 
 
 def assemble(parts: Parts) -> Chain:
-    """Make the chain. Consecutive hosted controllers share one hop."""
+    """Make the chain. Consecutive hosted controllers share one hop.
+
+    Raises:
+        ConfigurationError: there are policies, which nothing here runs yet.
+    """
+    _refuse_policies(parts.configurations)
     return Chain(
         mutating=tuple(_mutating(parts)),
         validating=tuple(_validating(parts)),
@@ -66,6 +71,16 @@ def assemble(parts: Parts) -> Chain:
         ),
         first_denial_only=parts.first_denial_only,
     )
+
+
+def _refuse_policies(configurations: Configurations) -> None:
+    policies = (*configurations.mutating_policies, *configurations.validating_policies)
+    for policy in policies:
+        where = f"{policy.source.file}: " if policy.source else ""
+        raise ConfigurationError(
+            f"{where}{policy.kind.value} {statuses.go_quoted(policy.name)}: this version of Pratique does not run "
+            "policies; without it, what it refuses would be let through"
+        )
 
 
 def _in_phase(parts: Parts, phase: Phase) -> list[Controller]:
@@ -99,7 +114,7 @@ def _calls(
 
 
 def _member(controller: Controller) -> Member:
-    return Member(Call(controller.name), compile_rules(controller.rules))
+    return Member(Call(controller.name, amends=controller.amends), compile_rules(controller.rules))
 
 
 def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: Phase) -> HookList:

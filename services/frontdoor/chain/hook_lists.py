@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.chain.targets import Asked
+from pratique.targets import Asked
+from pratique.virtual_resources import VIRTUAL_RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from frontdoor.chain.hooks import Hook
-    from frontdoor.chain.targets import Target
     from pratique.resources import Resources
     from pratique.reviews import Review
+    from pratique.targets import Target
 
 Candidate: TypeAlias = "tuple[Hook, Target | None]"
 """A webhook, and what its rules make of a review: None where they do not want it."""
@@ -33,18 +34,6 @@ _EXCLUDED_KINDS = frozenset(
 
 Source: ``IsExemptAdmissionConfigurationResource`` in ``…/plugin/webhook/predicates/rules/rules.go``.
 """
-
-_EXCLUDED_VIRTUAL_RESOURCES = frozenset(
-    {
-        ("authentication.k8s.io", "selfsubjectreviews"),
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authorization.k8s.io", "localsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectrulesreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-    }
-)
-"""Never sent to webhooks since Kubernetes 1.37: feature gate ``ExcludeAdmissionWebhookVirtualResources``."""
 
 _REMEMBERED = 256
 """Kinds of requests whose candidates are remembered: the four operations on 64 collections and subresources.
@@ -92,7 +81,8 @@ class HookList:
 
         Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.
         """
-        if (asked.resource.group, asked.resource.resource) in _EXCLUDED_VIRTUAL_RESOURCES:
+        if (asked.resource.group, asked.resource.resource) in VIRTUAL_RESOURCES:
+            # Since Kubernetes 1.37: feature gate ``ExcludeAdmissionWebhookVirtualResources``.
             return ()
         if asked.kind.group == _EXCLUDED_GROUP and asked.kind.kind in _EXCLUDED_KINDS:
             # Static webhooks are in files, where they can be repaired without asking anybody.

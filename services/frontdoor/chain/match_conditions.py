@@ -1,43 +1,33 @@
 """Match conditions: the CEL expressions that must all be true for a webhook to be called.
 
-Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go`` and
-``k8s.io/apiserver/pkg/admission/plugin/cel/condition.go``.
+Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from frontdoor.chain.matching import Match, Matched, Refused, Skipped
 from pratique import statuses
-from pratique.cel import costs
 from pratique.cel.admission_variables import AdmissionVariables
-from pratique.cel.budgets import Budget, Patience
+from pratique.cel.budgets import Patience
+from pratique.cel.conditions import Condition, errors_of, evaluate_conditions, first_false
 from pratique.cel.environments import MATCH_CONDITIONS
-from pratique.cel.errors import EvaluationError, OutOfBudgetError, SlowEvaluationError
-from pratique.cel.expressions import Expression, compile_expression
-from pratique.cel.libraries.authorizers import Authorizer, NoAuthorizer
+from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
+from pratique.cel.expressions import compile_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pratique.cel.conditions import ConditionFinding
     from pratique.cel.values import Value
     from pratique.configurations.webhooks import MatchCondition
     from pratique.reviews import Review
 
 _PATIENCE = 10_000
 """What the conditions of a webhook may cost on the event loop: about 2 ms; what costs more goes on in a thread."""
-
-Finding: TypeAlias = "bool | EvaluationError"
-"""What a condition came to: true, false, or why it is neither."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Condition:
-    name: str
-    expression: Expression
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,20 +36,16 @@ class MatchConditions:
 
     fails_open: bool
     """Whether the webhook is skipped where a condition cannot be evaluated; else the request is refused."""
-    authorizer: Authorizer
-    """Whom they ask who may do what."""
-    _conditions: tuple[_Condition, ...]
+    _conditions: tuple[Condition, ...]
 
     @classmethod
-    def compile(
-        cls, conditions: Iterable[MatchCondition], *, fails_open: bool, authorizer: Authorizer | None = None
-    ) -> MatchConditions:
+    def compile(cls, conditions: Iterable[MatchCondition], *, fails_open: bool) -> MatchConditions:
         """Compile conditions. Raises CompilationError in the API server's words."""
         compiled = (
-            _Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
+            Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
             for one in conditions
         )
-        return cls(fails_open, authorizer or NoAuthorizer(), tuple(compiled))
+        return cls(fails_open, tuple(compiled))
 
     async def decide(self, review: Review, until: float | None = None) -> Match:
         """Decide whether the webhook is to be called.
@@ -68,7 +54,7 @@ class MatchConditions:
             review: As the webhook wants to see it.
             until: When the request's time is up, by ``time.monotonic``.
         """
-        variables = AdmissionVariables(review, self.authorizer)
+        variables = AdmissionVariables(review, review.authorizer)
         try:
             return self._decide(review, variables, until, Patience(_PATIENCE, _PATIENCE))
         except SlowEvaluationError:
@@ -78,31 +64,16 @@ class MatchConditions:
         self, review: Review, variables: Mapping[str, Value], until: float | None, patience: Patience | None
     ) -> Match:
         try:
-            findings = self._evaluate(variables, until, patience)
+            findings = evaluate_conditions(self._conditions, variables, until, patience)
         except OutOfBudgetError as error:
             return self.failed(review, [str(error)])
         return self.conclude(review, findings)
 
-    def _evaluate(
-        self, variables: Mapping[str, Value], until: float | None, patience: Patience | None
-    ) -> list[tuple[str, Finding]]:
-        """Evaluate all conditions, those after a false one too: the API server does, and it tells in the cost."""
-        budget = Budget(costs.PER_MATCH_CONDITIONS)
-        findings: list[tuple[str, Finding]] = []
-        for condition in self._conditions:
-            try:
-                value = condition.expression.evaluate(variables, budget, until=until, patience=patience)
-                findings.append((condition.name, value is True))
-            except EvaluationError as error:
-                findings.append((condition.name, error))
-        return findings
-
-    def conclude(self, review: Review, findings: Sequence[tuple[str, Finding]]) -> Match:
+    def conclude(self, review: Review, findings: Sequence[ConditionFinding]) -> Match:
         """Weigh what the conditions came to: a false one decides, then an error by failure policy."""
-        for name, finding in findings:
-            if finding is False:
-                return Skipped(f"matchCondition {statuses.go_quoted(name)} is false")
-        errors = [str(finding) for _, finding in findings if finding is not True]
+        if (name := first_false(findings)) is not None:
+            return Skipped(f"matchCondition {statuses.go_quoted(name)} is false")
+        errors = errors_of(findings)
         return self.failed(review, errors) if errors else Matched(review)
 
     def failed(self, review: Review, errors: Sequence[str]) -> Match:

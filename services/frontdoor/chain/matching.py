@@ -10,20 +10,20 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.chain.targets import find_target
 from pratique import statuses
 from pratique.conversions import ConversionError
 from pratique.selectors import Selector
 from pratique.statuses import Status
+from pratique.targets import find_target
 
 if TYPE_CHECKING:
     from frontdoor.chain.match_conditions import MatchConditions
-    from frontdoor.chain.subjects import Selecting, Subject
-    from frontdoor.chain.targets import Asked, Target
     from pratique.calls import Deadline
     from pratique.resources import Resources
     from pratique.reviews import Review
     from pratique.rules import RuleSet
+    from pratique.subjects import Selecting, Subject
+    from pratique.targets import Asked, Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from frontdoor.chain.effects import Effect
     from frontdoor.chain.hook_lists import HookList
     from frontdoor.chain.stages import Pass
-    from frontdoor.chain.targets import Target
     from pratique.reviews import Review
+    from pratique.targets import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from frontdoor.chain.records import Record
 from frontdoor.chain.reinvocations import Reinvocation
-from frontdoor.chain.subjects import Subject
+from pratique.subjects import Subject
 
 if TYPE_CHECKING:
     from pratique.calls import Deadline

@@ -15,11 +15,11 @@ from frontdoor.audit_annotations import webhook_annotations
 from frontdoor.chain.hooks import Hook, Result, ask
 from frontdoor.chain.matching import Matched, Refused
 from frontdoor.chain.records import Record
-from frontdoor.chain.subjects import Subject
 from frontdoor.decisions import Step, StepOutcome
 from pratique import statuses
 from pratique.definitions import Phase
 from pratique.outcomes import Failed, FailureKind, Outcome
+from pratique.subjects import Subject
 from pratique.tracebacks import described
 
 if TYPE_CHECKING:

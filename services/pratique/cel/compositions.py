@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pratique.cel.errors import EvaluationError
 from pratique.cel.types import parse_type
@@ -29,6 +29,9 @@ _KEPT = frozenset({"any", "bool", "bytes", "double", "int", "null_type", "string
 _RENAMED = {"duration": "duration", "timestamp": "timestamp", "google.protobuf.Duration": "duration"}
 _RENAMED |= {"google.protobuf.Timestamp": "timestamp"}
 _WORD = re.compile(r"\w+")
+_PRESENCE = re.compile(r"\bhas\s*\(([^()]*)\)")
+_COMMENT = re.compile(r"//[^\n]*")
+_TESTED = re.compile(rf"\s*{VARIABLES}\s*\.[\s`]*(\w+)[\s`]*")
 
 
 def declared_type(result_type: str) -> str:
@@ -46,13 +49,28 @@ def declared_type(result_type: str) -> str:
     return "dyn"
 
 
-def mentioned(source: str, variables: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+class Field(NamedTuple):
+    """A variable as the type checker is told of it."""
+
+    name: str
+    kind: str
+    """Its type, as :mod:`pratique.cel.declarations` writes it."""
+    is_tested: bool = False
+    """Whether the expression asks ``has(variables.name)``."""
+
+
+def mentioned(source: str, variables: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
     """Of variables, those that an expression may be asking for.
 
     Fewer variables are fewer type checkers: most expressions ask for none, and share one.
     """
     words = frozenset(_WORD.findall(source))
-    return tuple(sorted((name, kind) for name, kind in variables if name in words))
+    tested = frozenset(
+        match[1]
+        for presence in _PRESENCE.findall(source)
+        if (match := _TESTED.fullmatch(_COMMENT.sub("", presence)))
+    )
+    return tuple(sorted(Field(name, kind, name in tested) for name, kind in variables if name in words))
 
 
 class Composition:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
 
     from pratique.cel.calls import Functions
+    from pratique.cel.compositions import Field
     from pratique.cel.declarations import Library
     from pratique.cel.type_descriptors import StructTypes
     from pratique.json_values import JSONObject
@@ -84,8 +85,8 @@ class Environment:
     """Other variables: names and types, as :mod:`pratique.cel.declarations` writes them."""
     structs: StructTypes = ()
     """Types that values can be made of."""
-    composited: tuple[tuple[str, str], ...] | None = None
-    """The fields of the variable ``variables``: names and types; None where there is no such variable."""
+    composited: tuple[Field, ...] | None = None
+    """The fields of the variable ``variables``; None where there is no such variable."""
 
     @property
     def libraries(self) -> tuple[Library, ...]:
@@ -101,9 +102,9 @@ class Environment:
             types |= _AUTHORIZER_VARIABLES
         if self.composited is not None:
             # The checker takes `variables.x` for a variable of that name, whose type can be any; as field of a
-            # message, it could not be a list of lists.
+            # message, it could not be a list of lists. But it would take `has(variables.x)` for that, too.
             types[VARIABLES] = TYPE
-            types |= {f"{VARIABLES}.{name}": kind for name, kind in self.composited}
+            types |= {f"{VARIABLES}.{one.name}": one.kind for one in self.composited if not one.is_tested}
         return types | dict(self.variables)
 
 

@@ -6,7 +6,8 @@ made. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``BuildRe
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import re
+from typing import TYPE_CHECKING, TypeAlias
 
 from google.protobuf import (
     any_pb2,
@@ -23,6 +24,9 @@ from google.protobuf import (
 _WELL_KNOWN = (
     any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from pratique.cel.compositions import Field
 
 StructTypes: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 """Names of types, each with the names and types of its fields."""
@@ -98,16 +102,29 @@ _STRUCTS: dict[str, dict[str, str]] = {
 """Types with fields."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
-_SCALARS = {"string": _Field.TYPE_STRING, "bool": _Field.TYPE_BOOL, "int": _Field.TYPE_INT64}
+_SCALARS = {
+    "string": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+    "bool": _Field.TYPE_BOOL,
+    "int": _Field.TYPE_INT64,
+    "double": _Field.TYPE_DOUBLE,
+}
 _MESSAGES = {
     "dyn": "google.protobuf.Value",
     "list": "google.protobuf.ListValue",
     "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
 }
 
 
+_EXPRESSIBLE = re.compile(
+    r"(?:list<|map<string,)?(?:{names})>?".format(names="|".join([*_SCALARS, "timestamp", "duration"]))
+)
+"""Types that a field of a message can have."""
+
+
 def build_pool(
-    structs: StructTypes = (), variables: tuple[tuple[str, str], ...] | None = None
+    structs: StructTypes = (), variables: tuple[Field, ...] | None = None
 ) -> descriptor_pool.DescriptorPool:
     """Describe all types, those of ``structs`` beside them, and the one whose fields are ``variables``."""
     pool = descriptor_pool.DescriptorPool()
@@ -122,19 +139,20 @@ def build_pool(
     return pool
 
 
-def _variables_file(variables: tuple[tuple[str, str], ...]) -> descriptor_pb2.FileDescriptorProto:
-    """Describe ``kubernetes.variables``, for ``has()`` and ``.?``; the types of its fields are declared elsewhere."""
+def _variables_file(variables: tuple[Field, ...]) -> descriptor_pb2.FileDescriptorProto:
+    """Describe ``kubernetes.variables``; a field whose type no message can express has any type here."""
     file = descriptor_pb2.FileDescriptorProto(name="variables.proto", package="kubernetes", syntax="proto3")
-    file.dependency.append("google/protobuf/struct.proto")
+    file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration"))
     message = file.message_type.add(name="variables")
-    for number, (name, _) in enumerate(variables, start=1):
-        _add_field(message, "kubernetes.variables", number, name, "dyn")
+    for number, one in enumerate(variables, start=1):
+        kind = one.kind if _EXPRESSIBLE.fullmatch(one.kind) else "dyn"
+        _add_field(message, "kubernetes.variables", number, one.name, kind)
     return file
 
 
 def _struct_file(structs: StructTypes) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name="structs.proto", syntax="proto3")
-    file.dependency.append("google/protobuf/struct.proto")
+    file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration"))
     for name, fields in structs:
         message = file.message_type.add(name=name)
         for number, (field, kind) in enumerate(fields, start=1):
@@ -163,13 +181,18 @@ def _add_field(
         _set_type(field, kind[len("list<") : -1])
     elif kind.startswith("map<string,"):
         field.label = _Field.LABEL_REPEATED
-        entry = message.nested_type.add(name=f"{name.capitalize()}Entry")
+        entry = message.nested_type.add(name=_entry_name(name))
         entry.options.map_entry = True
         _add_field(entry, parent, 1, "key", "string")
         _add_field(entry, parent, 2, "value", kind[len("map<string,") : -1])
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{parent}.{entry.name}"
     else:
         _set_type(field, kind)
+
+
+def _entry_name(field: str) -> str:
+    """Name the entries of a map, as descriptors require it: ``node_selector`` has ``NodeSelectorEntry``."""
+    return "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, kind: str) -> None:

@@ -1,68 +1,87 @@
-"""Webhook configurations from files: read, decoded strictly, defaulted, checked and put in order."""
+"""Webhook configurations and policies from files: read, decoded strictly, defaulted, checked and put in order."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pratique.configurations.binding_validations import validate_binding
 from pratique.configurations.decoding import decode_configuration
 from pratique.configurations.defaults import apply_defaults
 from pratique.configurations.expression_checks import check_match_condition
+from pratique.configurations.policies import (
+    DOCUMENTS,
+    Configured,
+    MutatingDocument,
+    PolicyKind,
+    ValidatingDocument,
+)
+from pratique.configurations.policy_defaults import apply_policy_defaults
+from pratique.configurations.policy_expressions import PolicyExpressions
+from pratique.configurations.policy_validations import validate_policy
 from pratique.configurations.problems import DocumentError, describe, from_field_errors
-from pratique.configurations.static_validations import validate_static
+from pratique.configurations.static_validations import validate_static, validate_static_policy
 from pratique.configurations.validations import strictness_of, validate_configuration
 from pratique.configurations.webhooks import GROUP, ConfigurationKind, WebhookConfiguration
 from pratique.documents import list_files, read_documents, read_file, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.field_errors import ROOT
 from pratique.statuses import go_quoted
-from pratique.strict_decoding import Problem, StrictDecodingError
+from pratique.strict_decoding import Problem, StrictDecodingError, decode_strictly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from pratique.configurations.policies import (
+        BindingSpec,
+        MutatingSpec,
+        PolicySpec,
+        ValidatingBindingSpec,
+        ValidatingSpec,
+    )
     from pratique.json_values import JSONObject
     from pratique.source_documents import SourceDocument
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+_POLICY_VERSIONS = (*_VERSIONS, f"{GROUP}/v1alpha1")
 _KINDS = frozenset(kind.value for kind in ConfigurationKind)
-_POLICIES = frozenset(
-    {
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-    }
-)
+_POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
 _SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    f"of {_VERSIONS[0]} and v1beta1"
+    f"of {_VERSIONS[0]} and v1beta1, and policies and their bindings"
 )
+
+_Loaded: TypeAlias = "WebhookConfiguration | Configured[PolicySpec | BindingSpec]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """All webhook configurations, in the order in which they are called."""
+    """All webhook configurations, in the order in which they are called, and all policies."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
+    mutating_policies: tuple[Configured[MutatingSpec], ...] = ()
+    mutating_bindings: tuple[Configured[BindingSpec], ...] = ()
+    validating_policies: tuple[Configured[ValidatingSpec], ...] = ()
+    validating_bindings: tuple[Configured[ValidatingBindingSpec], ...] = ()
+    """Some may bind policies that are not there: they do nothing, as in a cluster."""
 
 
 def load_configurations(paths: Sequence[Path | str]) -> Configurations:
-    """Read the webhook configurations of files and folders.
+    """Read the webhook configurations and policies of files and folders.
 
     They are in the order of their names, byte by byte, those named ``….static.k8s.io`` before the others, as in
     ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_webhook_source.go``.
 
     Args:
-        paths: Files and folders. Each must hold something, and nothing but webhook configurations.
+        paths: Files and folders. Each must hold something, and nothing but webhook configurations and policies.
 
     Raises:
         ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
     """
     problems: list[str] = []
-    loaded: list[WebhookConfiguration] = []
+    loaded: list[_Loaded] = []
     for document in _read_all(paths, problems):
         try:
             configuration = _load(document)
@@ -73,7 +92,12 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Configurations(
-        _in_order(loaded, ConfigurationKind.MUTATING), _in_order(loaded, ConfigurationKind.VALIDATING)
+        mutating=_in_order(loaded, ConfigurationKind.MUTATING),
+        validating=_in_order(loaded, ConfigurationKind.VALIDATING),
+        mutating_policies=_in_order(loaded, PolicyKind.MUTATING),
+        mutating_bindings=_in_order(loaded, PolicyKind.MUTATING_BINDING),
+        validating_policies=_in_order(loaded, PolicyKind.VALIDATING),
+        validating_bindings=_in_order(loaded, PolicyKind.VALIDATING_BINDING),
     )
 
 
@@ -93,9 +117,11 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
                 problems.append(str(error))
 
 
-def _load(document: SourceDocument) -> WebhookConfiguration:
+def _load(document: SourceDocument) -> _Loaded:
     if message := _unsupported(document.data):
         raise DocumentError([Problem(ROOT / "kind", message)])
+    if document.data["kind"] in _POLICY_KINDS:
+        return _load_policy(document)
     decoded = apply_defaults(decode_configuration(document.data))
     errors = validate_configuration(decoded, strictness_of(decoded.version, check_match_condition))
     errors += validate_static(decoded)
@@ -105,25 +131,35 @@ def _load(document: SourceDocument) -> WebhookConfiguration:
     return WebhookConfiguration(kind, decoded.metadata.name, decoded.webhooks, document)
 
 
+def _load_policy(document: SourceDocument) -> Configured[PolicySpec | BindingSpec]:
+    kind = PolicyKind(document.data["kind"])
+    decoded = apply_policy_defaults(decode_strictly(document.data, DOCUMENTS[kind]))
+    if isinstance(decoded, ValidatingDocument | MutatingDocument):
+        errors = validate_policy(decoded, PolicyExpressions(decoded))
+    else:
+        errors = validate_binding(decoded)
+    errors += validate_static_policy(decoded)
+    if errors:
+        raise from_field_errors(errors)
+    return Configured(kind, decoded.metadata.name, decoded.spec, document)
+
+
 def _unsupported(data: JSONObject) -> str:
-    """Say why this is no webhook configuration; empty where it is one."""
+    """Say why this is neither a webhook configuration nor a policy; empty where it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
     if not isinstance(kind, str) or not kind:
         return f"Object 'Kind' is missing; {_SUPPORTED}"
     if not isinstance(version, str) or not version:
         return f"Object 'apiVersion' is missing; {_SUPPORTED}"
-    if kind in _POLICIES and version.startswith(f"{GROUP}/"):
-        return (
-            "this version of Pratique does not run policies; without it, what it refuses would be let through"
-        )
     if kind == "AdmissionConfiguration":
         return "belongs to --admission-control-config-file"
-    if kind not in _KINDS or version not in _VERSIONS:
+    versions = _VERSIONS if kind in _KINDS else _POLICY_VERSIONS if kind in _POLICY_KINDS else ()
+    if version not in versions:
         return f"no kind {go_quoted(kind)} is registered for version {go_quoted(version)}; {_SUPPORTED}"
     return ""
 
 
-def _check_new(configuration: WebhookConfiguration, loaded: Iterable[WebhookConfiguration]) -> None:
+def _check_new(configuration: _Loaded, loaded: Iterable[_Loaded]) -> None:
     for other in loaded:
         if (other.kind, other.name) == (configuration.kind, configuration.name):
             message = (
@@ -133,12 +169,10 @@ def _check_new(configuration: WebhookConfiguration, loaded: Iterable[WebhookConf
             raise DocumentError([Problem(ROOT / "metadata" / "name", message)])
 
 
-def _file(configuration: WebhookConfiguration) -> str:
+def _file(configuration: _Loaded) -> str:
     return go_quoted(configuration.source.file if configuration.source else "")
 
 
-def _in_order(
-    loaded: Iterable[WebhookConfiguration], kind: ConfigurationKind
-) -> tuple[WebhookConfiguration, ...]:
+def _in_order(loaded: Iterable[_Loaded], kind: ConfigurationKind | PolicyKind) -> tuple[Any, ...]:
     of_kind = (configuration for configuration in loaded if configuration.kind is kind)
     return tuple(sorted(of_kind, key=lambda one: (not one.is_static, one.name.encode())))

@@ -25,7 +25,7 @@ RIGHT = HEAD + "  clientConfig: {url: https://example.com}\n"
 SUBJECT = 'document 1: ValidatingWebhookConfiguration "config": '
 SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    "of admissionregistration.k8s.io/v1 and v1beta1"
+    "of admissionregistration.k8s.io/v1 and v1beta1, and policies and their bindings"
 )
 
 
@@ -128,19 +128,6 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str | bytes, mes
         return
     (line,) = refusal(file)
     assert line.startswith(f"{file}: {message}")
-
-
-@pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
-@pytest.mark.parametrize("suffix", ["", "Binding"])
-@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
-def test_policies_are_refused_and_never_left_out(
-    tmp_path: Path, kind: str, suffix: str, version: str
-) -> None:
-    text = (
-        f"apiVersion: admissionregistration.k8s.io/{version}\nkind: {kind}{suffix}\nmetadata: {{name: x}}\n"
-    )
-    (line,) = refusal(written(tmp_path, text))
-    assert f'document 1: {kind}{suffix} "x": this version of Pratique does not run policies' in line
 
 
 def test_several_mistakes_in_a_document_are_told_together_and_one_by_one(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from pratique.statuses import Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.chain.targets import Target
     from pratique.reviews import Review
     from pratique.selectors import Labels
+    from pratique.targets import Target
 
 Selecting: TypeAlias = "Selector | Status | None"
 """A selector; the refusal that comes of one that cannot be used; None for none, which selects nothing."""

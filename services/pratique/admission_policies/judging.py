@@ -1,0 +1,115 @@
+"""Judging: what a policy's decisions mean under the actions of one binding.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`` ``Dispatch``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.admission_policies.decisions import Action, AuditAction, AuditDecision, Decision
+from pratique.admission_policies.verdicts import Judgement, Outcome, denial, warning
+
+if TYPE_CHECKING:
+    from pratique.admission_policies.compilation import Binding, Policy
+    from pratique.admission_policies.decisions import Decisions
+    from pratique.admission_policies.verdicts import Annotations
+    from pratique.configurations.policies import ValidatingBindingSpec, ValidatingSpec
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+    from pratique.statuses import Status
+
+
+class Judging:
+    """The judgement of a policy by one binding, in the making."""
+
+    def __init__(
+        self, review: Review, policy: Policy[ValidatingSpec], binding: Binding[ValidatingBindingSpec] | None
+    ) -> None:
+        """Begin without decisions."""
+        self._review = review
+        self._policy = policy
+        self._actions = binding.spec.validation_actions if binding else ()
+        self._binding = binding.name if binding else ""
+        self._denials: list[tuple[Status, Decision | AuditDecision]] = []
+        self._warnings: list[str] = []
+        self._unmet: list[str] = []
+        self._told: list[Decision] = []
+        self._count = 0
+        self.failures: list[JSONObject] = []
+        """What is to be written to the audit log."""
+
+    def skip(self, reason: str) -> Judgement:
+        """Say that the policy does not mean the request."""
+        return self._judgement(Outcome.SKIPPED, reason)
+
+    def misset(self, text: str) -> Judgement:
+        """Weigh that the policy cannot be used: under failure policy Fail it refuses, whatever the actions are."""
+        if self._policy.spec.fails_open:
+            return self._judgement(Outcome.FAILED_OPEN, text)
+        status = denial(self._review, self._policy.name, self._binding, text, "")
+        return self._judgement(Outcome.FAILED, text, (status,))
+
+    def add(self, decisions: Decisions, annotations: Annotations) -> None:
+        """Add what the policy came to with one more parameter."""
+        self._count += 1
+        if decisions.unmet:
+            self._unmet.append(decisions.unmet)
+        for place, decision in enumerate(decisions.validations):
+            self._add_decision(place, decision)
+        for annotation in decisions.annotations:
+            self._add_annotation(annotation, annotations)
+
+    def _add_decision(self, place: int, decision: Decision) -> None:
+        if decision.message:
+            self._told.append(decision)
+        if decision.action is Action.ADMIT:
+            return
+        for action in self._actions:
+            match action:
+                case "Deny":
+                    self._deny(decision, decision.message, decision.reason)
+                case "Warn":
+                    self._warnings.append(warning(self._policy.name, self._binding, decision.message))
+                case _:
+                    self.failures.append(self._failure(place, decision.message))
+
+    def _failure(self, place: int, message: str) -> JSONObject:
+        return {
+            "message": message,
+            "policy": self._policy.name,
+            "binding": self._binding,
+            "expressionIndex": place,
+            "validationActions": list(self._actions),
+        }
+
+    def _add_annotation(self, annotation: AuditDecision, annotations: Annotations) -> None:
+        if annotation.action is AuditAction.PUBLISH:
+            annotations.add(annotation.key, annotation.text)
+        elif annotation.action is AuditAction.ERROR:
+            self._deny(annotation, annotation.text, "")
+
+    def _deny(self, decision: Decision | AuditDecision, message: str, reason: str) -> None:
+        status = denial(self._review, self._policy.name, self._binding, message, reason)
+        self._denials.append((status, decision))
+
+    def conclude(self) -> Judgement:
+        """Say what the policy says by this binding."""
+        if self._denials:
+            _, first = self._denials[0]
+            failed = isinstance(first, AuditDecision) or first.failed
+            text = first.text if isinstance(first, AuditDecision) else first.message
+            return self._judgement(
+                Outcome.FAILED if failed else Outcome.DENIED, text, tuple(one for one, _ in self._denials)
+            )
+        reason = self._told[0].message if self._told else ""
+        if self._warnings:
+            return self._judgement(Outcome.WARNED, reason)
+        if any(decision.failed and decision.action is Action.ADMIT for decision in self._told):
+            return self._judgement(Outcome.FAILED_OPEN, reason)
+        if len(self._unmet) == self._count:
+            return self._judgement(Outcome.SKIPPED, self._unmet[0])
+        return self._judgement(Outcome.ALLOWED, reason)
+
+    def _judgement(self, outcome: Outcome, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
+        return Judgement(self._policy.name, self._binding, outcome, reason, denials, tuple(self._warnings))

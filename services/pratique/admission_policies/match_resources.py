@@ -1,0 +1,151 @@
+"""Match resources: which requests a policy or binding means.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go`` and ``…/generic/policy_matcher.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique import statuses
+from pratique.admission_policies.errors import SettingError
+from pratique.eras import served_beside
+from pratique.errors import InputError
+from pratique.rules import compile_rules
+from pratique.selectors import compile_selector
+from pratique.statuses import Status
+from pratique.targets import Asked, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pratique.configurations.policies import MatchResources, NamedRule
+    from pratique.kinds import GroupVersionResource
+    from pratique.resources import Resources
+    from pratique.rules import RuleSet
+    from pratique.selectors import LabelSelector
+    from pratique.subjects import Selecting, Subject
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The request is not meant."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rule:
+    rules: RuleSet
+    names: frozenset[str]
+    """Of the objects that are meant; empty where all are."""
+
+    def wants(self, asked: Asked, resource: GroupVersionResource) -> bool:
+        return self.rules.matches_request(asked.operation, resource, asked.subresource, asked.namespace)
+
+    def names_it(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResourceMatcher:
+    """The requests that a policy or binding means, made ready to be asked for many of them."""
+
+    namespace_selector: Selecting
+    object_selector: Selecting
+    is_equivalent: bool
+    """Whether rules that name another version of a collection mean it, too."""
+    _rules: tuple[_Rule, ...]
+    _excluded: tuple[_Rule, ...]
+
+    @classmethod
+    def compile(cls, resources: MatchResources) -> ResourceMatcher:
+        """Make ready. A selector that cannot be used is an error of each request that is meant otherwise."""
+        return cls(
+            _selector(resources.namespace_selector),
+            _selector(resources.object_selector),
+            resources.match_policy == "Equivalent",
+            _rules(resources.resource_rules),
+            _rules(resources.exclude_resource_rules),
+        )
+
+    def may_match(self, asked: Asked, resources: Resources) -> bool:
+        """Tell whether such a request can be meant, whatever its name, labels and objects are."""
+        if not self._rules:
+            return True
+        found = next(self._wanted(self._rules, asked, resources), None)
+        return found is not None
+
+    def match(self, subject: Subject) -> Target | Mismatch:
+        """Tell as what the request is meant, if it is.
+
+        Raises:
+            SettingError: that cannot be told.
+        """
+        # Without selectors, there is nothing that rules could put right: ``errNilSelector``.
+        for selector, name in ((self.namespace_selector, "namespace"), (self.object_selector, "object")):
+            if selector is None:
+                raise SettingError(
+                    f"a nil {name} selector was passed, please ensure selectors are initialized properly"
+                )
+        in_namespace = subject.is_in_namespace(self.namespace_selector)
+        if in_namespace is False:
+            return Mismatch("namespaceSelector does not match the labels of the namespace")
+        selected = subject.is_object(self.object_selector)
+        if selected is False:
+            return Mismatch("objectSelector matches the labels of neither object nor oldObject")
+        found = self._match_rules(subject)
+        for refusal in (in_namespace, selected):
+            if isinstance(found, Target) and isinstance(refusal, Status):
+                raise SettingError(refusal.message)
+        return found
+
+    def _match_rules(self, subject: Subject) -> Target | Mismatch:
+        review = subject.review
+        asked, resources = Asked.of(review), review.cluster.resources
+        if self._find(self._excluded, asked, review.name, resources) is not None:
+            return Mismatch("excludeResourceRules match")
+        if not self._rules:
+            return Target(asked.resource, asked.kind)
+        found = self._find(self._rules, asked, review.name, resources)
+        return Mismatch(self._why_not(subject)) if found is None else found
+
+    def _why_not(self, subject: Subject) -> str:
+        every = compile_rules(rule for one in self._rules for rule in one.rules.rules)
+        return every.mismatch(subject.review) or "no rule names the object"
+
+    def _find(self, rules: tuple[_Rule, ...], asked: Asked, name: str, resources: Resources) -> Target | None:
+        for rule, resource in self._wanted(rules, asked, resources):
+            kind = asked.kind
+            if resource != asked.resource:
+                registered = resources.for_resource(resource, asked.subresource)
+                if registered is None or not registered.kind.kind:
+                    raise SettingError(f"unable to convert to {resource}: unknown kind")
+                kind = registered.kind
+            if rule.names_it(name):
+                return Target(resource, kind)
+        return None
+
+    def _wanted(
+        self, rules: tuple[_Rule, ...], asked: Asked, resources: Resources
+    ) -> Iterator[tuple[_Rule, GroupVersionResource]]:
+        """The rules that match by the collection that was asked for, all of them; then those by an equivalent."""
+        yield from ((rule, asked.resource) for rule in rules if rule.wants(asked, asked.resource))
+        if not self.is_equivalent or not rules:
+            return
+        others = served_beside(resources, asked.resource, asked.subresource)
+        yield from ((rule, other) for rule in rules for other in others if rule.wants(asked, other))
+
+
+def _rules(rules: Iterable[NamedRule]) -> tuple[_Rule, ...]:
+    return tuple(_Rule(compile_rules((rule,)), frozenset(rule.resource_names)) for rule in rules)
+
+
+def _selector(selector: LabelSelector | None) -> Selecting:
+    if selector is None:
+        return None
+    try:
+        return compile_selector(selector)
+    except InputError as error:
+        return statuses.internal_error(str(error))

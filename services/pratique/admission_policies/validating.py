@@ -1,0 +1,154 @@
+"""ValidatingAdmissionPolicy: all policies of an API server, compiled, and what they say of a review.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`` ``Dispatch``. Between policies the API
+server has no order; here it is that of their names, static ones first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+from pratique.admission_policies.compilation import compile_bindings, compile_expressions, compile_policy
+from pratique.admission_policies.evaluators import Evaluator
+from pratique.admission_policies.exclusions import is_excluded
+from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
+from pratique.admission_policies.judging import Judging
+from pratique.admission_policies.sights import UNLIMITED
+from pratique.admission_policies.verdicts import (
+    FAILURES,
+    Annotations,
+    Outcome,
+    Verdict,
+    failures_annotation,
+)
+from pratique.errors import RefusalError
+from pratique.targets import Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pratique.admission_policies.compilation import Binding
+    from pratique.admission_policies.sights import Limits
+    from pratique.admission_policies.verdicts import Judgement
+    from pratique.configurations.policies import Configured, ValidatingBindingSpec, ValidatingSpec
+    from pratique.json_values import JSONObject
+    from pratique.resources import Resources
+    from pratique.reviews import Review
+
+_REMEMBERED = 256
+"""Kinds of requests whose policies are remembered: the four operations on 64 collections and subresources."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hook:
+    """A policy, and what binds it."""
+
+    evaluator: Evaluator
+    bindings: tuple[Binding[ValidatingBindingSpec], ...]
+
+
+class ValidatingPolicies:
+    """All ValidatingAdmissionPolicies that are bound, in the order in which they are asked."""
+
+    def __init__(
+        self,
+        policies: Iterable[Configured[ValidatingSpec]],
+        bindings: Iterable[Configured[ValidatingBindingSpec]],
+    ) -> None:
+        """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
+
+        Raises:
+            CompilationError: an expression does not compile, which loading it would have told.
+        """
+        binding_list = list(bindings)
+        hooks = (_hook(policy, binding_list) for policy in policies)
+        self._hooks = tuple(hook for hook in hooks if hook.bindings)
+        self._candidates = functools.lru_cache(_REMEMBERED)(self._find_candidates)
+
+    def __bool__(self) -> bool:
+        """False where there is nothing to ask."""
+        return bool(self._hooks)
+
+    def decide(self, review: Review, limits: Limits = UNLIMITED, *, explain: bool = False) -> Verdict:
+        """Ask all policies, and give what they say in their order.
+
+        Nothing is changed by it, so that what takes too long can be asked again elsewhere, with more patience.
+
+        Args:
+            review: The review; its cluster holds Namespaces and parameters, its authorizer is asked by expressions.
+            limits: How long, and with how much patience, expressions are evaluated.
+            explain: Tell of policies and bindings that say nothing of the request, too.
+
+        Raises:
+            SlowEvaluationError: it takes more than there is patience for.
+        """
+        if not self._hooks:
+            return Verdict()
+        return _Run(review, limits, explain=explain).decide(self._asked(review, explain=explain))
+
+    def _asked(self, review: Review, *, explain: bool) -> Sequence[_Hook]:
+        if explain:
+            return [hook for hook in self._hooks if not _excludes(hook, review)]
+        return self._candidates(Asked.of(review), review.cluster.resources)
+
+    def _find_candidates(self, asked: Asked, resources: Resources) -> tuple[_Hook, ...]:
+        return tuple(
+            hook
+            for hook in self._hooks
+            if not is_excluded(asked.resource, is_static=hook.evaluator.policy.is_static)
+            and hook.evaluator.policy.matcher.may_match(asked, resources)
+        )
+
+
+def _excludes(hook: _Hook, review: Review) -> bool:
+    return is_excluded(review.resource, is_static=hook.evaluator.policy.is_static)
+
+
+def _hook(configured: Configured[ValidatingSpec], bindings: list[Configured[ValidatingBindingSpec]]) -> _Hook:
+    policy, compiler = compile_policy(configured)
+    evaluator = Evaluator(policy, compile_expressions(policy.spec, compiler))
+    return _Hook(evaluator, compile_bindings(policy, bindings))
+
+
+class _Run:
+    """The policies asked about one review."""
+
+    def __init__(self, review: Review, limits: Limits, *, explain: bool) -> None:
+        self._viewing = Viewing(review)
+        self._limits = limits
+        self._explain = explain
+        self._judgements: list[Judgement] = []
+        self._failures: list[JSONObject] = []
+        self._annotations: dict[str, str] = {}
+
+    def decide(self, hooks: Iterable[_Hook]) -> Verdict:
+        try:
+            for hook in hooks:
+                self._ask(hook)
+        except RefusalError as error:
+            return Verdict(tuple(self._judgements), self._annotations, error.status)
+        if self._failures:
+            self._annotations[FAILURES] = failures_annotation(self._failures)
+        return Verdict(tuple(self._judgements), self._annotations)
+
+    def _ask(self, hook: _Hook) -> None:
+        policy, annotations = hook.evaluator.policy, Annotations()
+        for step in self._viewing.invocations(policy, hook.bindings):
+            judging = Judging(self._viewing.review, policy, step.binding)
+            match step:
+                case Passed(reason=reason):
+                    self._note(judging.skip(reason))
+                case Misset():
+                    self._note(judging.misset(step.text))
+                case Invocation():
+                    for params in step.params:
+                        judging.add(hook.evaluator.evaluate(step.sight, params, self._limits), annotations)
+                    self._note(judging.conclude())
+                    self._failures += judging.failures
+        self._annotations |= annotations.published(policy.name)
+
+    def _note(self, judgement: Judgement) -> None:
+        if self._explain or judgement.outcome is not Outcome.SKIPPED:
+            self._judgements.append(judgement)

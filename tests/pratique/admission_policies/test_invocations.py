@@ -1,0 +1,70 @@
+"""By which bindings, and in which version, policies see a review: the same for both kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from policies_at_work import EVERYTHING, binding, deployment, deployment_review, loaded, policy
+from pratique.admission_policies.compilation import compile_bindings, compile_policy
+from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
+from pratique.admission_policies.sights import UNLIMITED
+from pratique.json_values import Document
+
+HPA: dict[str, Any] = {
+    "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},
+    "resource": {"group": "autoscaling", "version": "v2", "resource": "horizontalpodautoscalers"},
+}
+
+
+def steps(policy_document: Any, binding_document: Any, viewing: Viewing) -> list[Any]:
+    found = loaded(policy_document, binding_document)
+    compiled, _ = compile_policy(found.validating_policies[0])
+    return list(viewing.invocations(compiled, compile_bindings(compiled, found.validating_bindings)))
+
+
+@pytest.mark.parametrize(
+    ("mutates", "text"),
+    [
+        (False, "failed to configure binding: failed to convert object version: "),
+        (True, "failed to configure policy: "),
+    ],
+)
+def test_who_is_blamed_for_what_cannot_be_converted(mutates: bool, text: str) -> None:  # noqa: FBT001
+    rule = EVERYTHING | {"apiGroups": ["autoscaling"], "apiVersions": ["v1"]}
+    review = deployment_review({"metadata": {"name": "web"}}, **HPA)
+    (step,) = steps(
+        policy("true", matchConstraints={"resourceRules": [rule]}),
+        binding(),
+        Viewing(review, mutates=mutates),
+    )
+    assert isinstance(step, Misset)
+    assert step.text.startswith(text)
+    assert "failed to convert" not in step.text.removeprefix(text)
+
+
+def test_bindings_without_parameters_to_be_found_are_passed() -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    ref = {"name": "none", "parameterNotFoundAction": "Allow"}
+    (step,) = steps(policy("true", paramKind=kind), binding(paramRef=ref), Viewing(deployment_review()))
+    assert isinstance(step, Passed)
+    assert step.reason == "no params found for policy binding with `Allow` parameterNotFoundAction"
+
+
+def test_all_policies_that_match_by_one_version_share_one_sight() -> None:
+    viewing = Viewing(deployment_review())
+    seen = [steps(policy("true"), binding(), viewing)[0] for _ in range(2)]
+    assert all(isinstance(one, Invocation) for one in seen)
+    assert seen[0].sight is seen[1].sight
+
+
+def test_a_sight_can_be_had_of_an_object_that_was_changed() -> None:
+    (step,) = steps(policy("true"), binding(), Viewing(deployment_review()))
+    changed = dataclasses.replace(
+        step.sight.review, object_document=Document.from_data(deployment(replicas=9))
+    )
+    activation, _ = step.sight.changed(changed).for_expressions(None, {}, UNLIMITED, has_authorizer=True)
+    assert activation["object"]["spec"]["replicas"] == 9
+    assert activation["namespaceObject"]["metadata"]["name"] == "shop"
