@@ -20,7 +20,7 @@ from pratique.reviews import Operation, Review, UserInfo
 from pratique.rules import compile_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pratique.clusters import Cluster
     from pratique.definitions import Controller, Half, Halves
@@ -40,6 +40,7 @@ class Admission:
     operations: tuple[JSONObject, ...] = ()
     """What was changed."""
     warnings: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def allowed(self) -> bool:
@@ -87,38 +88,56 @@ def pod_review(
 def admit(
     controller: Controller, review: Review, configuration: JSON = None, phases: Sequence[Phase] = BOTH
 ) -> Admission:
-    """Run a controller with its settings on one review, as a chain of it alone would."""
-    return run(controller, configured(controller, configuration).halves, review, phases)
+    """Run a controller with its settings on one review, as a chain of it alone would, and close it."""
+    halves = configured(controller, configuration).halves
+
+    async def admitted() -> Admission:
+        try:
+            return await _run(controller, halves, review, phases)
+        finally:
+            await halves.close()
+
+    return asyncio.run(admitted())
 
 
 def run(controller: Controller, halves: Halves, review: Review, phases: Sequence[Phase] = BOTH) -> Admission:
     """Run the halves that the phases ask for, on what the rules of the controller match."""
+    return asyncio.run(_run(controller, halves, review, phases))
+
+
+async def _run(controller: Controller, halves: Halves, review: Review, phases: Sequence[Phase]) -> Admission:
     document = review.object
     operations: tuple[JSONObject, ...] = ()
     warnings: tuple[str, ...] = ()
+    annotations: dict[str, str] = {}
     if not compile_rules(controller.rules).matches(review):
         return Admission(None, document)
     for phase, half in ((Phase.MUTATE, halves.mutate), (Phase.VALIDATE, halves.validate)):
         if half is None or phase not in phases:
             continue
         seen = review.with_object(Document.from_data(document))
-        answer = answer_of(half, seen)
+        answer = await _answer_of(half, seen)
         warnings += answer.warnings
+        annotations |= answer.audit_annotations
         if isinstance(answer, Deny):
             status = answer.status or statuses.admission_forbidden(seen, answer.message)
-            return Admission(status, document, operations, warnings)
+            return Admission(status, document, operations, warnings, annotations)
         if isinstance(answer, Patch):
             assert answer.operations is not None
             operations += answer.operations
             document = apply_patch(document, answer.operations)
-    return Admission(None, document, operations, warnings)
+    return Admission(None, document, operations, warnings, annotations)
 
 
 def answer_of(half: Half, review: Review) -> Answer:
     """Ask one half, whether or not it is ``async``."""
+    return asyncio.run(_answer_of(half, review))
+
+
+async def _answer_of(half: Half, review: Review) -> Answer:
     try:
         answer = half(review)
-        return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+        return await _awaited(answer) if inspect.isawaitable(answer) else answer
     except RefusalError as refusal:
         return Deny(refusal.status)
 

@@ -10,6 +10,7 @@ from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhook_transports import WebhookTransports
 from mutator.hosts import MutatorHost
 from pratique.configurations.load import load_configurations
+from pratique.ledgers.places import placed
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class LocalEngine:
             ConfigurationError: the configuration cannot be used.
         """
         self.cluster = store
-        sources = ChainSources.read(settings)
+        # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
+        sources = ChainSources.read(placed(settings, ""))
         hosted = sources.configure(sources.selected)
         self._hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())

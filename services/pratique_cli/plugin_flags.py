@@ -45,7 +45,7 @@ _FLAGS: Mapping[str, tuple[Any, ...]] = {
         (
             "ir-data-source",
             click.STRING,
-            "Where the history of usage is read: a file, or the URL of a Prometheus.",
+            "Where the history of usage is read: a SQLite file, or the URL of a Prometheus.",
         ),
         ("ir-percentile", WholeNumber(1, 100), "Which percentile of the samples is requested."),
         ("ir-namespace-only", click.BOOL, "Estimate from the history of the Pod's own namespace alone."),

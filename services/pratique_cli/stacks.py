@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import functools
 import http.client
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pratique.ledgers.places import is_placed, placed
 from pratique.rpc.probes import probe
 from pratique_cli.chain_flags import chain_arguments
 from pratique_cli.children import Service
@@ -30,8 +33,15 @@ class Stack:
     def __init__(
         self, chain: ChainSettings, *, validators: int, host: str, port: int, tell: Callable[[str, str], None]
     ) -> None:
-        """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback."""
-        self._chain = tuple(chain_arguments(chain))
+        """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback.
+
+        Raises:
+            ConfigurationError: the chain's AdmissionConfiguration cannot be used.
+        """
+        self._folder = None if is_placed(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
+        self._chain = tuple(
+            chain_arguments(chain if self._folder is None else _sharing(chain, self._folder.name))
+        )
         self._host = host
         self._port = port
         self._tell = tell
@@ -66,11 +76,18 @@ class Stack:
         if self._front_door is not None:
             await self._front_door.stop()
         await asyncio.gather(*(keeper.stop() for keeper in self._backends))
+        self._forget()
 
     async def kill(self) -> None:
         """End everything at once."""
         doors = [] if self._front_door is None else [self._front_door]
         await asyncio.gather(*(keeper.kill() for keeper in [*doors, *self._backends]))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove what was kept for as long as the stack ran."""
+        if self._folder is not None:
+            self._folder.cleanup()
 
     async def _until_healthy(self, unhealthy: Callable[[], str | None]) -> None:
         while (reason := await asyncio.to_thread(unhealthy)) is not None:
@@ -103,6 +120,11 @@ class Stack:
             if answer.status == http.HTTPStatus.OK:
                 return None
         return " ".join(["frontdoor:", *reasons])
+
+
+def _sharing(chain: ChainSettings, folder: str) -> ChainSettings:
+    """Let all validators charge one ledger, which lasts as long as the stack."""
+    return placed(chain, str(Path(folder, "quotas.sqlite")))
 
 
 async def _all_of(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:

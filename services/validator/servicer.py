@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pratique.admission.v1 import validator_service_pb2 as pb
@@ -10,6 +11,7 @@ from pratique.rpc.deadlines import answering_deadline
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import unary
 from pratique.rpc.messages import review_and_calls, validate_response
+from pratique.rpc.repetitions import is_repeated
 from pratique.rpc.servers import Service
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ def services(host: ValidatorHost) -> tuple[Service, ...]:
         request: pb.ValidateRequest, context: ServicerContext[Any, Any]
     ) -> pb.ValidateResponse:
         review, calls = review_and_calls(request, host.cluster)
+        if is_repeated(context):
+            review = dataclasses.replace(review, repeats=True)
         return validate_response(await host.validate(review, calls, answering_deadline(context)))
 
     return (

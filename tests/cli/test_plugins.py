@@ -53,6 +53,7 @@ REMOVED = {
     "DenyExecOnPrivileged": ("1.21", "PodSecurity", "pods"),
     "Initializers": ("1.14", "MutatingAdmissionWebhook", "initializerconfigurations"),
     "PodPreset": ("1.20", "MutatingAdmissionWebhook", "podpresets"),
+    "PodSecurityPolicy": ("1.25", "PodSecurity", "podsecuritypolicies"),
     "SecurityContextDeny": ("1.30", "PodSecurity", ""),
 }
 

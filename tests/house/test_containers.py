@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique.ledgers.urls import parse
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -17,17 +19,21 @@ HARDENED = {
     "user": "65532:65532",
 }
 
+OURS = {name: service for name, service in SERVICES.items() if name != "ledger"}
+
 each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES.keys())
 
 
-def test_the_stack_is_the_three_services() -> None:
-    assert SERVICES.keys() == {"frontdoor", "mutator", "validator"}
+def test_the_stack_is_the_three_services_and_the_ledger_of_quotas() -> None:
+    assert OURS.keys() == {"frontdoor", "mutator", "validator"}
+    assert SERVICES.keys() == {*OURS, "ledger"}
 
 
 @each_service
 @pytest.mark.parametrize(("key", "value"), HARDENED.items())
 def test_a_container_is_hardened(service: dict[str, Any], key: str, value: object) -> None:
-    assert service[key] == value
+    # the ledger's image is somebody else's, with a user of its own
+    assert service[key] == ("postgres" if (key, service) == ("user", SERVICES["ledger"]) else value)
 
 
 @each_service
@@ -45,9 +51,26 @@ def test_a_container_has_time_to_finish_what_it_answers(service: dict[str, Any])
     assert int(service["stop_grace_period"].removesuffix("s")) >= 40
 
 
-@each_service
-def test_what_is_mounted_is_mounted_read_only(service: dict[str, Any]) -> None:
-    assert all(volume.endswith(":ro") for volume in service["volumes"])
+def test_what_is_mounted_is_mounted_read_only_but_for_what_the_ledger_keeps() -> None:
+    assert all(volume.endswith(":ro") for service in OURS.values() for volume in service["volumes"])
+    assert SERVICES["ledger"]["volumes"] == ["ledger:/var/lib/postgresql/data"]
+    assert "ledger" in COMPOSE["volumes"]
+
+
+def test_all_validators_charge_one_ledger_and_wait_for_it() -> None:
+    validator, ledger = SERVICES["validator"], SERVICES["ledger"]
+    url = validator["environment"]["PRATIQUE_RESOURCE_QUOTA_LEDGER"]
+    [default] = re.findall(r"^\$\{PRATIQUE_RESOURCE_QUOTA_LEDGER:-(.*)\}$", url)
+    user, database = ledger["environment"]["POSTGRES_USER"], ledger["environment"]["POSTGRES_DB"]
+    assert parse(default).shown == f"postgresql://{user}@ledger/{database}"
+    assert validator["environment"]["PGPASSWORD"] == ledger["environment"]["POSTGRES_PASSWORD"]
+    assert validator["depends_on"]["ledger"]["condition"] == "service_healthy"
+    assert validator["environment"].items() >= SERVICES["mutator"]["environment"].items()
+
+
+def test_the_ledger_can_be_reached_from_inside_alone() -> None:
+    assert SERVICES["ledger"]["networks"] == ["inside"]
+    assert "ports" not in SERVICES["ledger"]
 
 
 def test_validators_can_be_scaled() -> None:

@@ -13,7 +13,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = {"frontdoor", "mutator", "pratique", "pratique_cli", "validator"}
 
 # what uvicorn and gRPC load by themselves where it is there
-LOADED_BY_OTHERS = {"httptools"}
+LOADED_BY_OTHERS = {"httptools", "psycopg"}
 
 
 def imported(folder: str) -> set[str]:
@@ -44,7 +44,7 @@ def normal(name: str) -> str:
 
 
 def declared(requirements: list[object]) -> set[str]:
-    return {normal(re.split(r"[<>=~;\s]", item)[0]) for item in requirements if isinstance(item, str)}
+    return {normal(re.split(r"[<>=~;\s\[]", item)[0]) for item in requirements if isinstance(item, str)}
 
 
 def test_what_the_services_import_is_what_they_depend_on() -> None:

@@ -14,12 +14,6 @@ import vectors_of
 
 TESTS = Path(__file__).parents[1]
 
-LATER = {
-    "matchResources": "policies are not run yet",
-    "policyDecision": "policies are not run yet",
-}
-"""Kinds that nothing here can run yet, and why."""
-
 
 def modules_by_id() -> dict[str, set[str]]:
     """The modules of all tests that are called by a case, by its name; asked of pytest itself."""
@@ -40,7 +34,7 @@ def claims() -> dict[str, set[str]]:
 
 
 def test_every_case_of_webhooks_is_run_by_one_module(claims: dict[str, set[str]]) -> None:
-    cases = [case for case in vectors_of.webhooks() if case["kind"] not in LATER]
+    cases = vectors_of.webhooks()
     wrong = {
         case["source"]: sorted(claims.get(case["source"], ()))
         for case in cases
@@ -48,12 +42,6 @@ def test_every_case_of_webhooks_is_run_by_one_module(claims: dict[str, set[str]]
     }
     assert not wrong
     assert len(cases) > 200
-
-
-def test_what_is_left_for_later_is_not_run_already(claims: dict[str, set[str]]) -> None:
-    late = {case["source"] for case in vectors_of.webhooks() if case["kind"] in LATER}
-    assert late
-    assert not late & claims.keys()
 
 
 def test_no_two_cases_have_one_name() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, assume, given, settings
 
+import pod_security_policies
 from chains import decided, pod_review
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ObjectStore
@@ -47,6 +48,13 @@ CLUSTER = ObjectStore(
             "value": 100,
             "globalDefault": True,
         },
+        pod_security_policies.policy(
+            "usual",
+            volumes=["*"],
+            fsGroup={"rule": "MustRunAs", "ranges": [{"min": 1000, "max": 2000}]},
+            requiredDropCapabilities=["NET_RAW"],
+        ),
+        *pod_security_policies.roles_of({"default": "allow"}),
     ]
 )
 

@@ -45,6 +45,8 @@ class Example:
     expected: JSONObject
     configuration: JSON
     cluster: list[JSONObject] | None
+    kubeconfig: str = ""
+    """What is in ``kubeconfig.yaml``, in the folder where the example runs."""
 
     def __str__(self) -> str:
         return f"{self.document}: {member(self.input, 'kind')} {self.expected['allowed']}"
@@ -66,6 +68,7 @@ def examples_of(path: Path, controller: Controller | None) -> Iterator[Example]:
                 expected=yaml.safe_load(text),
                 configuration=yaml.safe_load(parts.get("configuration", "")),
                 cluster=None if cluster is None else list(yaml.safe_load_all(cluster)),
+                kubeconfig=parts.get("kubeconfig", ""),
             )
             parts.clear()
 
@@ -109,7 +112,11 @@ def assert_holds(actual: JSON, expected: JSON) -> None:
 
 
 @pytest.mark.parametrize("example", list(all_examples()), ids=str)
-def test_an_example_is_decided_as_its_document_says(example: Example) -> None:
+def test_an_example_is_decided_as_its_document_says(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kubeconfig.yaml").write_text(example.kubeconfig, "utf-8")
     cluster = ANY_NAMESPACE if example.cluster is None else ObjectStore(example.cluster)
     review = review_of(request_of(example.input), cluster)
     found = admit(example.controller, review, example.configuration)
@@ -118,6 +125,7 @@ def test_an_example_is_decided_as_its_document_says(example: Example) -> None:
         "status": to_document(found.status) if found.status else None,
         "patch": list(found.operations),
         "warnings": list(found.warnings),
+        "auditAnnotations": dict(found.audit_annotations),
     }
     assert_holds(decode(encode(decision)), example.expected)
 

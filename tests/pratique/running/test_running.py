@@ -159,6 +159,23 @@ def test_without_any_limit_a_half_has_all_the_time() -> None:
     assert outcome_of(slow, Call("c")).decision is ALLOWED
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_half_that_may_wait_knows_how_long_it_has(*, trusted: bool) -> None:
+    known: list[Deadline | None] = []
+
+    async def half(review: Review) -> Answer:
+        known.append(review.deadline)
+        return allow()
+
+    began = Deadline.after(0)
+    outcome_of(half, Call("c", 20), trusted=trusted)
+    outcome_of(half, Call("c"), trusted=trusted)
+    first, second = known
+    assert first is not None
+    assert began.at + 20 <= first.at <= Deadline.after(20).at
+    assert second is None
+
+
 def test_giving_up_on_a_review_cancels_its_half() -> None:
     seen = []
 

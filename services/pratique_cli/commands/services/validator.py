@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from pratique.configurations.load import load_configurations
+from pratique.ledgers.places import default_file, is_placed, placed
 from pratique_cli.server_helps import SERVER_HELPS
 from pratique_cli.settings_flags import settings_flags
 from validator.serve import run
@@ -23,4 +26,11 @@ def command(settings: ValidatorSettings) -> None:
     """Run the validating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
     # Every service refuses the same configurations, whoever of them is to use what.
     load_configurations(settings.chain.config)
-    run(settings)
+    run(_with_ledger(settings))
+
+
+def _with_ledger(settings: ValidatorSettings) -> ValidatorSettings:
+    """Keep charges where they outlive the process, where nobody says where."""
+    if is_placed(settings.chain):
+        return settings
+    return dataclasses.replace(settings, chain=placed(settings.chain, str(default_file())))

@@ -1,0 +1,160 @@
+"""A ledger in a database: SQLite or PostgreSQL, asked in threads so that the event loop never waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from pratique.clusters import ReloadableCluster
+from pratique.errors import CallError
+from pratique.ledgers import urls
+from pratique.ledgers.counting import count
+from pratique.ledgers.urls import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.ledgers.databases import Database
+    from pratique.ledgers.protocols import Account, Charge, Decide, Usage, UsageOf
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TRIES = 3
+"""How often accounts may be gone between the moment they were begun and the charge, before that is an error. They go
+only when their quota was deleted, so that even a second time is a matter of milliseconds."""
+
+REQUEST_SECONDS = 60.0
+"""After which a charged object is stored or never will be: an API server ends a request then (``--request-timeout``), a
+webhook's answer and what comes after it included."""
+
+
+class SQLLedger:
+    """A ledger in a database. It connects when it is first used."""
+
+    def __init__(self, url: str, *, request_seconds: float = REQUEST_SECONDS) -> None:
+        """Keep charges at ``url``.
+
+        Args:
+            url: As ``open_ledger`` takes it.
+            request_seconds: For how long a charge is kept whose object does not arrive. One period of reconciliation
+                comes on top, for the cluster's look-up to have followed.
+
+        Raises:
+            ConfigurationError: the URL cannot be used.
+        """
+        self._place = urls.parse(url)
+        self._request_seconds = request_seconds
+        # as many as connections, so that none waits for another's; SQLite's stays with the one that made it
+        threads = 4 if self._place.storage is Storage.POSTGRESQL else 1
+        self._threads = concurrent.futures.ThreadPoolExecutor(threads, "pratique-ledger")
+        self._connecting = threading.Lock()
+        self._database: Database | None = None
+        self._failing = False
+
+    async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
+        """Charge accounts, all of them or none: see ``Ledger``."""
+        given_up = threading.Event()
+        try:
+            await self._ask(lambda: self._charge(accounts, charge, decide, given_up))
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+
+    def _charge(
+        self, accounts: Sequence[Account], charge: Charge, decide: Decide, given_up: threading.Event
+    ) -> None:
+        from pratique.ledgers import charging  # noqa: PLC0415 - SQLAlchemy takes as long to import as a service
+
+        database = self._connected()
+        if charge.repeats and charging.is_charged(database, charge):
+            return
+        for _ in range(_TRIES):
+            used = charging.read(database, accounts)
+            missing = [one for one in accounts if charging.key_of(one) not in used]
+            if missing:
+                charging.begin(database, missing)
+                continue
+            # What is refused now needs no lock: a quota that is full is asked again and again.
+            if all(new is None for new in decide([used[charging.key_of(one)] for one in accounts])):
+                return
+            if charging.charge(database, accounts, charge, decide, lambda: not given_up.is_set()):
+                return
+        raise CallError("the ledger of quotas cannot be asked: accounts went as often as they were begun")
+
+    async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
+        """The usage of each account: see ``Ledger``."""
+        return await self._ask(lambda: self._usage(accounts))
+
+    def _usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
+        if self._database is None and not self._place.exists:
+            return [one.start() for one in accounts]
+        from pratique.ledgers import charging  # noqa: PLC0415 - as above
+
+        used = charging.read(self._connected(), accounts)
+        keys = ((one, charging.key_of(one)) for one in accounts)
+        return [used[key] if key in used else one.start() for one, key in keys]
+
+    async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
+        """Put every account's usage right: see ``Ledger``."""
+        # one state of the cluster throughout: what is counted in it is what is looked up in it
+        seen = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
+        if self._database is None and not (self._place.exists and seen.list("", "resourcequotas")):
+            return False
+        from pratique.ledgers import reconciliations  # noqa: PLC0415 - as above
+
+        claimed = await self._ask(lambda: reconciliations.claim(self._connected(), period_seconds))
+        if claimed is None:
+            return False
+        # not in a thread of the ledger: SQLite's only one is for charges
+        counts = await asyncio.to_thread(count, seen, claimed.accounts, usage_of)
+        since = claimed.at_milliseconds - round(1000 * (self._request_seconds + period_seconds))
+        await self._ask(lambda: reconciliations.settle(self._connected(), seen, counts, since))
+        return True
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        if self._database is not None:
+            self._database.close()
+
+    async def _ask(self, job: Callable[[], T]) -> T:
+        try:
+            future = self._threads.submit(self._tried, job)
+        except RuntimeError:
+            raise CallError("the ledger of quotas cannot be asked: it is closed") from None
+        return await asyncio.wrap_future(future)
+
+    def _tried(self, job: Callable[[], T]) -> T:
+        from pratique.ledgers import failures  # noqa: PLC0415 - as above
+
+        try:
+            done = job()
+        except failures.FAILURES as error:
+            self._tell(failing=True, reason=failures.reason(error))
+            raise CallError(f"the ledger of quotas cannot be asked: {failures.reason(error)}") from None
+        self._tell(failing=False)
+        return done
+
+    def _tell(self, *, failing: bool, reason: str = "") -> None:
+        """Log what changes, not each of a thousand reviews that a database that is away costs."""
+        if failing and not self._failing:
+            _log.error(
+                "the ledger of quotas cannot be asked", extra={"ledger": self._place.shown, "reason": reason}
+            )
+        elif self._failing and not failing:
+            _log.info("the ledger of quotas can be asked again", extra={"ledger": self._place.shown})
+        self._failing = failing
+
+    def _connected(self) -> Database:
+        from pratique.ledgers import databases  # noqa: PLC0415 - as above
+
+        with self._connecting:
+            if self._database is None:
+                self._database = databases.connect(self._place)
+            return self._database

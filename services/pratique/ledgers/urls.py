@@ -1,0 +1,93 @@
+"""Where a ledger is: what ``--resource-quota-ledger`` may say."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from pathlib import Path
+
+from pratique.errors import ConfigurationError
+from pratique.statuses import go_quoted
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_POSTGRESQL = re.compile(
+    r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?"
+    r"(?P<host>[^:@/?#\[\]]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+    r"/(?P<database>[^/?#]+)(?:\?[^#]*)?"
+)
+"""What follows ``postgresql://``. It is read here because importing SQLAlchemy would double a service's start."""
+_MEMORY = frozenset({"", ":memory:", "sqlite://", "sqlite:///:memory:"})
+_RIGHT = "give a file's path, sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE"
+_FIELD = "resource-quota-ledger"
+
+
+class Storage(enum.Enum):
+    """What a ledger is kept in."""
+
+    MEMORY = "memory"
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where a ledger is."""
+
+    storage: Storage
+    shown: str
+    """For people: never with a password."""
+    path: Path | None = None
+    """SQLite's file."""
+    address: str = dataclasses.field(default="", repr=False)
+    """PostgreSQL's URL without its scheme; it can hold a password."""
+
+    @property
+    def exists(self) -> bool:
+        """True where there may be something already: memory is empty, and so is what has no file yet."""
+        if self.path is not None:
+            return self.path.exists()
+        return self.storage is Storage.POSTGRESQL
+
+
+def parse(url: str) -> Place:
+    """Read where a ledger is.
+
+    Raises:
+        ConfigurationError: the URL cannot be used; the text says what would be right, and shows no password.
+    """
+    if url in _MEMORY:
+        return Place(Storage.MEMORY, "memory")
+    found = _SCHEME.fullmatch(url)
+    if found is None:
+        return _file(url)
+    scheme, rest = found.group(1).lower(), found.group(2)
+    if scheme == "sqlite":
+        return _file(_after_slash(rest))
+    if scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
+        return _database(rest)
+    raise ConfigurationError(f"{_FIELD}: the scheme {go_quoted(scheme)} is not known: {_RIGHT}")
+
+
+def _file(path: str) -> Place:
+    if "\0" in path:
+        raise ConfigurationError(f"{_FIELD}: a path holds no NUL: {_RIGHT}")
+    # absolute at once, so that it stays the same file wherever the process goes
+    absolute = Path(path).absolute()
+    return Place(Storage.SQLITE, str(absolute), path=absolute)
+
+
+def _after_slash(rest: str) -> str:
+    if not rest.startswith("/") or rest == "/":
+        raise ConfigurationError(f"{_FIELD}: sqlite:// is followed by a slash and a path: {_RIGHT}")
+    return rest[1:]
+
+
+def _database(rest: str) -> Place:
+    found = _POSTGRESQL.fullmatch(rest)
+    if found is None or int(found["port"] or 1) not in range(1, 65536):
+        raise ConfigurationError(f"{_FIELD}: postgresql:// is not followed by what it should be: {_RIGHT}")
+    user = f"{found['user']}@" if found["user"] else ""
+    port = f":{found['port']}" if found["port"] else ""
+    shown = f"postgresql://{user}{found['host']}{port}/{found['database']}"
+    return Place(Storage.POSTGRESQL, shown, address=rest)

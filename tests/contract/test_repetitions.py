@@ -1,0 +1,54 @@
+"""A call that gRPC makes again says so: whoever charges must not do so twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from frontdoor.transports.grpc import GrpcTransport
+from pratique.calls import Call, Deadline
+from pratique.outcomes import Allowed, Outcome
+from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+from pratique.rpc.messages import validate_response
+from pratique.rpc.repetitions import is_repeated
+
+if TYPE_CHECKING:
+    from grpc.aio import ServicerContext
+
+REVIEW = Review(
+    uid="1",
+    operation=Operation.CREATE,
+    kind=GroupVersionKind("", "v1", "Pod"),
+    resource=GroupVersionResource("", "v1", "pods"),
+)
+
+
+def test_the_second_attempt_is_a_repetition() -> None:
+    repeated: list[bool] = []
+
+    async def validate(_: bytes, context: ServicerContext[Any, Any]) -> bytes:
+        repeated.append(is_repeated(context))
+        if len(repeated) == 1:
+            await context.abort(grpc.StatusCode.UNAVAILABLE)
+        return validate_response(
+            [Outcome(controller="ResourceQuota", decision=Allowed())]
+        ).SerializeToString()
+
+    async def scenario() -> None:
+        server = grpc.aio.server()
+        method = grpc.unary_unary_rpc_method_handler(validate)
+        service = "pratique.admission.v1.ValidatorService"
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, {"Validate": method}),)
+        )
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        transport = GrpcTransport(f"127.0.0.1:{port}", health_checked=False)
+        await transport.validate(REVIEW, [Call("ResourceQuota")], Deadline.after(20))
+        await transport.close()
+        await server.stop(None)
+
+    asyncio.run(scenario())
+    assert repeated == [False, True]

@@ -1,0 +1,60 @@
+"""Where charges are kept where nobody says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pratique.ledgers.places import default_file, is_placed, placed
+from pratique.plugin_configurations import load_plugin_configurations
+from pratique.settings import ChainSettings
+
+CONFIGURATION = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ResourceQuota
+  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, resource-quota-ledger: /a}
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "file"),
+    [
+        (
+            {"STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "XDG_STATE_HOME": "/x"},
+            "/var/lib/a/pratique/quotas.sqlite",
+        ),
+        ({"XDG_STATE_HOME": "/x", "HOME": "/me"}, "/x/pratique/quotas.sqlite"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/me"}, "/me/.local/state/pratique/quotas.sqlite"),
+        ({"STATE_DIRECTORY": "", "HOME": "/me"}, "/me/.local/state/pratique/quotas.sqlite"),
+    ],
+)
+def test_it_is_the_folder_for_state(
+    variables: dict[str, str], file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert default_file() == Path(file)
+
+
+def test_nobody_says_so_by_other_flags() -> None:
+    settings = ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-sync-period": "1s"}})
+    assert not is_placed(settings)
+    assert load_plugin_configurations(placed(settings, "/b")) == {
+        "ResourceQuota": {"resource-quota-sync-period": "1s", "resource-quota-ledger": "/b"}
+    }
+
+
+@pytest.mark.parametrize("url", ["", "/a"])
+def test_a_flag_says_so(url: str) -> None:
+    assert is_placed(ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-ledger": url}}))
+
+
+def test_the_admission_configuration_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "admission.yaml"
+    file.write_text(CONFIGURATION)
+    assert is_placed(ChainSettings(admission_control_config_file=file))

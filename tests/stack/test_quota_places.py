@@ -1,0 +1,125 @@
+"""Where charges go where nobody says so: to a file that outlives a validator, and to memory in offline runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frontdoor.transports.grpc import GrpcTransport
+from pratique.calls import Call, Deadline
+from pratique.json_values import Document
+from pratique.outcomes import Denied
+from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+AMOUNTS = {"hard": {"pods": "2"}}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "quota", "namespace": "shop"},
+    "spec": AMOUNTS,
+    "status": AMOUNTS | {"used": {"pods": "0"}},
+}
+
+
+def pod(name: str) -> dict[str, Any]:
+    containers = [{"name": "app", "image": "app:1"}]
+    metadata = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+
+
+@pytest.fixture(name="cluster")
+def _cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(QUOTA))
+    return file
+
+
+@contextlib.contextmanager
+def validator(cluster: Path, state: str) -> Iterator[str]:
+    """A validator that is told nothing of a ledger; gives its address."""
+    command = [
+        str(PROGRAM),
+        "serve",
+        "validator",
+        "--port=0",
+        f"--cluster={cluster}",
+        "--admission-control=ResourceQuota",
+    ]
+    environment = os.environ | {"STATE_DIRECTORY": state}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.search(r"ready on (\S+)", process.stdout.readline())
+            assert ready is not None
+            yield ready[1]
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def refused(address: str, name: str) -> str:
+    """Ask for a Pod; gives the refusal's text, empty where there is none."""
+    review = Review(
+        uid=name,
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("", "v1", "Pod"),
+        resource=GroupVersionResource("", "v1", "pods"),
+        name=name,
+        namespace="shop",
+        object_document=Document(json.dumps(pod(name)).encode()),
+    )
+
+    async def ask() -> str:
+        transport = GrpcTransport(address)
+        try:
+            [outcome] = await transport.validate(review, [Call("ResourceQuota")], Deadline.after(20))
+        finally:
+            await transport.close()
+        return outcome.decision.status.message if isinstance(outcome.decision, Denied) else ""
+
+    return asyncio.run(ask())
+
+
+def test_a_validator_alone_keeps_charges_in_the_folder_for_state(cluster: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with validator(cluster, str(state)) as address:
+        assert not state.exists()
+        assert refused(address, "one") == ""
+    assert (state / "pratique" / "quotas.sqlite").is_file()
+    with validator(cluster, str(state)) as address:
+        assert refused(address, "two") == ""
+        assert "exceeded quota: quota" in refused(address, "three")
+
+
+def test_a_validator_that_cannot_write_there_refuses_and_goes_on(cluster: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with validator(cluster, str(tmp_path / "file")) as address:
+        for name in ("one", "two"):
+            assert "the ledger of quotas cannot be asked" in refused(address, name)
+
+
+def test_an_offline_run_counts_in_memory_whatever_it_is_told(cluster: Path, tmp_path: Path) -> None:
+    pods = tmp_path / "pods.json"
+    pods.write_text("\n".join(f"---\n{json.dumps(pod(name))}" for name in ("one", "two", "three")))
+    ledger = tmp_path / "quotas.sqlite"
+    flags = [f"--cluster={cluster}", "--admission-control=ResourceQuota", f"--resource-quota-ledger={ledger}"]
+    for _ in range(2):
+        ran = subprocess.run(
+            [PROGRAM, "review", *flags, "-o", "jsonl", pods], stdout=subprocess.PIPE, text=True, check=False
+        )
+        decisions = [json.loads(line)["allowed"] for line in ran.stdout.splitlines()]
+        assert (ran.returncode, decisions) == (1, [True, True, False])
+    assert not ledger.exists()
