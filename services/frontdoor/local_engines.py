@@ -37,12 +37,15 @@ class LocalEngine:
         # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
         sources = ChainSources.read(placed(settings, ""))
         hosted = sources.configure(sources.selected)
+        configurations = load_configurations(settings.config)
+        for one in hosted:
+            one.halves.use(configurations)
         self._hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
         self._chain = assemble(
             Parts(
                 controllers=sources.selected,
-                configurations=load_configurations(settings.config),
+                configurations=configurations,
                 mutator=self._hosts,
                 validator=self._hosts,
                 reach=self._webhooks.reach,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.json_values import JSON, JSONObject
+    from pratique.parts import Part
     from pratique.statuses import Status
 
 
@@ -20,6 +21,7 @@ class Allow:
 
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Patch:
     new_object: JSON = None
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Deny:
     message: str = ""
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
 
 
 Answer: TypeAlias = Allow | Patch | Deny

@@ -20,6 +20,16 @@ class Call:
     """How long it may take; None means as long as the deadline allows."""
     amends: bool = False
     """Whether its answer may change the object though it validates."""
+    again: tuple[str, ...] | None = None
+    """In the second round of the mutating phase, the keys of those of its members that are to run again; None in the
+    first."""
+    explain: bool = False
+    """Tell of members, too, that have nothing to do with the review."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True where a controller need not be told more than the review."""
+        return self.again is None and not self.explain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

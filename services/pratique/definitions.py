@@ -15,6 +15,7 @@ from pratique.rules import EVERYTHING, Rule
 
 if TYPE_CHECKING:
     from pratique.clusters import Cluster
+    from pratique.configurations.load import Configurations
 
 Half: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """One half of a controller: it is given the review and answers. It may be ``async``."""
@@ -40,6 +41,11 @@ async def _nothing_to_close() -> None:
     """Close a controller that holds nothing open."""
 
 
+def _nothing_to_use(configurations: Configurations) -> None:
+    """Let a controller be that is not concerned with configurations."""
+    del configurations
+
+
 async def _nothing_to_follow(cluster: Cluster) -> None:
     """Let a controller be that has nothing to do beside reviews."""
     del cluster
@@ -55,6 +61,9 @@ class Halves:
     """Runs in the validating phase. None: it has no such half."""
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     """Called once when the service stops, or when another configuration takes over."""
+    use: Callable[[Configurations], None] = _nothing_to_use
+    """Given what ``--config`` holds, before the first review and whenever it changes. Raises ConfigurationError where
+    it cannot be used; then what was used before stays."""
     follow: Callable[[Cluster], Coroutine[Any, Any, None]] = _nothing_to_follow
     """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
     may end by itself. In an offline run it is not called: there is no time there."""
@@ -101,6 +110,8 @@ class Controller:
     amends: bool = False
     """True for one whose validating half may change the object, as two of Kubernetes' do: what it changes is stored
     if the request is let through, and nobody looks at it again."""
+    timed: bool = False
+    """True for one that seldom waits, and then wants to know how long it may: ``Review.deadline`` is there for it."""
     trusted: bool = False
     """True for Pratique's own, which never block: they run on the event loop. Others that are not ``async`` run in
     a thread, so that one that hangs costs its own outcome and nothing else."""

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from pratique.catalogues import load_catalogue
 from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
+from pratique.configurations.load import load_configurations
 from pratique.plugin_configurations import load_plugin_configurations
 from pratique.watching import Reloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from pratique.configurations.load import Configurations
     from pratique.definitions import Phase
     from pratique.hosted_controllers import HostedController
     from pratique.settings import ChainSettings
@@ -53,10 +55,29 @@ async def hosting(settings: ChainSettings, phase: Phase) -> AsyncIterator[Hostin
         controllers = tuple(one for one in everything if phase in one.controller.phases)
         cluster = ReloadableCluster(load_cluster(None))
         followers = await stack.enter_async_context(_followers())
+        followers.update(_use_configurations(settings, controllers))
         if settings.cluster is not None:
             followers.add(_follow(settings, cluster))
         followers.update(asyncio.create_task(one.halves.follow(cluster)) for one in controllers)
         yield Hosting(controllers, cluster)
+
+
+def _use_configurations(
+    settings: ChainSettings, controllers: Sequence[HostedController]
+) -> Iterator[asyncio.Task[None]]:
+    """Give controllers what ``--config`` holds, now and whenever it changes."""
+
+    def use(configurations: Configurations) -> None:
+        for one in controllers:
+            one.halves.use(configurations)
+
+    def load() -> Configurations:
+        return load_configurations(settings.config)
+
+    files = Reloaded(load, settings.config, on_change=use, on_error=_tell_configuration)
+    use(files.value)
+    if settings.config:
+        yield asyncio.create_task(files.run(), name="configuration files")
 
 
 @contextlib.asynccontextmanager
@@ -85,6 +106,12 @@ def _follow(settings: ChainSettings, cluster: ReloadableCluster) -> asyncio.Task
     files = Reloaded(lambda: load_cluster(paths), paths, on_change=cluster.swap, on_error=_tell)
     cluster.swap(files.value)
     return asyncio.create_task(files.run(), name="cluster files")
+
+
+def _tell_configuration(error: Exception) -> None:
+    _log.error(
+        "changed configuration cannot be used; what was read before stays", extra={"reason": str(error)}
+    )
 
 
 def _tell(error: Exception) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.json_values import JSONObject
+    from pratique.parts import Part
     from pratique.statuses import Status
 
 
@@ -72,3 +73,5 @@ class Outcome:
     """Entries for the audit log, keyed as the controller wrote them."""
     duration_seconds: float = 0.0
     """How long the controller itself took; 0 where not measured."""
+    parts: tuple[Part, ...] = ()
+    """What its own members made of it, in the order in which they ran."""

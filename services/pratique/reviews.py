@@ -90,6 +90,11 @@ class Review:
     deadline: Deadline | None = None
     """When the half at hand, if it is ``async``, is ended and has failed; None where nothing ends it. What waits for
     others and has an answer of its own for when they do not come has to give it before."""
+    again: tuple[str, ...] | None = None
+    """For a controller with members of its own: the keys of those that are to run in the second round of the mutating
+    phase; None in the first round."""
+    explain: bool = False
+    """For such a controller: tell of members, too, that have nothing to do with the review."""
     repeats: bool = False
     """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
 

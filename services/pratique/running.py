@@ -56,6 +56,8 @@ class Runner:
     """True where it never waits for anything, so that no task is worth its cost."""
     amends: bool = False
     """Whether it may change the object though it validates."""
+    timed: bool = False
+    """Whether it wants to know how long it has though it seldom waits."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> Ran:
         """Ask the half about a review, for as long as the call and the deadline allow.
@@ -66,7 +68,7 @@ class Runner:
         began = time.perf_counter()
         seconds = _seconds(call, deadline)
         try:
-            answer = await self._ask(self._hurried(review, seconds), seconds)
+            answer = await self._ask(self._told(review, call, seconds), seconds)
             decision, document = self._conclude(answer, review)
         except TimeoutError:
             answer, document = None, review.object_document
@@ -78,14 +80,17 @@ class Runner:
             warnings=said.warnings,
             audit_annotations=said.audit_annotations,
             duration_seconds=time.perf_counter() - began,
+            parts=said.parts,
         )
         return Ran(outcome, document)
 
-    def _hurried(self, review: Review, seconds: float | None) -> Review:
-        """Tell a half that may wait how long it has."""
-        if self.immediate or seconds is None:
-            return review
-        return dataclasses.replace(review, deadline=Deadline.after(seconds))
+    def _told(self, review: Review, call: Call, seconds: float | None) -> Review:
+        """Tell a half that may take a while how long it has, and one with members which of them are asked."""
+        if seconds is not None and (self.timed or not self.immediate):
+            review = dataclasses.replace(review, deadline=Deadline.after(seconds))
+        return (
+            review if call.is_plain else dataclasses.replace(review, again=call.again, explain=call.explain)
+        )
 
     async def _ask(self, review: Review, seconds: float | None) -> object:
         """Have the half's answer, or the error that it raised as a value."""
@@ -171,7 +176,7 @@ def _runner(controller: Controller, phase: Phase, half: Half) -> Runner:
     coroutine = inspect.iscoroutinefunction(half) or inspect.iscoroutinefunction(type(half).__call__)
     lane = None if controller.trusted or coroutine else Lane(controller.name)
     immediate = controller.trusted and not coroutine
-    return Runner(controller.name, phase, half, lane, immediate=immediate, amends=controller.amends)
+    return Runner(controller.name, phase, half, lane, immediate, controller.amends, controller.timed)
 
 
 def unknown(call: Call) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,13 @@ from frontdoor.chain.hooks import Hook
 from frontdoor.chain.hosted import HostedMutators, HostedValidators, Member
 from frontdoor.chain.matching import Matcher
 from frontdoor.chain.mutating_webhooks import MutatingWebhooks
+from frontdoor.chain.policy_mutators import PolicyMutators
+from frontdoor.chain.policy_rules import PolicyRules
 from frontdoor.chain.validating_webhooks import ValidatingWebhooks
 from pratique import statuses
 from pratique.calls import Call
 from pratique.definitions import Phase
-from pratique.errors import ConfigurationError, InputError
+from pratique.errors import InputError
 from pratique.rules import compile_rules
 from pratique.selectors import compile_selector
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pratique.selectors import LabelSelector
     from pratique.subjects import Selecting
 
+_MUTATING_POLICIES = "MutatingAdmissionPolicy"
 _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
 _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
 
@@ -55,17 +59,12 @@ class Parts:
 
 
 def assemble(parts: Parts) -> Chain:
-    """Make the chain. Consecutive hosted controllers share one hop.
-
-    Raises:
-        ConfigurationError: there are policies, which nothing here runs yet.
-    """
-    _refuse_policies(parts.configurations)
+    """Make the chain. Consecutive hosted controllers share one hop."""
     return Chain(
         mutating=tuple(_mutating(parts)),
         validating=tuple(_validating(parts)),
         charging=tuple(
-            HostedValidators((_member(controller),), parts.validator)
+            HostedValidators((_member(controller, parts),), parts.validator)
             for controller in _in_phase(parts, Phase.VALIDATE)
             if controller.charges
         ),
@@ -73,37 +72,44 @@ def assemble(parts: Parts) -> Chain:
     )
 
 
-def _refuse_policies(configurations: Configurations) -> None:
-    policies = (*configurations.mutating_policies, *configurations.validating_policies)
-    for policy in policies:
-        where = f"{policy.source.file}: " if policy.source else ""
-        raise ConfigurationError(
-            f"{where}{policy.kind.value} {statuses.go_quoted(policy.name)}: this version of Pratique does not run "
-            "policies; without it, what it refuses would be let through"
-        )
-
-
 def _in_phase(parts: Parts, phase: Phase) -> list[Controller]:
     return [controller for controller in parts.controllers if phase in controller.phases]
 
 
 def _mutating(parts: Parts) -> Iterator[MutatingStage]:
-    for hosted, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), lambda one: one.hosted):
+    for runner, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), _runner):
         controllers = list(group)
-        if hosted:
-            yield HostedMutators(tuple(map(_member, controllers)), parts.mutator)
+        if runner is _Runner.SERVICE:
+            yield HostedMutators(_members(controllers, parts), parts.mutator)
+        elif runner is _Runner.SERVICE_ALONE:
+            yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
         elif _calls(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
             yield MutatingWebhooks(_hooks(parts, parts.configurations.mutating, Phase.MUTATE))
 
 
 def _validating(parts: Parts) -> Iterator[ValidatingStage]:
     judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
-    for hosted, group in itertools.groupby(judging, lambda one: one.hosted):
+    for runner, group in itertools.groupby(judging, _runner):
         controllers = list(group)
-        if hosted:
-            yield HostedValidators(tuple(map(_member, controllers)), parts.validator)
-        elif _calls(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
+        members = _members(controllers, parts) if runner is _Runner.SERVICE else ()
+        if members:
+            yield HostedValidators(members, parts.validator)
+        if _calls(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
             yield ValidatingWebhooks(_hooks(parts, parts.configurations.validating, Phase.VALIDATE))
+
+
+class _Runner(enum.Enum):
+    """Who runs a controller."""
+
+    FRONT_DOOR = "front door"
+    SERVICE = "service"
+    SERVICE_ALONE = "service, in a call of its own"
+
+
+def _runner(controller: Controller) -> _Runner:
+    if not controller.hosted:
+        return _Runner.FRONT_DOOR
+    return _Runner.SERVICE_ALONE if controller.name == _MUTATING_POLICIES else _Runner.SERVICE
 
 
 def _calls(
@@ -113,8 +119,23 @@ def _calls(
     return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
 
 
-def _member(controller: Controller) -> Member:
-    return Member(Call(controller.name, amends=controller.amends), compile_rules(controller.rules))
+def _members(controllers: Iterable[Controller], parts: Parts) -> tuple[Member, ...]:
+    """Make controllers ready to be called; policies where there are any."""
+    members = (_member(controller, parts) for controller in controllers)
+    return tuple(member for member in members if not isinstance(member.rules, PolicyRules) or member.rules)
+
+
+def _member(controller: Controller, parts: Parts) -> Member:
+    call = Call(controller.name, amends=controller.amends)
+    given = parts.configurations
+    match controller.name:
+        case "MutatingAdmissionPolicy":
+            rules = PolicyRules(given.mutating_policies, given.mutating_bindings)
+        case "ValidatingAdmissionPolicy":
+            rules = PolicyRules(given.validating_policies, given.validating_bindings)
+        case _:
+            return Member(call, compile_rules(controller.rules))
+    return Member(call, rules, has_members=True)
 
 
 def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: Phase) -> HookList:

@@ -58,7 +58,7 @@ class Chain:
             for stage in self.mutating:
                 if not await stage.admit(passing):
                     return
-            if not passing.reinvocation.wanted:
+            if not passing.wants_second_round:
                 return
 
     async def _validate(self, passing: Pass) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from frontdoor.chain.records import Record
 from frontdoor.decisions import Step, StepOutcome
@@ -12,18 +12,28 @@ from pratique.definitions import Phase
 from pratique.errors import CallError
 from pratique.json_values import Document
 from pratique.outcomes import Allowed, Denied, Failed, Patched
+from pratique.parts import Ending, Part
 from pratique.patches import PatchError, apply_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from frontdoor.chain.stages import Pass
     from frontdoor.transports import Transport
     from pratique.calls import Call, Deadline
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
-    from pratique.rules import RuleSet
     from pratique.statuses import Status
+
+
+class Rules(Protocol):
+    """Which requests a controller wants to see."""
+
+    def matches(self, review: Review) -> bool:
+        """Tell whether it wants to see the request."""
+
+    def mismatch(self, review: Review) -> str:
+        """Say why it does not; empty where it does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +41,13 @@ class Member:
     """A hosted controller, ready to be matched and called."""
 
     call: Call
-    rules: RuleSet
+    rules: Rules
+    has_members: bool = False
+    """Whether it has members of its own, which tell what they did where somebody wants to know."""
+
+    def call_for(self, *, explain: bool) -> Call:
+        """How it is called."""
+        return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,19 +61,19 @@ class _Hop:
     def select(
         self, members: Sequence[Member], review: Review, record: Record, *, explain: bool
     ) -> list[Call]:
-        matching = [member.call for member in members if member.rules.matches(review)]
+        matching = [member for member in members if member.rules.matches(review)]
         if explain:
             record.steps += [
                 self._step(member.call.name, StepOutcome.SKIPPED, member.rules.mismatch(review))
                 for member in members
-                if member.call not in matching
+                if member not in matching
             ]
-        return matching
+        return [member.call_for(explain=explain) for member in matching]
 
     def arrange(self, members: Sequence[Member], record: Record, begun: int) -> None:
         """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
         places = {member.call.name: place for place, member in enumerate(members)}
-        record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.name])
+        record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
 
     def fail(self, calls: Sequence[Call], error: CallError, record: Record) -> None:
         """Refuse what was not answered: built-in controllers fail closed."""
@@ -71,22 +87,31 @@ class _Hop:
         ended, denial = self._ending(outcome, decision)
         record.warnings += outcome.warnings
         record.annotate(_annotations(outcome))
-        record.steps.append(
-            Step(
-                controller=outcome.controller,
-                phase=self.phase,
-                name=outcome.controller,
-                round=self.round,
-                outcome=ended,
-                reason="" if denial is None else denial.message,
-                code=0 if denial is None else denial.code,
-                patch=decision.operations if isinstance(decision, Patched) else (),
-                duration_seconds=outcome.duration_seconds,
-                endpoint=self.endpoint,
-            )
+        record.steps += [self._part(outcome.controller, part) for part in outcome.parts]
+        if not outcome.parts or (denial is not None and not _fails(outcome.parts)):
+            record.steps.append(self._whole(outcome, decision, ended, denial))
+        refusals = [status for part in outcome.parts for status in part.denials]
+        record.denials += refusals or ([] if denial is None else [denial])
+
+    def _whole(
+        self,
+        outcome: Outcome,
+        decision: Allowed | Patched | Denied | Failed,
+        ended: StepOutcome,
+        denial: Status | None,
+    ) -> Step:
+        return Step(
+            controller=outcome.controller,
+            phase=self.phase,
+            name=outcome.controller,
+            round=self.round,
+            outcome=ended,
+            reason="" if denial is None else denial.message,
+            code=0 if denial is None else denial.code,
+            patch=decision.operations if isinstance(decision, Patched) else (),
+            duration_seconds=outcome.duration_seconds,
+            endpoint=self.endpoint,
         )
-        if denial is not None:
-            record.deny(denial)
 
     def _ending(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
@@ -107,6 +132,21 @@ class _Hop:
             case _:
                 assert_never(decision)
 
+    def _part(self, controller: str, part: Part) -> Step:
+        return Step(
+            controller=controller,
+            phase=self.phase,
+            name=part.name,
+            configuration=part.configuration,
+            round=self.round,
+            outcome=StepOutcome(part.ending),
+            reason=part.reason,
+            code=part.denials[0].code if part.denials else 0,
+            patch=part.operations,
+            duration_seconds=part.duration_seconds,
+            endpoint="" if part.ending is Ending.SKIPPED else self.endpoint,
+        )
+
     def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:
         return Step(
             controller=name,
@@ -117,6 +157,11 @@ class _Hop:
             reason=reason,
             endpoint="" if outcome is StepOutcome.SKIPPED else self.endpoint,
         )
+
+
+def _fails(parts: Iterable[Part]) -> bool:
+    """Tell whether a part says why the request is refused."""
+    return any(part.ending in (Ending.DENIED, Ending.FAILED) for part in parts)
 
 
 def _annotations(outcome: Outcome) -> dict[str, str]:
@@ -135,21 +180,41 @@ class HostedMutators:
 
     async def admit(self, passing: Pass) -> bool:
         """Run those that match, each on what the one before left."""
-        hop = _Hop(Phase.MUTATE, self.transport.endpoint, passing.round)
-        begun = len(passing.record.steps)
-        calls = hop.select(self.members, passing.review, passing.record, explain=passing.explain)
-        if not calls:
-            return True
-        try:
-            outcomes = await self.transport.mutate(passing.review, calls, passing.deadline)
-        except CallError as error:
-            hop.fail(calls, error, passing.record)
-            return False
-        for outcome in outcomes:
-            hop.note(outcome, _applied(outcome.decision, passing), passing.record)
-        if passing.explain:
-            hop.arrange(self.members, passing.record, begun)
-        return not passing.record.denials
+        outcomes = await run_mutators(self.members, self.transport, passing)
+        return outcomes is not None and not passing.record.denials
+
+
+async def run_mutators(
+    members: Sequence[Member], transport: Transport, passing: Pass, again: tuple[str, ...] | None = None
+) -> Sequence[Outcome] | None:
+    """Run mutating controllers in one call, and write down what came of it.
+
+    Args:
+        members: The controllers; those that match are asked.
+        transport: Reaches who runs them.
+        passing: The review, which is changed as they say.
+        again: In the second round, the keys of those of their members that are to run again.
+
+    Returns:
+        What each that was asked made of it, or None where nobody answered.
+    """
+    hop = _Hop(Phase.MUTATE, transport.endpoint, passing.round)
+    begun = len(passing.record.steps)
+    calls = hop.select(members, passing.review, passing.record, explain=passing.explain)
+    if not calls:
+        return ()
+    if again is not None:
+        calls = [dataclasses.replace(call, again=again) for call in calls]
+    try:
+        outcomes = await transport.mutate(passing.review, calls, passing.deadline)
+    except CallError as error:
+        hop.fail(calls, error, passing.record)
+        return None
+    for outcome in outcomes:
+        hop.note(outcome, _applied(outcome.decision, passing), passing.record)
+    if passing.explain:
+        hop.arrange(members, passing.record, begun)
+    return outcomes
 
 
 def _applied(

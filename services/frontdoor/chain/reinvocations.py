@@ -1,4 +1,4 @@
-"""Reinvocation: which webhooks see the object a second time.
+"""Reinvocation: which webhooks and policies see the object a second time.
 
 The algorithm is that of ``k8s.io/apiserver/pkg/admission/reinvocation.go`` and
 ``…/plugin/webhook/mutating/reinvocationcontext.go``.
@@ -40,10 +40,14 @@ class Reinvocation:
     def invoked(self, uid: str, *, changed: bool, if_needed: bool) -> None:
         """Note that a webhook ran. Its own change never brings itself back."""
         if changed:
-            self._require_previous()
-            self.wanted = True
+            self.changed()
         if if_needed:
             self.previously_invoked.add(uid)
+
+    def changed(self) -> None:
+        """Note that the object changed: all that ran before and want to see it again do."""
+        self._require_previous()
+        self.wanted = True
 
     def end(self, document: Document) -> None:
         """Note how this run leaves the object."""

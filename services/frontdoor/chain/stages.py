@@ -30,7 +30,9 @@ class Pass:
     record: Record = dataclasses.field(default_factory=Record)
     """What has happened so far."""
     reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
-    """What decides about that second round."""
+    """What decides about that second round for webhooks."""
+    policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
+    """The same for mutating policies."""
 
     subject: Subject = dataclasses.field(init=False)
     """The review as selectors look at it."""
@@ -38,6 +40,11 @@ class Pass:
     def __post_init__(self) -> None:
         """Begin with the review as it came."""
         self.subject = Subject(self.review)
+
+    @property
+    def wants_second_round(self) -> bool:
+        """Whether anything that ran has changed what others saw before."""
+        return self.reinvocation.wanted or self.policy_reinvocation.wanted
 
     def change_object(self, document: Document) -> None:
         """Go on with another object."""

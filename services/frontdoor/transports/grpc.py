@@ -29,8 +29,8 @@ _BALANCED: dict[str, object] = {
                 {"service": "pratique.admission.v1.MutatorService"},
                 {"service": "pratique.admission.v1.ValidatorService"},
             ],
-            # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC tells the
-            # one that charges that it repeats.
+            # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC
+            # tells the one that charges that it repeats.
             "retryPolicy": {
                 "maxAttempts": 4,
                 "initialBackoff": "0.02s",

@@ -57,6 +57,8 @@ class Judgement:
     """Each of which refuses the request."""
     warnings: tuple[str, ...] = ()
     """What the user is told."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from pratique.calls import Call
 from pratique.definitions import Phase
 from pratique.errors import ReviewError
 from pratique.outcomes import Denied, Failed, FailureKind, Outcome
-from pratique.rpc.outcome_messages import bad_answer, outcome_from_message, outcome_to_message
+from pratique.rpc.bad_answers import bad_answer
+from pratique.rpc.outcome_messages import outcome_from_message, outcome_to_message
 from pratique.rpc.review_messages import review_from_message, review_to_message
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ def validate_request(review: Review, calls: Sequence[Call]) -> validator_service
 
 
 def _call_to_message(call: Call) -> review_pb2.ControllerCall:
-    if call.timeout_seconds is None:
-        return review_pb2.ControllerCall(name=call.name)
-    # Rounded up, and never to 0, which would mean no limit.
-    millis = max(1, math.ceil(call.timeout_seconds * 1000))
-    return review_pb2.ControllerCall(name=call.name, timeout_millis=millis)
+    message = review_pb2.ControllerCall(name=call.name)
+    if call.timeout_seconds is not None:
+        # Rounded up, and never to 0, which would mean no limit.
+        message.timeout_millis = max(1, math.ceil(call.timeout_seconds * 1000))
+    if not call.is_plain:
+        message.explain = call.explain
+        if call.again is not None:
+            message.again.SetInParent()
+            message.again.keys.extend(call.again)
+    return message
 
 
 def review_and_calls(
@@ -67,7 +73,8 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
     millis = message.timeout_millis
     if millis < 0:
         raise ReviewError("controllers.timeout_millis must be 0, which means no limit of its own, or more")
-    return Call(message.name, millis / 1000 if millis else None)
+    again = tuple(message.again.keys) if message.HasField("again") else None
+    return Call(message.name, millis / 1000 if millis else None, again=again, explain=message.explain)
 
 
 def mutate_response(outcomes: Iterable[Outcome]) -> mutator_service_pb2.MutateResponse:

@@ -1,38 +1,166 @@
-"""Policies that are configured, and that a chain does not run."""
+"""ValidatingAdmissionPolicies in the chain: their own steps, refusals and warnings, as the engine gives them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chains import decide, pod_review, webhook_controllers
-from pratique.configurations.load import load_configurations
-from pratique.errors import ConfigurationError
+from chains import pod_review
+from frontdoor.engines import open_local
+from policies_at_work import binding, policy
+from pratique.calls import Deadline
+from pratique.clusters import ObjectStore
+from pratique.definitions import BOTH
+from pratique.settings import ChainSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULE = "{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}"
-REMOVAL = """'[JSONPatch{op: "remove", path: "/spec"}]'"""
+    from frontdoor.decisions import Decision
+    from pratique.json_values import JSONObject
+
+NAME = "ValidatingAdmissionPolicy"
+STORE = ObjectStore(assume_namespaces=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("ValidatingAdmissionPolicy", "validations: [{expression: 'false'}]"),
-        (
-            "MutatingAdmissionPolicy",
-            f"reinvocationPolicy: Never, mutations: [{{patchType: JSONPatch, jsonPatch: {{expression: {REMOVAL}}}}}]",
-        ),
-    ],
-)
-def test_a_chain_that_would_leave_a_policy_out_is_not_made(tmp_path: Path, kind: str, spec: str) -> None:
-    text = f"apiVersion: admissionregistration.k8s.io/v1\nkind: {kind}\nmetadata: {{name: x}}\n"
-    (tmp_path / "a.yaml").write_text(
-        f"{text}spec: {{{spec}, matchConstraints: {{resourceRules: [{RULE}]}}}}\n"
+def decided(folder: Path, *documents: JSONObject, explain: bool = True, **settings: Any) -> Decision:
+    """Have a Pod reviewed by a chain of policies alone."""
+    file = folder / "policies.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, documents)), "utf-8")
+    chain = ChainSettings(config=(file,), **{"admission_control": (NAME,), **settings})
+
+    async def run() -> Decision:
+        engine = open_local(chain, STORE)
+        try:
+            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=explain)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def steps(decision: Decision) -> list[tuple[str, str, str]]:
+    return [(step.name, step.configuration, step.outcome) for step in decision.steps]
+
+
+def test_a_policy_refuses_in_its_own_words(tmp_path: Path) -> None:
+    decision = decided(tmp_path, policy({"expression": "false", "message": "never"}), binding())
+    assert decision.status is not None
+    assert (decision.status.code, decision.status.reason) == (422, "Invalid")
+    assert decision.status.message == (
+        "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: never"
     )
-    configurations = load_configurations([tmp_path])
-    with pytest.raises(ConfigurationError) as refused:
-        decide(pod_review(), webhook_controllers(), configurations)
-    assert f'a.yaml: {kind} "x": this version of Pratique does not run policies' in str(refused.value)
+    (step,) = decision.steps
+    assert (step.controller, step.name, step.configuration) == (NAME, "p", "b")
+    assert (step.outcome, step.reason, step.code) == ("denied", "never", 422)
+    assert step.endpoint
+
+
+def test_all_refusals_of_all_policies_are_told(tmp_path: Path) -> None:
+    documents = [
+        part
+        for name in ("one", "two")
+        for part in (
+            policy({"expression": "false", "message": name}, name=name),
+            binding(name, name=f"{name}-binding"),
+        )
+    ]
+    decision = decided(tmp_path, *documents)
+    assert decision.status is not None
+    assert decision.status.details is not None
+    told = [cause.message.rpartition(": ")[2] for cause in decision.status.details.causes]
+    assert told == ["one", "two"]
+    first = decided(tmp_path, *documents, first_denial_only=True)
+    assert first.status is not None
+    assert first.status.message == decision.status.message
+
+
+def test_each_binding_is_a_step_of_its_own(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    decision = decided(
+        tmp_path,
+        policy({"expression": "false", "message": "no"}),
+        binding(name="audit", actions=("Audit",)),
+        binding(name="elsewhere", matchResources={"resourceRules": [rule]}),
+        binding(name="warn", actions=("Warn",)),
+        policy("true", name="q"),
+        binding("q", name="all"),
+    )
+    assert decision.allowed
+    assert steps(decision) == [
+        ("p", "audit", "allowed"),
+        ("p", "elsewhere", "skipped"),
+        ("p", "warn", "warned"),
+        ("q", "all", "allowed"),
+    ]
+    assert decision.warnings == (
+        "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'warn': no",
+    )
+    failures = json.loads(decision.audit_annotations["validation.policy.admission.k8s.io/validation_failure"])
+    assert [failure["binding"] for failure in failures] == ["audit"]
+
+
+def test_who_does_not_ask_is_not_told_of_policies_that_are_not_meant(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    elsewhere = policy("false", matchConstraints={"resourceRules": [rule]})
+    documents = (elsewhere, binding(), policy("true", name="q"), binding("q", name="c"))
+    assert steps(decided(tmp_path, *documents, explain=False)) == [("q", "c", "allowed")]
+    assert steps(decided(tmp_path, *documents)) == [("p", "", "skipped"), ("q", "c", "allowed")]
+
+
+def test_where_no_policy_may_mean_a_request_no_call_is_made(tmp_path: Path) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    elsewhere = policy("false", matchConstraints={"resourceRules": [rule]})
+    (step,) = decided(tmp_path, elsewhere, binding()).steps
+    assert (step.name, step.outcome, step.endpoint) == (NAME, "skipped", "")
+    assert step.reason == "no policy has a rule that matches"
+
+
+def test_policies_that_nothing_binds_are_not_there(tmp_path: Path) -> None:
+    assert decided(tmp_path, policy("false")).steps == ()
+
+
+def test_an_object_in_another_version_is_meant_by_equivalence(tmp_path: Path) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    constraints = {"matchConstraints": {"resourceRules": [rule], "matchPolicy": "Equivalent"}}
+    assert not decided(tmp_path, policy("false", **constraints), binding()).allowed
+
+
+def test_policies_can_be_switched_off(tmp_path: Path) -> None:
+    off = {"admission_control": None, "disable_admission_plugins": (NAME, "ServiceAccount")}
+    assert decided(tmp_path, policy("false"), binding(), **off).allowed
+    assert not decided(tmp_path, policy("false"), binding(), admission_control=None).allowed
+
+
+@pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
+def test_what_costs_too_much_is_ended_and_the_failure_policy_decides(
+    tmp_path: Path, failure_policy: str
+) -> None:
+    ten = "[1,2,3,4,5,6,7,8,9,0]"
+    loops = f"{ten}.all(a, " * 6 + "true" + ")" * 6
+    decision = decided(tmp_path, policy(loops, failurePolicy=failure_policy), binding())
+    assert decision.allowed is (failure_policy == "Ignore")
+    (step,) = decision.steps
+    assert step.outcome == ("failed" if failure_policy == "Fail" else "failedOpen")
+    assert "actual cost limit exceeded" in step.reason
+
+
+def test_a_namespace_that_is_not_there_refuses_the_request_whatever_policies_say(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, (policy("true"), binding()))), "utf-8")
+    empty = ObjectStore()
+
+    async def run() -> Decision:
+        engine = open_local(ChainSettings(config=(file,), admission_control=(NAME,)), empty)
+        try:
+            return await engine.decide(pod_review(cluster=empty), BOTH, Deadline.after(10), explain=True)
+        finally:
+            await engine.close()
+
+    decision = asyncio.run(run())
+    assert decision.status is not None
+    assert decision.status.code == 404
+    assert [(step.name, step.outcome) for step in decision.steps] == [(NAME, "denied")]

@@ -6,7 +6,6 @@ import click
 
 from mutator.serve import run
 from mutator.settings import MutatorSettings
-from pratique.configurations.load import load_configurations
 from pratique_cli.server_helps import SERVER_HELPS
 from pratique_cli.settings_flags import settings_flags
 
@@ -21,6 +20,4 @@ Examples:
 @settings_flags(MutatorSettings, SERVER_HELPS, {})
 def command(settings: MutatorSettings) -> None:
     """Run the mutating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
-    # Every service refuses the same configurations, whoever of them is to use what.
-    load_configurations(settings.chain.config)
     run(settings)

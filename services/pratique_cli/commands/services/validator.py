@@ -6,7 +6,6 @@ import dataclasses
 
 import click
 
-from pratique.configurations.load import load_configurations
 from pratique.ledgers.places import default_file, is_placed, placed
 from pratique_cli.server_helps import SERVER_HELPS
 from pratique_cli.settings_flags import settings_flags
@@ -24,8 +23,6 @@ Examples:
 @settings_flags(ValidatorSettings, SERVER_HELPS, {})
 def command(settings: ValidatorSettings) -> None:
     """Run the validating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
-    # Every service refuses the same configurations, whoever of them is to use what.
-    load_configurations(settings.chain.config)
     run(_with_ledger(settings))
 
 

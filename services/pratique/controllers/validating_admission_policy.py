@@ -1,0 +1,57 @@
+"""ValidatingAdmissionPolicy: policies written in CEL refuse requests, warn, or write to the audit log.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.answers import Answer, allow
+from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pratique.configurations.load import Configurations
+    from pratique.reviews import Review
+
+
+class _Policies:
+    """The policies that are configured now."""
+
+    def __init__(self) -> None:
+        self._judge: Callable[[Review], Answer | Awaitable[Answer]] | None = None
+
+    def use(self, configurations: Configurations) -> None:
+        """Ask these policies from now on."""
+        if not configurations.validating_policies or not configurations.validating_bindings:
+            self._judge = None
+            return
+        # CEL is 14 MB of code that only those who have policies need.
+        from pratique.admission_policies.answering import judge  # noqa: PLC0415
+        from pratique.admission_policies.validating import ValidatingPolicies  # noqa: PLC0415
+
+        policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
+        self._judge = (lambda review: judge(policies, review)) if policies else None
+
+    def validate(self, review: Review) -> Answer | Awaitable[Answer]:
+        """Ask all policies that mean the request."""
+        return allow() if self._judge is None else self._judge(review)
+
+
+def _build(_: NoSettings) -> Halves:
+    policies = _Policies()
+    return Halves(validate=policies.validate, use=policies.use)
+
+
+CONTROLLER = Controller(
+    name="ValidatingAdmissionPolicy",
+    summary="Has policies written in CEL refuse requests, warn, or write to the audit log.",
+    phases=VALIDATE,
+    build=_build,
+    default=True,
+    looks_up=("namespaces",),
+    timed=True,
+    trusted=True,
+)
