@@ -64,6 +64,7 @@ lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrad
 bench: $(TESTABLE) protos ## Measure the stack against its floors (ARGS=flags of the benchmark)
 	@$(BIN)/python bench/matching.py
 	@$(BIN)/python bench/mutators.py
+	@$(BIN)/python bench/policies.py
 	@$(BIN)/python bench/run.py $(ARGS)
 
 image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pratique.clusters import Cluster
+    from pratique.configurations.load import Configurations
     from pratique.definitions import Controller, Half, Halves
     from pratique.statuses import Status
 
@@ -86,10 +87,16 @@ def pod_review(
 
 
 def admit(
-    controller: Controller, review: Review, configuration: JSON = None, phases: Sequence[Phase] = BOTH
+    controller: Controller,
+    review: Review,
+    configuration: JSON = None,
+    phases: Sequence[Phase] = BOTH,
+    configurations: Configurations | None = None,
 ) -> Admission:
     """Run a controller with its settings on one review, as a chain of it alone would, and close it."""
     halves = configured(controller, configuration).halves
+    if configurations is not None:
+        halves.use(configurations)
 
     async def admitted() -> Admission:
         try:

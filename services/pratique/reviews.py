@@ -94,7 +94,7 @@ class Review:
     """For a controller with members of its own: the keys of those that are to run in the second round of the mutating
     phase; None in the first round."""
     explain: bool = False
-    """For such a controller: tell of members, too, that have nothing to do with the review."""
+    """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
     repeats: bool = False
     """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
 

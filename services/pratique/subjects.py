@@ -13,6 +13,7 @@ from pratique.json_values import member
 from pratique.reviews import Operation
 from pratique.selectors import Selector, labels_of
 from pratique.statuses import Status
+from pratique.targets import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ Selecting: TypeAlias = "Selector | Status | None"
 class Subject:
     """One review, with the object as it is now."""
 
-    __slots__ = ("_aimed", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
+    __slots__ = ("_aimed", "_asked", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
 
     def __init__(self, review: Review) -> None:
         """Look at nothing yet: most webhooks select everything."""
@@ -37,6 +38,14 @@ class Subject:
         self._namespace_labels: Labels | Status | None = None
         self._object_labels: Sequence[Labels] | None = None
         self._aimed: dict[Target, Review] = {}
+        self._asked: Asked | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """All of the review that rules look at."""
+        if self._asked is None:
+            self._asked = Asked.of(self.review)
+        return self._asked
 
     def aimed(self, target: Target) -> Review:
         """The review as webhooks that match by ``target`` are to see it, converted once for all of them.

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.sights import Limits
+from pratique.admission_policies.verdicts import Outcome
 from pratique.answers import Allow, Answer, Deny
 from pratique.cel.budgets import Patience
 from pratique.cel.errors import SlowEvaluationError
@@ -27,18 +28,23 @@ def judge(policies: ValidatingPolicies, review: Review) -> Answer | Awaitable[An
     until = review.deadline.at if review.deadline is not None else None
     try:
         limits = Limits(until, Patience(PATIENCE, PATIENCE))
-        return answer_of(policies.decide(review, limits, explain=review.explain))
+        return _answer(policies, review, limits)
     except SlowEvaluationError:
         return _judge_slowly(policies, review, Limits(until))
 
 
 async def _judge_slowly(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
-    return answer_of(await asyncio.to_thread(policies.decide, review, limits, explain=review.explain))
+    return await asyncio.to_thread(_answer, policies, review, limits)
 
 
-def answer_of(verdict: Verdict) -> Answer:
-    """Say a verdict as a controller."""
-    parts = tuple(map(_part, verdict.judgements))
+def _answer(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
+    verdict = policies.decide(review, limits, explain=review.explain)
+    return answer_of(verdict, explain=review.explain)
+
+
+def answer_of(verdict: Verdict, *, explain: bool) -> Answer:
+    """Say a verdict as a controller; unless it is to ``explain``, nothing of policies that had nothing to say."""
+    parts = tuple(_part(one) for one in verdict.judgements if explain or one.outcome is not Outcome.ALLOWED)
     if verdict.status is None:
         return Allow(verdict.warnings, verdict.audit_annotations, parts)
     return Deny(verdict.status, "", verdict.warnings, verdict.audit_annotations, parts)

@@ -72,8 +72,11 @@ class Evaluator:
         self, sight: Sight, params: JSON, limits: Limits, budget: Budget
     ) -> Sequence[Finding] | OutOfBudgetError:
         """Evaluate all messages, even those that nobody will read: the API server does, and it tells in the cost."""
+        messages = self.expressions.messages
+        if not any(messages):
+            return messages
         try:
-            return self._evaluate(sight, params, limits, budget, self.expressions.messages, authorizes=False)
+            return self._evaluate(sight, params, limits, budget, messages, authorizes=False)
         except OutOfBudgetError as error:
             return error
 

@@ -118,7 +118,8 @@ class Viewing:
         except ConversionError as error:
             return Misset(None, str(error))
         if not params:
-            self._namespace()
+            if not self._mutates:  # which looks for the Namespace only once there is something to invoke
+                self._namespace()
             return Passed(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
         try:
             return Invocation(binding, self._sight(target), params)

@@ -5,6 +5,7 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.decisions import Action, AuditAction, AuditDecision, Decision
@@ -27,6 +28,7 @@ class Judging:
         self, review: Review, policy: Policy[ValidatingSpec], binding: Binding[ValidatingBindingSpec] | None
     ) -> None:
         """Begin without decisions."""
+        self._begun = time.perf_counter()
         self._review = review
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()
@@ -112,4 +114,7 @@ class Judging:
         return self._judgement(Outcome.ALLOWED, reason)
 
     def _judgement(self, outcome: Outcome, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
-        return Judgement(self._policy.name, self._binding, outcome, reason, denials, tuple(self._warnings))
+        seconds = time.perf_counter() - self._begun
+        return Judgement(
+            self._policy.name, self._binding, outcome, reason, denials, tuple(self._warnings), seconds
+        )

@@ -6,7 +6,8 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go`` an
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, TypeAlias
 
 from pratique import statuses
 from pratique.admission_policies.errors import SettingError
@@ -18,7 +19,7 @@ from pratique.statuses import Status
 from pratique.targets import Asked, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pratique.configurations.policies import MatchResources, NamedRule
     from pratique.kinds import GroupVersionResource
@@ -44,11 +45,17 @@ class _Rule:
     def wants(self, asked: Asked, resource: GroupVersionResource) -> bool:
         return self.rules.matches_request(asked.operation, resource, asked.subresource, asked.namespace)
 
-    def names_it(self, name: str) -> bool:
-        return not self.names or name in self.names
+
+_EVERY_NAME: frozenset[str] = frozenset()
+_REMEMBERED = 64
+"""Kinds of requests whose rules are remembered by each policy."""
+
+_Candidates: TypeAlias = "tuple[tuple[frozenset[str], Target | str], ...]"
+"""The rules that match, in their order: the names of the objects that each means, and what the request is seen as, or
+why that cannot be told."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ResourceMatcher:
     """The requests that a policy or binding means, made ready to be asked for many of them."""
 
@@ -103,29 +110,32 @@ class ResourceMatcher:
 
     def _match_rules(self, subject: Subject) -> Target | Mismatch:
         review = subject.review
-        asked, resources = Asked.of(review), review.cluster.resources
-        if self._find(self._excluded, asked, review.name, resources) is not None:
+        excluded, wanted = self._known(subject.asked, review.cluster.resources)
+        if _find(excluded, review.name) is not None:
             return Mismatch("excludeResourceRules match")
-        if not self._rules:
-            return Target(asked.resource, asked.kind)
-        found = self._find(self._rules, asked, review.name, resources)
+        found = _find(wanted, review.name)
         return Mismatch(self._why_not(subject)) if found is None else found
+
+    @functools.cached_property
+    def _known(self) -> Callable[[Asked, Resources], tuple[_Candidates, _Candidates]]:
+        """Gives the rules that exclude such a request and those that mean it, remembered: few kinds are asked for."""
+        return functools.lru_cache(_REMEMBERED)(self._candidates)
+
+    def _candidates(self, asked: Asked, resources: Resources) -> tuple[_Candidates, _Candidates]:
+        excluded = self._targets(self._excluded, asked, resources)
+        if not self._rules:
+            return excluded, ((_EVERY_NAME, Target(asked.resource, asked.kind)),)
+        return excluded, self._targets(self._rules, asked, resources)
+
+    def _targets(self, rules: tuple[_Rule, ...], asked: Asked, resources: Resources) -> _Candidates:
+        return tuple(
+            (rule.names, _target(asked, resource, resources))
+            for rule, resource in self._wanted(rules, asked, resources)
+        )
 
     def _why_not(self, subject: Subject) -> str:
         every = compile_rules(rule for one in self._rules for rule in one.rules.rules)
         return every.mismatch(subject.review) or "no rule names the object"
-
-    def _find(self, rules: tuple[_Rule, ...], asked: Asked, name: str, resources: Resources) -> Target | None:
-        for rule, resource in self._wanted(rules, asked, resources):
-            kind = asked.kind
-            if resource != asked.resource:
-                registered = resources.for_resource(resource, asked.subresource)
-                if registered is None or not registered.kind.kind:
-                    raise SettingError(f"unable to convert to {resource}: unknown kind")
-                kind = registered.kind
-            if rule.names_it(name):
-                return Target(resource, kind)
-        return None
 
     def _wanted(
         self, rules: tuple[_Rule, ...], asked: Asked, resources: Resources
@@ -136,6 +146,25 @@ class ResourceMatcher:
             return
         others = served_beside(resources, asked.resource, asked.subresource)
         yield from ((rule, other) for rule in rules for other in others if rule.wants(asked, other))
+
+
+def _target(asked: Asked, resource: GroupVersionResource, resources: Resources) -> Target | str:
+    """What a request is seen as, or why that cannot be told."""
+    if resource == asked.resource:
+        return Target(resource, asked.kind)
+    registered = resources.for_resource(resource, asked.subresource)
+    if registered is None or not registered.kind.kind:
+        return f"unable to convert to {resource}: unknown kind"
+    return Target(resource, registered.kind)
+
+
+def _find(candidates: _Candidates, name: str) -> Target | None:
+    for names, target in candidates:
+        if isinstance(target, str):
+            raise SettingError(target)
+        if not names or name in names:
+            return target
+    return None
 
 
 def _rules(rules: Iterable[NamedRule]) -> tuple[_Rule, ...]:

@@ -13,7 +13,7 @@ from pratique.admission_policies.evaluations import evaluate_all
 from pratique.cel import costs
 from pratique.cel.budgets import Budget
 from pratique.cel.errors import EvaluationError
-from pratique.configurations.mutation_validations import APPLY_CONFIGURATION, JSON_PATCH
+from pratique.configurations.mutation_validations import APPLY_CONFIGURATION
 from pratique.errors import RefusalError
 from pratique.policy_patches import PolicyPatchError, apply_configuration, apply_json_patch
 from pratique.resources import built_in
@@ -104,15 +104,14 @@ def compile_mutations(spec: MutatingSpec, compiler: PolicyCompiler) -> tuple[Pat
     Raises:
         CompilationError: an expression does not compile, which loading it would have told.
     """
-    found = (_compile(mutation, compiler) for mutation in spec.mutations)
-    return tuple(patcher for patcher in found if patcher is not None)
+    return tuple(_compile(mutation, compiler) for mutation in spec.mutations)
 
 
-def _compile(mutation: Mutation, compiler: PolicyCompiler) -> Patcher | None:
+def _compile(mutation: Mutation, compiler: PolicyCompiler) -> Patcher:
     configures = mutation.patch_type == APPLY_CONFIGURATION
     written = mutation.apply_configuration if configures else mutation.json_patch
-    if written is None or mutation.patch_type not in (APPLY_CONFIGURATION, JSON_PATCH):
-        return None
+    if written is None:
+        raise ValueError(f"a mutation of type {mutation.patch_type} has no expression, a required field")
     kind = "Object" if configures else "list(JSONPatch)"
     return Patcher(compiler.compile(written.expression, kind, has_patches=True), configures)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import time
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.compilation import compile_bindings, compile_expressions, compile_policy
@@ -123,7 +122,6 @@ class _Run:
         self._judgements: list[Judgement] = []
         self._failures: list[JSONObject] = []
         self._annotations: dict[str, str] = {}
-        self._begun = 0.0
 
     def decide(self, hooks: Iterable[_Hook]) -> Verdict:
         try:
@@ -137,7 +135,6 @@ class _Run:
 
     def _ask(self, hook: _Hook) -> None:
         policy, annotations = hook.evaluator.policy, Annotations()
-        self._begun = time.perf_counter()
         for step in self._viewing.invocations(policy, hook.bindings):
             judging = Judging(self._viewing.review, policy, step.binding)
             match step:
@@ -153,7 +150,5 @@ class _Run:
         self._annotations |= annotations.published(policy.name)
 
     def _note(self, judgement: Judgement) -> None:
-        now = time.perf_counter()
         if self._explain or judgement.outcome is not Outcome.SKIPPED:
-            self._judgements.append(dataclasses.replace(judgement, seconds=now - self._begun))
-        self._begun = now
+            self._judgements.append(judgement)

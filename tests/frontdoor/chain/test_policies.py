@@ -103,11 +103,11 @@ def test_each_binding_is_a_step_of_its_own(tmp_path: Path) -> None:
     assert [failure["binding"] for failure in failures] == ["audit"]
 
 
-def test_who_does_not_ask_is_not_told_of_policies_that_are_not_meant(tmp_path: Path) -> None:
+def test_who_does_not_ask_is_not_told_of_policies_that_have_nothing_to_say(tmp_path: Path) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     elsewhere = policy("false", matchConstraints={"resourceRules": [rule]})
     documents = (elsewhere, binding(), policy("true", name="q"), binding("q", name="c"))
-    assert steps(decided(tmp_path, *documents, explain=False)) == [("q", "c", "allowed")]
+    assert steps(decided(tmp_path, *documents, explain=False)) == [(NAME, "", "allowed")]
     assert steps(decided(tmp_path, *documents)) == [("p", "", "skipped"), ("q", "c", "allowed")]
 
 

@@ -14,6 +14,7 @@ import yaml
 from admissions import admit, review_of
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.configurations.load import load_configurations
 from pratique.definitions import Controller
 from pratique.json_values import JSON, decode, encode, member
 from pratique.resources import built_in
@@ -47,6 +48,8 @@ class Example:
     cluster: list[JSONObject] | None
     kubeconfig: str = ""
     """What is in ``kubeconfig.yaml``, in the folder where the example runs."""
+    policies: str = ""
+    """What ``--config`` holds."""
 
     def __str__(self) -> str:
         return f"{self.document}: {member(self.input, 'kind')} {self.expected['allowed']}"
@@ -69,6 +72,7 @@ def examples_of(path: Path, controller: Controller | None) -> Iterator[Example]:
                 configuration=yaml.safe_load(parts.get("configuration", "")),
                 cluster=None if cluster is None else list(yaml.safe_load_all(cluster)),
                 kubeconfig=parts.get("kubeconfig", ""),
+                policies=parts.get("policies", ""),
             )
             parts.clear()
 
@@ -119,7 +123,9 @@ def test_an_example_is_decided_as_its_document_says(
     Path("kubeconfig.yaml").write_text(example.kubeconfig, "utf-8")
     cluster = ANY_NAMESPACE if example.cluster is None else ObjectStore(example.cluster)
     review = review_of(request_of(example.input), cluster)
-    found = admit(example.controller, review, example.configuration)
+    (tmp_path / "policies.yaml").write_text(example.policies, "utf-8")
+    policies = load_configurations([tmp_path / "policies.yaml"]) if example.policies else None
+    found = admit(example.controller, review, example.configuration, configurations=policies)
     decision = {
         "allowed": found.allowed,
         "status": to_document(found.status) if found.status else None,
