@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 from frontdoor.chain_sources import ChainSources
 from pratique.cluster_files import load_cluster
@@ -12,23 +14,65 @@ from pratique.errors import ConfigurationError, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pratique.clusters import Cluster
+    from pratique.configurations.load import Configurations
+    from pratique.configurations.policies import Configured, ValidatingSpec
     from pratique.settings import ChainSettings
 
+T = TypeVar("T")
 
-def problems_of(chain: ChainSettings) -> list[str]:
-    """Load all that the settings name, and list what is wrong, a line each."""
-    loads: tuple[Callable[[], object], ...] = (
-        lambda: load_configurations(chain.config),
-        lambda: load_cluster(chain.cluster),
-        lambda: _load_controllers(chain),
-    )
+_STEP = re.compile(r"(\w+)|\[(\d+)\]")
+"""A step of a field's path, such as ``validations`` or ``[0]``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the settings of a chain name, as far as it could be loaded."""
+
+    problems: list[str]
+    """What is wrong, a line each."""
+    configurations: Configurations | None
+    cluster: Cluster | None
+
+    def warnings(self) -> list[str]:
+        """Check the types in policies: what is wrong goes on in lines below its place."""
+        if self.configurations is None or self.cluster is None:
+            return []
+        cluster = self.cluster
+        return [
+            text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
+        ]
+
+
+def load_all(chain: ChainSettings) -> Loaded:
+    """Load all that the settings name."""
     problems: list[str] = []
-    for load in loads:
-        try:
-            load()
-        except InputError as error:
-            problems += str(error).splitlines()
-    return problems
+    configurations = _attempt(lambda: load_configurations(chain.config), problems)
+    cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
+    _attempt(lambda: _load_controllers(chain), problems)
+    return Loaded(problems, configurations, cluster)
+
+
+def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
+    try:
+        return load()
+    except InputError as error:
+        problems += str(error).splitlines()
+        return None
+
+
+def _warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[str]:
+    from pratique.admission_policies.type_checks import type_warnings  # noqa: PLC0415 - brings CEL
+
+    found: list[str] = []
+    for one in type_warnings(policy, cluster):
+        head = f'warning: policy "{policy.name}": {one.field_ref}:'
+        if policy.source is not None:
+            steps = [name or int(index) for name, index in _STEP.findall(one.field_ref)]
+            head = str(policy.source.fault(steps, head))
+        below = [f"    {line}" for line in one.warning.splitlines() if line]
+        found.append("\n".join([head, *below]))
+    return found
 
 
 def load_everything(chain: ChainSettings) -> None:
@@ -37,7 +81,7 @@ def load_everything(chain: ChainSettings) -> None:
     Raises:
         ConfigurationError: it cannot; a line for each reason.
     """
-    problems = problems_of(chain)
+    problems = load_all(chain).problems
     if problems:
         raise ConfigurationError("\n".join(problems))
 

@@ -8,9 +8,37 @@ from __future__ import annotations
 
 import re
 
+from pratique.cel.types import parse_type
+
 _KIND = re.compile(r"\A[A-Z_]+: ")
 _TAIL = re.compile(r" \[[A-Z_]+\]\Z")
-_UNDEFINED_FIELD = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
+_ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
+"""Between two errors, each of which has its source under it."""
+_PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
+_AFTERMATH = "expression of type '*error*' cannot be the operand of a select operation"
+"""What the C++ checker says besides where a field is selected from what is wrong already."""
+_REWORDED = (
+    (
+        re.compile(
+            r"undefined field '[^']*' not found in struct"
+            r" '(kubernetes\.(?:authorization\.\w+|URL|Quantity|Semver|NamedFormat))'"
+        ),
+        r"unexpected failed resolution of '\1'",
+    ),
+    (
+        re.compile(r"undefined field '[^']*' not found in struct '(net\.\w+)'"),
+        r"type '\1' does not support field selection",
+    ),
+    (re.compile(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
+    (
+        re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
+        r"type '\1' does not support field selection",
+    ),
+    (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
+    (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
+)
+"""What errors say, and what the API server says instead. Types without fields are known to cel-go by name alone."""
+_OVERLOAD = re.compile(r"(found no matching overload for '(\w+)' applied to ')\((.*)\)'\Z")
 _QUALIFIED = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '([^'.]+)((?:\.[^'.]+)+)'( \(in container '[^']*'\))"
     r"\n \| [^\n]*\n \| [^\n]*"
@@ -27,8 +55,38 @@ def in_api_servers_words(text: str, source: str) -> str:
     if _TOO_DEEP.search(text):
         return TOO_DEEP
     text = _TAIL.sub("", _KIND.sub("", text))
-    text = _UNDEFINED_FIELD.sub(r"\1", text)
-    return _QUALIFIED.sub(lambda match: _unqualified(match, source), text)
+    text = _QUALIFIED.sub(lambda match: _unqualified(match, source), text)
+    errors = [_reworded(error, source) for error in _ENTRY.split(text) if _AFTERMATH not in error]
+    return "\n".join(sorted(errors, key=_place))
+
+
+def _place(error: str) -> tuple[int, int]:
+    """Line and column: cel-go tells errors in the order of the source."""
+    match = _PLACE.match(error)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _reworded(error: str, source: str) -> str:
+    head, newline, shown = error.partition("\n")
+    for pattern, replacement in _REWORDED:
+        head = pattern.sub(replacement, head)
+    head = _OVERLOAD.sub(lambda match: _applied(match, _written_before(error, source)), head)
+    return head + newline + shown
+
+
+def _written_before(error: str, source: str) -> str:
+    """The part of the source's line that stands before the place of an error."""
+    line, column = _place(error)
+    lines = source.split("\n")
+    return lines[line - 1][: column - 1] if 0 < line <= len(lines) else ""
+
+
+def _applied(match: re.Match[str], before: str) -> str:
+    """Set what a method is called on before the point: ``string.(int)``; the place of a call is its parenthesis."""
+    if not re.search(rf"\.\s*{match[2]}\s*\Z", before):
+        return match[0]
+    target, *arguments = parse_type(f"({match[3]})")[1]
+    return f"{match[1]}{target}.({', '.join(arguments)})'"
 
 
 def _unqualified(match: re.Match[str], source: str) -> str:

@@ -41,11 +41,28 @@ _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[.\-/]")
 
+_RAW = frozenset(
+    {
+        ("ManagedFieldsEntry", "fieldsV1"),
+        ("ControllerRevision", "data"),
+        ("OpaqueDeviceConfiguration", "parameters"),
+        ("AllocatedDeviceStatus", "data"),
+    }
+)
+"""The fields of built-in types that are ``FieldsV1`` or ``RawExtension``, which say that they are objects, and no more.
+All others of which nothing is known say nothing at all.
+"""
+
+_MAX_FIELDS = 4_000
+"""Of one type: the checker holds 65,535 bytes of fields, and the longest fields take 16."""
+_MAX_DEPTH = 64
+"""Of types within types; schemas of Kubernetes are at most 14 deep, and nobody recurses a thousand times."""
+
 # The checker takes no points in the names of types that are not nested, and no @ in any.
 _PREFIX = "pratique_schema_"
-_CODES = {"_": "_u", ".": "_p", "@": "_a"}
-_DECODED = {code: character for character, code in _CODES.items()}
-_CODED = re.compile(rf"\b{_PREFIX}[a-z]+_t(\w+)")
+_UNCODED = re.compile("[^A-Za-z0-9]")
+_CODE = re.compile("_([0-9a-f]+)_")
+_CODED = re.compile(rf"\b{_PREFIX}[a-z]+_of_(\w+)")
 
 
 @functools.lru_cache(maxsize=64)
@@ -57,14 +74,16 @@ def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, Stru
         kind: What messages call its type: ``Deployment``, and ``Deployment.spec`` what is within.
         role: Whose type it is. Those of two roles differ, even where they are of one kind.
     """
-    declared = _Declarations(f"{_PREFIX}{role}_t")
-    name = declared.add(root, kind, frozenset())
+    declared = _Declarations(f"{_PREFIX}{role}_of_")
+    name = declared.declare(root, kind, frozenset())
+    if name is None:
+        return "dyn", ()
     return name, tuple((each, tuple(fields)) for each, fields in declared.types.items())
 
 
 def as_shown(text: str) -> str:
     """Put the paths of types in the place of the names that :func:`declare` has given them."""
-    return _CODED.sub(lambda name: re.sub("_[upa]", lambda code: _DECODED[code[0]], name[1]), text)
+    return _CODED.sub(lambda name: _CODE.sub(lambda code: chr(int(code[1], 16)), name[1]), text)
 
 
 def field_name(name: str) -> str | None:
@@ -75,33 +94,45 @@ def field_name(name: str) -> str | None:
     return escaped if _IDENTIFIER.fullmatch(escaped) else None
 
 
+_OBJECT = Structure("", dict)
+"""An object of which no field is known: ``additionalProperties: true`` is one, too."""
+
+
 class _Declarations:
     def __init__(self, prefix: str) -> None:
         self.types: dict[str, list[tuple[str, str]]] = {}
         self._prefix = prefix
 
-    def add(self, structure: Structure, path: str, within: frozenset[str]) -> str:
+    def _add(self, structure: Structure, path: str, within: frozenset[str]) -> str:
         """Declare a structure and what it holds; ``within`` are the names of those that hold it."""
-        name = self._prefix + re.sub("[_.@]", lambda match: _CODES[match[0]], path)
+        name = self._prefix + _UNCODED.sub(lambda match: f"_{ord(match[0]):x}_", path)
         fields = self.types[name] = []
         if structure.name in within:
             return name
         holders = within | {structure.name} if structure.name else within
         for written, kind in structure.fields.items():
             shown = field_name(written)
-            if shown is not None:
-                declared = self._declare(kind, f"{path}.{shown}", holders)
-                fields += [] if declared is None else [(shown, declared)]
+            if shown is None:
+                continue
+            is_raw = (structure.name.rpartition(".")[2], written) in _RAW
+            declared = self.declare(_OBJECT if is_raw else kind, f"{path}.{shown}", holders)
+            fields += [] if declared is None else [(each, declared) for each in _names(written, shown)]
+        self.types[name] = _with_distinct_entries(fields)
         return name
 
-    def _declare(self, kind: Type, path: str, within: frozenset[str]) -> str | None:
+    def declare(self, kind: Type, path: str, within: frozenset[str]) -> str | None:
+        """The type of a field, whose structures are declared; None where it has none, ``dyn`` where it is too big."""
+        if path.count(".") > _MAX_DEPTH or (isinstance(kind, Structure) and len(kind.fields) > _MAX_FIELDS):
+            return "dyn"
         match kind:
             case Structure():
-                return self.add(kind, path, within)
+                return self._add(kind, path, within)
             case ListType():
-                return self._collection("list<{}>", self._declare(kind.items, f"{path}.@idx", within))
+                return self._collection("list<{}>", self.declare(kind.items, f"{path}.@idx", within))
+            case MapType(values=Scalar.ANY):
+                return self._add(_OBJECT, path, within)
             case MapType():
-                return self._collection("map<string,{}>", self._declare(kind.values, f"{path}.@elem", within))
+                return self._collection("map<string,{}>", self.declare(kind.values, f"{path}.@elem", within))
             case _:
                 return _SCALARS.get(kind)
 
@@ -111,3 +142,24 @@ class _Declarations:
         if inner is None:
             return None
         return "dyn" if "<" in inner else pattern.format(inner)
+
+
+def _names(written: str, shown: str) -> tuple[str, ...]:
+    """All names by which expressions know a field: reserved words need no escaping any more."""
+    return (shown, written) if written in _RESERVED else (shown,)
+
+
+def _with_distinct_entries(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Make maps of any type whose entries the checker would not tell from others: it names types after them."""
+    taken = {_key(name) for name, _ in fields}
+    distinct: list[tuple[str, str]] = []
+    for name, kind in fields:
+        entry = f"{_key(name)}entry"
+        is_map = kind.startswith("map<")
+        distinct.append((name, "dyn" if is_map and (entry in taken or name[0] == "_") else kind))
+        taken |= {entry} if is_map else set()
+    return distinct
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "").lower()

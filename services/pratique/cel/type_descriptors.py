@@ -155,6 +155,7 @@ def _struct_file(structs: StructTypes) -> descriptor_pb2.FileDescriptorProto:
     file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration"))
     for name, fields in structs:
         message = file.message_type.add(name=name)
+        message.options.deprecated_legacy_json_field_conflicts = True  # a schema may have fooBar and foo_bar
         for number, (field, kind) in enumerate(fields, start=1):
             _add_field(message, name, number, field, kind)
     return file

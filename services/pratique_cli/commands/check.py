@@ -10,7 +10,7 @@ import click
 from pratique_cli.chain_flags import chain_flags
 from pratique_cli.exits import ExitCode
 from pratique_cli.flags import ExistingPath
-from pratique_cli.loads import problems_of
+from pratique_cli.loads import load_all
 from pratique_cli.palettes import printable
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ Examples:
   pratique check webhooks/ --cluster cluster/ --admission-control-config-file admission.yaml
 
 \b
-Each problem is one line on standard error, with file, document and field.
-Exit codes: 0 no problem, 2 problems.
+Each problem is one line on standard error, with file, document and field. So
+is each warning, with the reasons indented below it: an expression of a policy
+that does not fit the schema of a kind that the policy matches. --cluster brings
+the schemas of custom resources.
+Exit codes: 0 no problem, with or without warnings, 2 problems.
 """
 
 
@@ -41,10 +44,15 @@ def command(paths: tuple[Path, ...], chain: ChainSettings) -> ExitCode:
         raise click.UsageError(
             "Missing argument 'PATH...': name a configuration, or what a chain flag takes."
         )
-    problems = problems_of(dataclasses.replace(chain, config=(*paths, *chain.config)))
-    for problem in problems:
-        click.echo(f"pratique: {printable(problem)}", err=True)
-    if problems:
+    loaded = load_all(dataclasses.replace(chain, config=(*paths, *chain.config)))
+    warnings = loaded.warnings()
+    for text in (*loaded.problems, *warnings):
+        click.echo("pratique: " + "\n".join(map(printable, text.split("\n"))), err=True)
+    if loaded.problems:
         return ExitCode.BAD_INPUT
-    click.echo("no problems found")
+    click.echo(f"no problems found{_counted(len(warnings))}")
     return ExitCode.ADMITTED
+
+
+def _counted(warnings: int) -> str:
+    return "" if not warnings else f", {warnings} warning{'s' if warnings > 1 else ''}"

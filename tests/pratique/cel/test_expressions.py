@@ -113,7 +113,7 @@ def test_an_evaluation_fails_in_the_words_of_cel_go(
         ("variables.x", "undeclared reference to 'variables'"),
         ("jsonpatch.escapeKey('a')", "undeclared reference to 'jsonpatch'"),
         ("object.reverse2()", "undeclared reference to 'reverse2'"),
-        ("'a'.reverse()", "found no matching overload for 'reverse' applied to '(string)'"),
+        ("'a'.reverse()", "found no matching overload for 'reverse' applied to 'string.()'"),
         ("math.abs(1) == 1", "undeclared reference to 'math'"),
         ("object.x =", "Syntax error: token recognition error at: '='"),
         ("[1, 'a'].size() == 2", "ERROR: <input>:1:5: expected type 'int' but found 'string'"),
