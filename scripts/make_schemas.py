@@ -92,11 +92,19 @@ def _marked(kind: Any, schema: dict[str, Any]) -> Any:
     return (kind if isinstance(kind, dict) else {"type": kind}) | {mark: True}
 
 
-def structure_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write a type that has fields."""
+def keys_of_lists(schemas: dict[str, Any]) -> frozenset[str]:
+    """All names of fields by which items of lists are told apart."""
+    fields = (field for schema in schemas.values() for field in schema.get("properties", {}).values())
+    return frozenset(key for field in fields for key in field.get("x-kubernetes-list-map-keys", ()))
+
+
+def structure_of(schema: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """Write a type that has fields. Of defaults that say nothing those of ``keys`` count: they tell items apart."""
     properties = schema.get("properties", {})
     defaults = {
-        name: field["default"] for name, field in properties.items() if field.get("default") not in _EMPTY
+        name: field["default"]
+        for name, field in properties.items()
+        if field.get("default") is not None and (field["default"] not in _EMPTY or name in keys)
     }
     structure: dict[str, Any] = {"fields": {name: type_of(field) for name, field in properties.items()}}
     structure |= {"required": schema["required"]} if schema.get("required") else {}
@@ -122,8 +130,9 @@ def shortened(value: Any) -> Any:
 
 def document_of(release: str, schemas: dict[str, Any]) -> str:
     """Write everything, a type a line."""
+    keys = keys_of_lists(schemas)
     structures = {
-        name: structure_of(schema)
+        name: structure_of(schema, keys)
         for name, schema in sorted(schemas.items())
         if is_structure(schema) and name not in _SCALARS
     }

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.sights import Limits
 from pratique.admission_policies.verdicts import Outcome
-from pratique.answers import Allow, Answer, Deny
+from pratique.answers import Allow, Answer, Deny, Patch
 from pratique.cel.budgets import Patience
 from pratique.cel.errors import SlowEvaluationError
 from pratique.parts import Ending, Part
+from pratique.patches import diff
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
+    from pratique.admission_policies.mutating import MutatingPolicies
+    from pratique.admission_policies.mutating_judgements import Admittance, MutationJudgement
     from pratique.admission_policies.validating import ValidatingPolicies
-    from pratique.admission_policies.verdicts import Judgement, Verdict
+    from pratique.admission_policies.verdicts import Judgement
     from pratique.reviews import Review
 
 PATIENCE = 10_000
@@ -24,38 +28,69 @@ PATIENCE = 10_000
 
 
 def judge(policies: ValidatingPolicies, review: Review) -> Answer | Awaitable[Answer]:
+    """Ask validating policies about a review."""
+    return _ask(functools.partial(_judged, policies, review), review)
+
+
+def admit(policies: MutatingPolicies, review: Review) -> Answer | Awaitable[Answer]:
+    """Have mutating policies change the object of a review."""
+    return _ask(functools.partial(_admitted, policies, review), review)
+
+
+def _ask(decide: Callable[[Limits], Answer], review: Review) -> Answer | Awaitable[Answer]:
     """Answer at once; or, where that takes long, in a thread that lets others run."""
     until = review.deadline.at if review.deadline is not None else None
     try:
-        limits = Limits(until, Patience(PATIENCE, PATIENCE))
-        return _answer(policies, review, limits)
+        return decide(Limits(until, Patience(PATIENCE, PATIENCE)))
     except SlowEvaluationError:
-        return _judge_slowly(policies, review, Limits(until))
+        return asyncio.to_thread(decide, Limits(until))
 
 
-async def _judge_slowly(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
-    return await asyncio.to_thread(_answer, policies, review, limits)
-
-
-def _answer(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
+def _judged(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
     verdict = policies.decide(review, limits, explain=review.explain)
-    return answer_of(verdict, explain=review.explain)
-
-
-def answer_of(verdict: Verdict, *, explain: bool) -> Answer:
-    """Say a verdict as a controller; unless it is to ``explain``, nothing of policies that had nothing to say."""
-    parts = tuple(_part(one) for one in verdict.judgements if explain or one.outcome is not Outcome.ALLOWED)
+    # Those that have nothing to say are told of only where somebody wants to know: a hundred of them cost as much to
+    # tell as a review does.
+    parts = tuple(
+        _validating_part(one)
+        for one in verdict.judgements
+        if review.explain or one.outcome is not Outcome.ALLOWED
+    )
     if verdict.status is None:
         return Allow(verdict.warnings, verdict.audit_annotations, parts)
     return Deny(verdict.status, "", verdict.warnings, verdict.audit_annotations, parts)
 
 
-def _part(judgement: Judgement) -> Part:
+def _validating_part(judgement: Judgement) -> Part:
     return Part(
         name=judgement.policy,
         configuration=judgement.binding,
         ending=Ending(judgement.outcome.value),
         reason=judgement.reason,
         denials=judgement.denials,
+        duration_seconds=judgement.seconds,
+    )
+
+
+def _admitted(policies: MutatingPolicies, review: Review, limits: Limits) -> Answer:
+    admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
+    parts = tuple(_mutating_part(one, admittance) for one in admittance.judgements)
+    if admittance.refusal is not None:
+        return Deny(admittance.refusal, parts=parts)
+    if admittance.document is review.object_document:
+        return Allow(parts=parts)
+    changed = admittance.document.data
+    return Patch(tuple(diff(review.object, changed)), changed, parts=parts)
+
+
+def _mutating_part(judgement: MutationJudgement, admittance: Admittance) -> Part:
+    return Part(
+        name=judgement.policy,
+        configuration=judgement.binding,
+        ending=Ending(judgement.outcome.value),
+        reason=judgement.reason,
+        operations=judgement.operations,
+        key=judgement.key if judgement.ran else "",
+        reinvocable=judgement.reinvocable,
+        applied=judgement.ran and admittance.dirty,
         duration_seconds=judgement.seconds,
     )

@@ -7,12 +7,11 @@ server has no order; here it is that of their names, static ones first.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.compilation import compile_bindings, compile_expressions, compile_policy
 from pratique.admission_policies.evaluators import Evaluator
-from pratique.admission_policies.exclusions import is_excluded
+from pratique.admission_policies.hooks import Hooks
 from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
 from pratique.admission_policies.judging import Judging
 from pratique.admission_policies.sights import UNLIMITED
@@ -24,21 +23,16 @@ from pratique.admission_policies.verdicts import (
     failures_annotation,
 )
 from pratique.errors import RefusalError
-from pratique.targets import Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from pratique.admission_policies.compilation import Binding
+    from pratique.admission_policies.compilation import Binding, Policy
     from pratique.admission_policies.sights import Limits
     from pratique.admission_policies.verdicts import Judgement
     from pratique.configurations.policies import Configured, ValidatingBindingSpec, ValidatingSpec
     from pratique.json_values import JSONObject
-    from pratique.resources import Resources
     from pratique.reviews import Review
-
-_REMEMBERED = 256
-"""Kinds of requests whose policies are remembered: the four operations on 64 collections and subresources."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +41,11 @@ class _Hook:
 
     evaluator: Evaluator
     bindings: tuple[Binding[ValidatingBindingSpec], ...]
+
+    @property
+    def policy(self) -> Policy[ValidatingSpec]:
+        """The policy."""
+        return self.evaluator.policy
 
 
 class ValidatingPolicies:
@@ -64,8 +63,7 @@ class ValidatingPolicies:
         """
         binding_list = list(bindings)
         hooks = (_hook(policy, binding_list) for policy in policies)
-        self._hooks = tuple(hook for hook in hooks if hook.bindings)
-        self._candidates = functools.lru_cache(_REMEMBERED)(self._find_candidates)
+        self._hooks = Hooks(hook for hook in hooks if hook.bindings)
 
     def __bool__(self) -> bool:
         """False where there is nothing to ask."""
@@ -86,24 +84,7 @@ class ValidatingPolicies:
         """
         if not self._hooks:
             return Verdict()
-        return _Run(review, limits, explain=explain).decide(self._asked(review, explain=explain))
-
-    def _asked(self, review: Review, *, explain: bool) -> Sequence[_Hook]:
-        if explain:
-            return [hook for hook in self._hooks if not _excludes(hook, review)]
-        return self._candidates(Asked.of(review), review.cluster.resources)
-
-    def _find_candidates(self, asked: Asked, resources: Resources) -> tuple[_Hook, ...]:
-        return tuple(
-            hook
-            for hook in self._hooks
-            if not is_excluded(asked.resource, is_static=hook.evaluator.policy.is_static)
-            and hook.evaluator.policy.matcher.may_match(asked, resources)
-        )
-
-
-def _excludes(hook: _Hook, review: Review) -> bool:
-    return is_excluded(review.resource, is_static=hook.evaluator.policy.is_static)
+        return _Run(review, limits, explain=explain).decide(self._hooks.of(review, explain=explain))
 
 
 def _hook(configured: Configured[ValidatingSpec], bindings: list[Configured[ValidatingBindingSpec]]) -> _Hook:

@@ -53,6 +53,11 @@ def _document() -> _Document:
     return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
 
 
+def load() -> None:
+    """Read the schemas now, and not with the first review that needs one."""
+    _document()
+
+
 def built_in_schema(kind: GroupVersionKind) -> Structure | None:
     """The schema of a built-in kind; None where Kubernetes has no such kind."""
     name = _document().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")

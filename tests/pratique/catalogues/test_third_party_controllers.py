@@ -80,9 +80,9 @@ def test_they_run_by_name_after_what_is_built_in_and_before_webhooks(install: In
     install("acme", team="ALL")
     names = [each.name for each in load_catalogue()]
     place = names.index("AddTeam")
-    assert names[place : place + 3] == ["AddTeam", "RequireTeam", "MutatingAdmissionWebhook"]
+    assert names[place : place + 3] == ["AddTeam", "RequireTeam", "MutatingAdmissionPolicy"]
     assert all(
-        CHAIN_ORDER.index(name) < CHAIN_ORDER.index("MutatingAdmissionWebhook") for name in names[:place]
+        CHAIN_ORDER.index(name) < CHAIN_ORDER.index("MutatingAdmissionPolicy") for name in names[:place]
     )
 
 

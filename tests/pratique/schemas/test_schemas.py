@@ -77,7 +77,7 @@ def test_keyed_lists_say_their_keys_and_what_stands_for_one_that_is_not_there() 
     assert isinstance(ports, ListType)
     assert (ports.merge, ports.keys) == (Merge.MAP, ("containerPort", "protocol"))
     assert isinstance(ports.items, Structure)
-    assert ports.items.defaults == {"protocol": "TCP"}
+    assert ports.items.defaults == {"containerPort": 0, "protocol": "TCP"}
 
 
 def test_a_field_may_be_merged_otherwise_than_its_type_says() -> None:

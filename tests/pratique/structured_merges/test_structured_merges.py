@@ -131,13 +131,6 @@ def test_what_is_stored_may_have_fields_and_items_that_could_not_be_applied() ->
             ".spec.template.spec.nodeName: expected string, got &value.valueUnstructured{Value:5}",
         ),
         (
-            {"template": {"spec": {"containers": [{"image": "a"}]}}},
-            (
-                ".spec.template.spec.containers: element 0: associative list with keys has an element that omits all"
-                ' key fields ["name"] (and doesn\'t have default values for any key fields)'
-            ),
-        ),
-        (
             {"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}},
             '.spec.template.spec.containers: duplicate entries for key [name="a"]',
         ),
@@ -154,6 +147,26 @@ def test_what_is_stored_may_have_fields_and_items_that_could_not_be_applied() ->
 def test_what_does_not_fit_the_schema_is_refused(spec: JSONObject, told: str) -> None:
     with pytest.raises(ApplyError) as refused:
         applied(deployment(), {"spec": spec})
+    assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        (
+            [{"n": 1}],
+            (
+                '.items: element 0: associative list with keys has an element that omits all key fields ["name"] (and'
+                " doesn't have default values for any key fields)"
+            ),
+        ),
+        ([None], ".items: element 0: associative list with keys may not have a null element"),
+        (["a"], ".items: element 0: associative list with keys may not have non-map elements"),
+    ],
+)
+def test_items_that_are_known_by_nothing_are_refused(items: JSON, told: str) -> None:
+    with pytest.raises(ApplyError) as refused:
+        apply(Structure("", lambda: {"items": KEYED}), {}, {"items": items})
     assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
 
 

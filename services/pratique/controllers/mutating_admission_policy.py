@@ -1,0 +1,59 @@
+"""MutatingAdmissionPolicy: policies written in CEL change objects.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.answers import Answer, allow
+from pratique.definitions import MUTATE, Controller, Halves, NoSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pratique.configurations.load import Configurations
+    from pratique.reviews import Review
+
+
+class _Policies:
+    """The policies that are configured now."""
+
+    def __init__(self) -> None:
+        self._admit: Callable[[Review], Answer | Awaitable[Answer]] | None = None
+
+    def use(self, configurations: Configurations) -> None:
+        """Ask these policies from now on."""
+        if not configurations.mutating_policies or not configurations.mutating_bindings:
+            self._admit = None
+            return
+        # CEL is 14 MB of code that only those who have policies need.
+        from pratique.admission_policies.answering import admit  # noqa: PLC0415
+        from pratique.admission_policies.mutating import MutatingPolicies  # noqa: PLC0415
+        from pratique.schemas import built_in  # noqa: PLC0415
+
+        policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
+        built_in.load()
+        self._admit = (lambda review: admit(policies, review)) if policies else None
+
+    def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
+        """Have all policies that mean the request change its object."""
+        return allow() if self._admit is None else self._admit(review)
+
+
+def _build(_: NoSettings) -> Halves:
+    policies = _Policies()
+    return Halves(mutate=policies.mutate, use=policies.use)
+
+
+CONTROLLER = Controller(
+    name="MutatingAdmissionPolicy",
+    summary="Has policies written in CEL change objects.",
+    phases=MUTATE,
+    build=_build,
+    default=True,
+    looks_up=("namespaces",),
+    timed=True,
+    trusted=True,
+)
