@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from stacks import Stack, running
+from waiting import within
 from webhook_servers import WebhookServer, allowed, denied, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 IN_SHOP = REVIEW | {"request": REVIEW["request"] | {"namespace": "shop"}}
@@ -64,15 +65,6 @@ def configure(folder: Path, server: WebhookServer, path: str) -> None:
         "webhooks": [webhook],
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(document))
-
-
-def within(seconds: float, holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def answer(stack: Stack, review: Any = REVIEW, path: str = "/validate") -> Any:

@@ -125,12 +125,12 @@ def test_policies_that_nothing_binds_are_not_there(tmp_path: Path) -> None:
 
 def test_an_object_in_another_version_is_meant_by_equivalence(tmp_path: Path) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
-    constraints = {"matchConstraints": {"resourceRules": [rule], "matchPolicy": "Equivalent"}}
-    assert not decided(tmp_path, policy("false", **constraints), binding()).allowed
+    constraints = {"resourceRules": [rule], "matchPolicy": "Equivalent"}
+    assert not decided(tmp_path, policy("false", matchConstraints=constraints), binding()).allowed
 
 
 def test_policies_can_be_switched_off(tmp_path: Path) -> None:
-    off = {"admission_control": None, "disable_admission_plugins": (NAME, "ServiceAccount")}
+    off: dict[str, Any] = {"admission_control": None, "disable_admission_plugins": (NAME, "ServiceAccount")}
     assert decided(tmp_path, policy("false"), binding(), **off).allowed
     assert not decided(tmp_path, policy("false"), binding(), admission_control=None).allowed
 

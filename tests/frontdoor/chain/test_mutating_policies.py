@@ -1,0 +1,217 @@
+"""MutatingAdmissionPolicies in the chain: their steps, what comes after them, and the second round."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chains import pod_review
+from frontdoor.engines import open_local
+from mutating_at_work import bound, labelled, mutating, patched
+from pratique.calls import Deadline
+from pratique.clusters import ObjectStore
+from pratique.definitions import BOTH, Phase
+from pratique.settings import ChainSettings
+from webhook_servers import WebhookServer, serve
+from webhook_servers import patched as patching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from frontdoor.decisions import Decision
+    from pratique.json_values import JSONObject
+
+NAME = "MutatingAdmissionPolicy"
+WEBHOOKS = "MutatingAdmissionWebhook"
+STORE = ObjectStore(assume_namespaces=True)
+ANNOTATIONS = [{"op": "add", "path": "/metadata/annotations", "value": {"by": "webhook"}}]
+
+
+def decided(folder: Path, *documents: JSONObject, controllers: tuple[str, ...] = (NAME,)) -> Decision:
+    """Have a Pod reviewed by a chain of these controllers."""
+    file = folder / "policies.yaml"
+    file.write_text("\n---\n".join(map(json.dumps, documents)), "utf-8")
+    chain = ChainSettings(config=(file,), admission_control=controllers)
+
+    async def run() -> Decision:
+        engine = open_local(chain, STORE)
+        try:
+            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=True)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def rounds(decision: Decision, controller: str = NAME) -> list[tuple[str, int, str]]:
+    return [
+        (step.name, step.round, str(step.outcome))
+        for step in decision.steps
+        if (step.controller, step.phase) == (controller, Phase.MUTATE)
+    ]
+
+
+@pytest.fixture(name="server", scope="module")
+def _server() -> Iterator[WebhookServer]:
+    with serve({"/annotate": patching(ANNOTATIONS), "/nothing": patching([])}) as server:
+        yield server
+
+
+def webhook(server: WebhookServer, path: str, **spec: Any) -> JSONObject:
+    rule = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["pods"]}
+    bundle = base64.b64encode(server.ca_bundle).decode()
+    hook = {
+        "name": "pods.tests.example.com",
+        "clientConfig": {"url": f"{server.url}/{path}", "caBundle": bundle},
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        **spec,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "tests"},
+        "webhooks": [hook],
+    }
+
+
+def test_a_policy_tells_what_it_changed(tmp_path: Path) -> None:
+    decision = decided(tmp_path, mutating(labelled("team", "'a'")), bound())
+    operation = {"op": "add", "path": "/metadata/labels/team", "value": "a"}
+    assert decision.patch == (operation,)
+    first = decision.steps[0]
+    assert (first.controller, first.name, first.configuration) == (NAME, "p", "b")
+    assert (first.outcome, first.patch) == ("mutated", (operation,))
+
+
+def test_each_policy_sees_what_those_before_it_did(tmp_path: Path) -> None:
+    decision = decided(
+        tmp_path,
+        mutating(labelled("first", "'1'"), name="a"),
+        bound("a", name="a"),
+        mutating(labelled("second", "object.metadata.labels.first + '2'"), name="b"),
+        bound("b", name="b"),
+    )
+    assert decision.object_document.data["metadata"]["labels"] == {"app": "web", "first": "1", "second": "12"}
+
+
+def test_a_refusal_is_one_with_all_causes_and_ends_the_phase(tmp_path: Path) -> None:
+    failing = patched('[JSONPatch{op: "remove", path: "/spec/missing"}]')
+    decision = decided(
+        tmp_path,
+        mutating(failing, failurePolicy="Fail"),
+        bound(),
+        bound(name="c"),
+        controllers=(NAME, "AlwaysDeny"),
+    )
+    assert decision.status is not None
+    assert decision.status.code == 403
+    assert decision.status.message.startswith(
+        "policy 'p' with binding 'b' denied request: JSON Patch: error in remove"
+    )
+    assert decision.status.details is not None
+    assert len(decision.status.details.causes) == 2
+    assert [(step.configuration, step.outcome) for step in decision.steps] == [
+        ("b", "failed"),
+        ("c", "failed"),
+    ]
+
+
+def test_a_policy_that_cannot_be_applied_is_passed_over_if_it_may_be(tmp_path: Path) -> None:
+    failing = patched('[JSONPatch{op: "remove", path: "/spec/missing"}]')
+    decision = decided(tmp_path, mutating(failing, failurePolicy="Ignore"), bound())
+    assert decision.allowed
+    assert rounds(decision) == [("p", 0, "failedOpen")]
+
+
+def test_whoever_wants_to_see_a_later_change_runs_again(tmp_path: Path) -> None:
+    early = mutating(
+        labelled("seen", "string(has(object.metadata.labels.late))"), name="a", reinvocationPolicy="IfNeeded"
+    )
+    late = mutating(labelled("late", "'x'"), name="b")
+    decision = decided(tmp_path, early, bound("a", name="a"), late, bound("b", name="b"))
+    assert decision.object_document.data["metadata"]["labels"]["seen"] == "true"
+    assert rounds(decision) == [
+        ("a", 0, "mutated"),
+        ("b", 0, "mutated"),
+        ("a", 1, "mutated"),
+        ("b", 1, "skipped"),
+    ]
+
+
+def test_a_webhooks_change_brings_policies_back(tmp_path: Path, server: WebhookServer) -> None:
+    policy = mutating(
+        labelled("annotated", "string(has(object.metadata.annotations))"), reinvocationPolicy="IfNeeded"
+    )
+    hook = webhook(server, "annotate")
+    decision = decided(tmp_path, policy, bound(), hook, controllers=(NAME, WEBHOOKS))
+    assert decision.object_document.data["metadata"]["labels"]["annotated"] == "true"
+    assert rounds(decision) == [("p", 0, "mutated"), ("p", 1, "mutated")]
+
+
+def test_a_policys_change_brings_webhooks_back_that_want_it(tmp_path: Path, server: WebhookServer) -> None:
+    policy = mutating(
+        labelled("n", "string(object.metadata.?annotations.hasValue())"), reinvocationPolicy="IfNeeded"
+    )
+    hook = webhook(server, "nothing", reinvocationPolicy="IfNeeded")
+    settled = decided(tmp_path, mutating(labelled("n", "'1'")), bound(), hook, controllers=(NAME, WEBHOOKS))
+    assert rounds(settled, WEBHOOKS) == [
+        ("pods.tests.example.com", 0, "unchanged"),
+        ("pods.tests.example.com", 1, "skipped"),
+    ]
+    hook = webhook(server, "annotate", reinvocationPolicy="IfNeeded")
+    changing = decided(tmp_path, policy, bound(), hook, controllers=(NAME, WEBHOOKS))
+    assert rounds(changing) == [("p", 0, "mutated"), ("p", 1, "mutated")]
+    assert rounds(changing, WEBHOOKS)[1] == ("pods.tests.example.com", 1, "unchanged")
+
+
+def test_built_in_controllers_run_again_after_a_policy(tmp_path: Path) -> None:
+    image = patched(
+        '[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "s", image: "s:1"}}]'
+    )
+    conditions = [{"name": "once", "expression": "object.spec.containers.size() < 2"}]
+    decision = decided(
+        tmp_path,
+        mutating(image, matchConditions=conditions),
+        bound(),
+        controllers=("AlwaysPullImages", NAME),
+    )
+    pulled = [one["imagePullPolicy"] for one in decision.object_document.data["spec"]["containers"]]
+    assert pulled == ["Always", "Always"]
+    assert rounds(decision, "AlwaysPullImages") == [
+        ("AlwaysPullImages", 0, "mutated"),
+        ("AlwaysPullImages", 1, "mutated"),
+    ]
+
+
+def test_policies_may_change_what_validating_ones_then_see(tmp_path: Path) -> None:
+    validating = [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "v"},
+            "spec": {
+                "matchConstraints": mutating()["spec"]["matchConstraints"],
+                "validations": [{"expression": "object.metadata.labels.team == 'a'"}],
+            },
+        },
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "vb"},
+            "spec": {"policyName": "v", "validationActions": ["Deny"]},
+        },
+    ]
+    chain = (NAME, "ValidatingAdmissionPolicy")
+    assert decided(
+        tmp_path, mutating(labelled("team", "'a'")), bound(), *validating, controllers=chain
+    ).allowed
+    assert not decided(
+        tmp_path, mutating(labelled("team", "'b'")), bound(), *validating, controllers=chain
+    ).allowed
