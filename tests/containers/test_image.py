@@ -5,16 +5,16 @@ Skipped, and said so, where no Docker engine runs or the image is not built: ``m
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
-import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from engines import IMAGE, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.network import Network
 
-IMAGE = os.environ.get("IMAGE", "pratique")
 VALIDATING = "LimitPodHardAntiAffinityTopology"
 REVIEW = (Path(__file__).parents[2] / "examples" / "review.json").read_bytes()
 
@@ -31,30 +30,7 @@ REVIEW = (Path(__file__).parents[2] / "examples" / "review.json").read_bytes()
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 
 
-def engine_listens() -> bool:
-    """Where nothing does, Docker's client would leave an open socket behind, and another test would be blamed."""
-    scheme, _, path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").partition("://")
-    if scheme != "unix":
-        return True
-    with socket.socket(socket.AF_UNIX) as connection:
-        return connection.connect_ex(path) == 0
-
-
-def why_not() -> str:
-    if not engine_listens():
-        return "no Docker engine runs"
-    docker = pytest.importorskip("docker")
-    try:
-        with contextlib.closing(docker.from_env()) as client:
-            client.images.get(IMAGE)
-    except docker.errors.ImageNotFound:
-        return f"there is no image {IMAGE}: make image"
-    except docker.errors.DockerException:
-        return "no Docker engine runs"
-    return ""
-
-
-WHY_NOT = why_not()
+WHY_NOT = why_not(IMAGE)
 pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "there is all it needs"),
     pytest.mark.xdist_group("containers"),

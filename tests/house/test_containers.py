@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 import yaml
 
 from pratique.ledgers.urls import parse
+from pratique_cli.chain_flags import chain_flags
+
+if TYPE_CHECKING:
+    from pratique.settings import ChainSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -52,9 +57,24 @@ def test_a_container_has_time_to_finish_what_it_answers(service: dict[str, Any])
 
 
 def test_what_is_mounted_is_mounted_read_only_but_for_what_the_ledger_keeps() -> None:
-    assert all(volume.endswith(":ro") for service in OURS.values() for volume in service["volumes"])
+    assert all(volume["read_only"] for service in OURS.values() for volume in service["volumes"])
     assert SERVICES["ledger"]["volumes"] == ["ledger:/var/lib/postgresql/data"]
     assert "ledger" in COMPOSE["volumes"]
+
+
+def test_a_mistyped_path_on_the_host_becomes_no_empty_folder() -> None:
+    mounts = [volume["bind"] for service in OURS.values() for volume in service["volumes"]]
+    assert mounts == [{"create_host_path": False}] * 3 * len(OURS)
+
+
+def test_every_chain_flag_comes_from_the_variable_of_its_name() -> None:
+    @click.command
+    @chain_flags
+    def command(chain: ChainSettings) -> None:
+        """Take the flags."""
+
+    given = {flag.envvar for flag in command.params} - {"PRATIQUE_RESOURCE_QUOTA_LEDGER"}
+    assert all(service["environment"].keys() >= given for service in OURS.values())
 
 
 def test_all_validators_charge_one_ledger_and_wait_for_it() -> None:
@@ -68,8 +88,9 @@ def test_all_validators_charge_one_ledger_and_wait_for_it() -> None:
     assert validator["environment"].items() >= SERVICES["mutator"]["environment"].items()
 
 
-def test_the_ledger_can_be_reached_from_inside_alone() -> None:
-    assert SERVICES["ledger"]["networks"] == ["inside"]
+def test_the_ledger_can_be_reached_by_validators_alone() -> None:
+    assert SERVICES["ledger"]["networks"] == ["charges"]
+    assert {name for name, service in OURS.items() if "charges" in service["networks"]} == {"validator"}
     assert "ports" not in SERVICES["ledger"]
 
 
@@ -81,7 +102,14 @@ def test_validators_can_be_scaled() -> None:
 def test_only_the_front_door_can_be_reached_from_outside() -> None:
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"frontdoor"}
     assert {name for name, service in SERVICES.items() if "outside" in service["networks"]} == {"frontdoor"}
-    assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+@pytest.mark.parametrize("name", ["inside", "charges"])
+def test_no_way_leads_out_of_a_network_nor_to_the_host(name: str) -> None:
+    assert COMPOSE["networks"][name] == {
+        "internal": True,
+        "driver_opts": {"com.docker.network.bridge.inhibit_ipv4": "true"},
+    }
 
 
 def test_the_front_door_waits_for_the_services_that_it_asks() -> None:
