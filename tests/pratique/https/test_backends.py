@@ -199,7 +199,7 @@ def test_authorities_that_cannot_be_used_are_refused(cluster: JSONObject, text: 
             "tls: failed to find any PEM data in certificate input",
         ),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_credentials_that_cannot_be_used_are_refused(user: JSONObject, text: str, tmp_path: Path) -> None:
     assert refusal(tmp_path, kubeconfig("https://localhost", user=user)).startswith(text.format(tmp_path))
