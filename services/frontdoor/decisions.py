@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 from typing import TYPE_CHECKING
 
 from pratique import statuses
 from pratique.json_values import JSON, NULL, Document, JSONObject
+from pratique.parts import Ending as StepOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,26 +15,7 @@ if TYPE_CHECKING:
     from pratique.definitions import Phase
     from pratique.statuses import Status
 
-
-class StepOutcome(enum.StrEnum):
-    """How a step ended."""
-
-    ALLOWED = "allowed"
-    """A validating step let the request through."""
-    MUTATED = "mutated"
-    """A mutating step changed the object."""
-    UNCHANGED = "unchanged"
-    """A mutating step let the request through and changed nothing."""
-    DENIED = "denied"
-    """The step refused the request."""
-    WARNED = "warned"
-    """The step let the request through with warnings."""
-    SKIPPED = "skipped"
-    """The request does not match what the step wants to see."""
-    FAILED = "failed"
-    """The step came to no decision, and the request is refused because of it."""
-    FAILED_OPEN = "failedOpen"
-    """The step came to no decision, and its failure policy lets the request through."""
+__all__ = ["Decision", "Step", "StepOutcome"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

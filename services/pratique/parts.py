@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 
 class Ending(enum.StrEnum):
-    """How one member ended."""
+    """How a controller, a webhook or a policy ended with a review."""
 
     ALLOWED = "allowed"
+    """It let the request through."""
     MUTATED = "mutated"
+    """It changed the object."""
     UNCHANGED = "unchanged"
+    """It was to change the object, and nothing came of it."""
     DENIED = "denied"
+    """It refused the request."""
     WARNED = "warned"
+    """It let the request through with warnings."""
     SKIPPED = "skipped"
     """It had nothing to do with the request; told only where somebody wants to know."""
     FAILED = "failed"

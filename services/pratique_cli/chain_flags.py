@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.settings import ChainSettings
 from pratique_cli.flags import ExistingPath, NameList, flag
-from pratique_cli.plugin_flags import plugin_arguments, plugin_flags, take_plugin_flags
+from pratique_cli.plugin_flags import plugin_flags, plugin_variables, take_plugin_flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,7 +89,10 @@ def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def chain_arguments(chain: ChainSettings) -> list[str]:
-    """Write the settings as the flags that give them, for a service in another process."""
+    """Write the settings as the flags that give them, for a service in another process.
+
+    What is for single controllers is given by :func:`chain_variables`.
+    """
     arguments = [*_repeated("--config", chain.config), *_repeated("--cluster", chain.cluster or ())]
     for name, plugins in (
         ("--enable-admission-plugins", chain.enable_admission_plugins),
@@ -100,8 +103,12 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
             arguments += [name, ",".join(plugins)]
     if chain.admission_control_config_file is not None:
         arguments += ["--admission-control-config-file", str(chain.admission_control_config_file)]
-    arguments += plugin_arguments(chain.plugin_flags)
     return arguments + ["--first-denial-only"] * chain.first_denial_only
+
+
+def chain_variables(chain: ChainSettings) -> dict[str, str]:
+    """Write the rest of the settings as the environment variables that give them."""
+    return plugin_variables(chain.plugin_flags)
 
 
 def _repeated(name: str, paths: Iterable[Path]) -> list[str]:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _READY = re.compile(rb"pratique: \w+ ready on \S*:(\d+)")
 _CHUNK_BYTES = 1 << 16  # what a pipe holds
@@ -26,6 +26,8 @@ class Service:
     """For people, for example ``validator-2``."""
     arguments: tuple[str, ...]
     """What stands behind ``pratique serve``, without the port."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Flags that others on the machine must not see, as environment variables."""
 
 
 class Child:
@@ -104,7 +106,7 @@ async def start_child(service: Service, port: int, tell: Callable[[str], None]) 
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=_environment(),
+        env={**_environment(), **service.variables},
         # A group of its own: Ctrl-C is for the parent, which drains its services in their order.
         process_group=0,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pratique_cli.flags import WholeNumber, flag
+from pratique_cli.flags import WholeNumber, flag, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,9 +74,8 @@ def take_plugin_flags(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]
     return {plugin: settings for plugin, settings in given.items() if settings}
 
 
-def plugin_arguments(plugins: Mapping[str, Mapping[str, JSON]]) -> Iterator[str]:
-    """Write settings as the flags that give them."""
-    for settings in plugins.values():
-        for name, value in settings.items():
-            yield f"--{name}"
-            yield str(value)
+def plugin_variables(plugins: Mapping[str, Mapping[str, JSON]]) -> dict[str, str]:
+    """Write settings as the environment variables that give them: a URL may be nothing for a list of processes."""
+    return {
+        variable_of(name): str(value) for settings in plugins.values() for name, value in settings.items()
+    }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pratique.ledgers.places import is_placed, placed
 from pratique.rpc.probes import probe
-from pratique_cli.chain_flags import chain_arguments
+from pratique_cli.chain_flags import chain_arguments, chain_variables
 from pratique_cli.children import Service
 from pratique_cli.keepers import Keeper
 
@@ -39,9 +39,9 @@ class Stack:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
         self._folder = None if is_placed(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
-        self._chain = tuple(
-            chain_arguments(chain if self._folder is None else _sharing(chain, self._folder.name))
-        )
+        shared = chain if self._folder is None else _sharing(chain, self._folder.name)
+        self._chain = tuple(chain_arguments(shared))
+        self._variables = chain_variables(shared)
         self._host = host
         self._port = port
         self._tell = tell
@@ -99,12 +99,14 @@ class Stack:
         return [self._mutator, *self._validators]
 
     def _backend(self, kind: str, name: str) -> Keeper:
-        return Keeper(Service(name, (kind, "--host", _LOOPBACK, *self._chain)), 0, self._tell)
+        arguments = (kind, "--host", _LOOPBACK, *self._chain)
+        return Keeper(Service(name, arguments, self._variables), 0, self._tell)
 
     def _door(self, mutator: str, validators: list[str]) -> Service:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # Nobody has to hear first that this front door goes away: it need not wait for that.
-        return Service("frontdoor", ("frontdoor", *addresses, "--drain-seconds", "0", *self._chain))
+        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._chain)
+        return Service("frontdoor", arguments, self._variables)
 
     def _unready(self) -> str | None:
         host = {"0.0.0.0": _LOOPBACK, "::": "::1"}.get(self._host, self._host)  # noqa: S104 - asks there

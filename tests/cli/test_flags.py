@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pratique.settings import ChainSettings
-from pratique_cli.chain_flags import chain_arguments, chain_flags
+from pratique_cli.chain_flags import chain_arguments, chain_flags, chain_variables
 from pratique_cli.flags import PORT, ExistingPath, NameList, Number, Seconds, WholeNumber, flag
 
 
@@ -63,7 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_chain_flags_become_settings_and_settings_flags(arguments: str, chain: ChainSettings) -> None:
     assert chain_of(*arguments.split()) == chain
-    assert chain_of(*chain_arguments(chain)) == chain
+    assert chain_of(*chain_arguments(chain), env=chain_variables(chain)) == chain
+    assert not any(flag.startswith("--ir-") for flag in chain_arguments(chain))
 
 
 @pytest.mark.usefixtures("folder")

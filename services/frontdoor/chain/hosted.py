@@ -139,7 +139,7 @@ class _Hop:
             name=part.name,
             configuration=part.configuration,
             round=self.round,
-            outcome=StepOutcome(part.ending),
+            outcome=part.ending,
             reason=part.reason,
             code=part.denials[0].code if part.denials else 0,
             patch=part.operations,

@@ -7,7 +7,6 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.sights import Limits
-from pratique.admission_policies.verdicts import Outcome
 from pratique.answers import Allow, Answer, Deny, Patch
 from pratique.cel.budgets import Patience
 from pratique.cel.errors import SlowEvaluationError
@@ -53,7 +52,7 @@ def _judged(policies: ValidatingPolicies, review: Review, limits: Limits) -> Ans
     parts = tuple(
         _validating_part(one)
         for one in verdict.judgements
-        if review.explain or one.outcome is not Outcome.ALLOWED
+        if review.explain or one.outcome is not Ending.ALLOWED
     )
     if verdict.status is None:
         return Allow(verdict.warnings, verdict.audit_annotations, parts)
@@ -64,7 +63,7 @@ def _validating_part(judgement: Judgement) -> Part:
     return Part(
         name=judgement.policy,
         configuration=judgement.binding,
-        ending=Ending(judgement.outcome.value),
+        ending=judgement.outcome,
         reason=judgement.reason,
         denials=judgement.denials,
         duration_seconds=judgement.seconds,
@@ -86,7 +85,7 @@ def _mutating_part(judgement: MutationJudgement, admittance: Admittance) -> Part
     return Part(
         name=judgement.policy,
         configuration=judgement.binding,
-        ending=Ending(judgement.outcome.value),
+        ending=judgement.outcome,
         reason=judgement.reason,
         operations=judgement.operations,
         key=judgement.key if judgement.ran else "",

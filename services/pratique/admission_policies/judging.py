@@ -9,7 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.decisions import Action, AuditAction, AuditDecision, Decision
-from pratique.admission_policies.verdicts import Judgement, Outcome, denial, warning
+from pratique.admission_policies.verdicts import Judgement, denial, warning
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.admission_policies.compilation import Binding, Policy
@@ -43,14 +44,14 @@ class Judging:
 
     def skip(self, reason: str) -> Judgement:
         """Say that the policy does not mean the request."""
-        return self._judgement(Outcome.SKIPPED, reason)
+        return self._judgement(Ending.SKIPPED, reason)
 
     def misset(self, text: str) -> Judgement:
         """Weigh that the policy cannot be used: under failure policy Fail it refuses, whatever the actions are."""
         if self._policy.spec.fails_open:
-            return self._judgement(Outcome.FAILED_OPEN, text)
+            return self._judgement(Ending.FAILED_OPEN, text)
         status = denial(self._review, self._policy.name, self._binding, text, "")
-        return self._judgement(Outcome.FAILED, text, (status,))
+        return self._judgement(Ending.FAILED, text, (status,))
 
     def add(self, decisions: Decisions, annotations: Annotations) -> None:
         """Add what the policy came to with one more parameter."""
@@ -102,18 +103,18 @@ class Judging:
             failed = isinstance(first, AuditDecision) or first.failed
             text = first.text if isinstance(first, AuditDecision) else first.message
             return self._judgement(
-                Outcome.FAILED if failed else Outcome.DENIED, text, tuple(one for one, _ in self._denials)
+                Ending.FAILED if failed else Ending.DENIED, text, tuple(one for one, _ in self._denials)
             )
         reason = self._told[0].message if self._told else ""
         if self._warnings:
-            return self._judgement(Outcome.WARNED, reason)
+            return self._judgement(Ending.WARNED, reason)
         if any(decision.failed and decision.action is Action.ADMIT for decision in self._told):
-            return self._judgement(Outcome.FAILED_OPEN, reason)
+            return self._judgement(Ending.FAILED_OPEN, reason)
         if len(self._unmet) == self._count:
-            return self._judgement(Outcome.SKIPPED, self._unmet[0])
-        return self._judgement(Outcome.ALLOWED, reason)
+            return self._judgement(Ending.SKIPPED, self._unmet[0])
+        return self._judgement(Ending.ALLOWED, reason)
 
-    def _judgement(self, outcome: Outcome, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
+    def _judgement(self, outcome: Ending, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
         seconds = time.perf_counter() - self._begun
         return Judgement(
             self._policy.name, self._binding, outcome, reason, denials, tuple(self._warnings), seconds

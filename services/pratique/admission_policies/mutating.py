@@ -15,12 +15,13 @@ from pratique.admission_policies.evaluators import weigh_conditions
 from pratique.admission_policies.hooks import Hooks
 from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
 from pratique.admission_policies.mutated_objects import MutatedObjects
-from pratique.admission_policies.mutating_judgements import Admittance, MutationOutcome, refusal_of
+from pratique.admission_policies.mutating_judgements import Admittance, refusal_of
 from pratique.admission_policies.mutating_judging import MutationJudging
 from pratique.admission_policies.mutations import compile_mutations
 from pratique.admission_policies.sights import UNLIMITED
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.errors import RefusalError
+from pratique.parts import Ending
 from pratique.policy_patches import PolicyPatchError
 from pratique.reviews import Operation
 
@@ -181,5 +182,5 @@ class _Run:
             self._objects.change(came_in, patched)
 
     def _note(self, judgement: MutationJudgement) -> None:
-        if self._explain or judgement.outcome is not MutationOutcome.SKIPPED:
+        if self._explain or judgement.outcome is not Ending.SKIPPED:
             self._judgements.append(judgement)

@@ -6,7 +6,6 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher
 from __future__ import annotations
 
 import dataclasses
-import enum
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,21 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.json_values import JSON, Document, JSONObject
+    from pratique.parts import Ending
     from pratique.reviews import Review
     from pratique.statuses import Status
-
-
-class MutationOutcome(enum.Enum):
-    """What came of one invocation of a policy."""
-
-    MUTATED = "mutated"
-    UNCHANGED = "unchanged"
-    """It was invoked, and the object is what it was."""
-    FAILED = "failed"
-    """Something in it failed, and the request is refused."""
-    FAILED_OPEN = "failedOpen"
-    """Something in it failed, and the request goes on; what did not fail has been done."""
-    SKIPPED = "skipped"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +31,7 @@ class MutationJudgement:
     """Empty where no binding has a part in it."""
     key: str
     """Tells it from all other invocations that there can be for one request."""
-    outcome: MutationOutcome
+    outcome: Ending
     reason: str = ""
     """Why it was skipped or failed."""
     operations: tuple[JSONObject, ...] = ()

@@ -9,12 +9,8 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from pratique.admission_policies.mutating_judgements import (
-    Failure,
-    MutationJudgement,
-    MutationOutcome,
-    key_of,
-)
+from pratique.admission_policies.mutating_judgements import Failure, MutationJudgement, key_of
+from pratique.parts import Ending
 from pratique.patches import diff
 from pratique.statuses import aggregate
 
@@ -41,7 +37,7 @@ class MutationJudging:
             policy.name,
             name,
             key_of(policy.name, name, params),
-            MutationOutcome.UNCHANGED,
+            Ending.UNCHANGED,
             reinvocable=policy.spec.reinvocation_policy == "IfNeeded",
         )
         self._texts: list[str] = []
@@ -55,7 +51,7 @@ class MutationJudging:
 
     def skip(self, reason: str) -> MutationJudgement:
         """Say that the policy does nothing for the request."""
-        return self._concluded(MutationOutcome.SKIPPED, reason=reason)
+        return self._concluded(Ending.SKIPPED, reason=reason)
 
     def misset(self, text: str) -> MutationJudgement:
         """Weigh that the policy cannot be used for the request."""
@@ -73,7 +69,7 @@ class MutationJudging:
 
     def refuse(self, status: Status) -> MutationJudgement:
         """Say that the request is refused, whatever the failure policy is."""
-        return self._concluded(MutationOutcome.FAILED, reason=status.message, ran=True)
+        return self._concluded(Ending.FAILED, reason=status.message, ran=True)
 
     def conclude(self, before: Document, after: Document) -> MutationJudgement:
         """Say what the mutations came to, of which all have been tried."""
@@ -82,7 +78,7 @@ class MutationJudging:
         self._judgement = judged
         if self._texts:
             return self._failed()
-        return self._concluded(MutationOutcome.MUTATED if operations else MutationOutcome.UNCHANGED)
+        return self._concluded(Ending.MUTATED if operations else Ending.UNCHANGED)
 
     def _fail(self, text: str, reason: str) -> None:
         self._texts.append(text)
@@ -90,12 +86,10 @@ class MutationJudging:
             self.failures.append(Failure(self._judgement.policy, self._judgement.binding, text, reason))
 
     def _failed(self) -> MutationJudgement:
-        outcome = MutationOutcome.FAILED_OPEN if self._fails_open else MutationOutcome.FAILED
+        outcome = Ending.FAILED_OPEN if self._fails_open else Ending.FAILED
         return self._concluded(outcome, reason=aggregate(self._texts))
 
-    def _concluded(
-        self, outcome: MutationOutcome, *, reason: str = "", ran: bool | None = None
-    ) -> MutationJudgement:
+    def _concluded(self, outcome: Ending, *, reason: str = "", ran: bool | None = None) -> MutationJudgement:
         judged = self._judgement
         return dataclasses.replace(
             judged,

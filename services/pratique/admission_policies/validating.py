@@ -15,14 +15,9 @@ from pratique.admission_policies.hooks import Hooks
 from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
 from pratique.admission_policies.judging import Judging
 from pratique.admission_policies.sights import UNLIMITED
-from pratique.admission_policies.verdicts import (
-    FAILURES,
-    Annotations,
-    Outcome,
-    Verdict,
-    failures_annotation,
-)
+from pratique.admission_policies.verdicts import FAILURES, Annotations, Verdict, failures_annotation
 from pratique.errors import RefusalError
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,5 +126,5 @@ class _Run:
         self._annotations |= annotations.published(policy.name)
 
     def _note(self, judgement: Judgement) -> None:
-        if self._explain or judgement.outcome is not Outcome.SKIPPED:
+        if self._explain or judgement.outcome is not Ending.SKIPPED:
             self._judgements.append(judgement)

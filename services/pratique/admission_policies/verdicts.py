@@ -6,7 +6,6 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`
 from __future__ import annotations
 
 import dataclasses
-import enum
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pratique.json_values import JSONObject
+    from pratique.parts import Ending
     from pratique.reviews import Review
 
 FAILURES = "validation.policy.admission.k8s.io/validation_failure"
@@ -30,19 +30,6 @@ _INVALID = "Invalid"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
 
 
-class Outcome(enum.Enum):
-    """What one policy says by one binding."""
-
-    ALLOWED = "allowed"
-    WARNED = "warned"
-    DENIED = "denied"
-    FAILED = "failed"
-    """It could not be evaluated, and the request is refused."""
-    FAILED_OPEN = "failedOpen"
-    """It could not be evaluated, and the request goes on."""
-    SKIPPED = "skipped"
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
     """What one policy says by one binding, with all its parameters."""
@@ -50,7 +37,7 @@ class Judgement:
     policy: str
     binding: str
     """Empty where no binding has a part in it."""
-    outcome: Outcome
+    outcome: Ending
     reason: str = ""
     """Why it is not simply allowed."""
     denials: tuple[Status, ...] = ()

@@ -23,10 +23,10 @@ from pratique import statuses
 from pratique.admission_policies.compilation import compile_expressions, compile_policy
 from pratique.admission_policies.evaluators import Evaluator
 from pratique.admission_policies.sights import UNLIMITED, Limits, Sight
-from pratique.admission_policies.verdicts import Outcome
 from pratique.cel.budgets import Patience
 from pratique.cel.errors import SlowEvaluationError
 from pratique.clusters import ObjectStore
+from pratique.parts import Ending
 
 BROKEN = "object.none == 1"
 ERROR = f"expression '{BROKEN}' resulted in error: no such key: none"
@@ -42,10 +42,10 @@ def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
     (judgement,) = found.judgements
     assert judgement.reason == ERROR
     if failure_policy == "Ignore":
-        assert (judgement.outcome, found.status, found.warnings) == (Outcome.FAILED_OPEN, None, ())
+        assert (judgement.outcome, found.status, found.warnings) == (Ending.FAILED_OPEN, None, ())
         assert not found.audit_annotations
         return
-    outcomes = {"Deny": Outcome.FAILED, "Warn": Outcome.WARNED, "Audit": Outcome.ALLOWED}
+    outcomes = {"Deny": Ending.FAILED, "Warn": Ending.WARNED, "Audit": Ending.ALLOWED}
     assert judgement.outcome is outcomes[actions[0]]
     if actions == ("Deny",):
         assert found.status is not None
@@ -65,22 +65,22 @@ def conditions(*expressions: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("expressions", "failure_policy", "outcome", "reason"),
     [
-        (("true",), "Fail", Outcome.DENIED, "failed expression: 1 == 2"),
-        (("true", "false"), "Fail", Outcome.SKIPPED, 'matchCondition "c1" is false'),
-        ((BROKEN, "false"), "Fail", Outcome.SKIPPED, 'matchCondition "c1" is false'),
-        ((BROKEN, "true"), "Fail", Outcome.FAILED, ERROR),
-        ((BROKEN, "object.no"), "Fail", Outcome.FAILED, ""),
+        (("true",), "Fail", Ending.DENIED, "failed expression: 1 == 2"),
+        (("true", "false"), "Fail", Ending.SKIPPED, 'matchCondition "c1" is false'),
+        ((BROKEN, "false"), "Fail", Ending.SKIPPED, 'matchCondition "c1" is false'),
+        ((BROKEN, "true"), "Fail", Ending.FAILED, ERROR),
+        ((BROKEN, "object.no"), "Fail", Ending.FAILED, ""),
         (
             (BROKEN, "true"),
             "Ignore",
-            Outcome.SKIPPED,
+            Ending.SKIPPED,
             f"matchConditions cannot be evaluated and failurePolicy is Ignore: {ERROR}",
         ),
-        (("namespaceObject == null",), "Fail", Outcome.DENIED, "failed expression: 1 == 2"),
+        (("namespaceObject == null",), "Fail", Ending.DENIED, "failed expression: 1 == 2"),
     ],
 )
 def test_match_conditions_are_weighed_as_those_of_webhooks(
-    expressions: tuple[str, ...], failure_policy: str, outcome: Outcome, reason: str
+    expressions: tuple[str, ...], failure_policy: str, outcome: Ending, reason: str
 ) -> None:
     checked = conditions(*expressions)
     if not reason:
@@ -90,7 +90,7 @@ def test_match_conditions_are_weighed_as_those_of_webhooks(
     documents = [policy("1 == 2", matchConditions=checked, failurePolicy=failure_policy), binding()]
     (judgement,) = verdict(*documents, explain=True).judgements
     assert (judgement.outcome, judgement.reason) == (outcome, reason)
-    assert len(verdict(*documents).judgements) == (outcome is not Outcome.SKIPPED)
+    assert len(verdict(*documents).judgements) == (outcome is not Ending.SKIPPED)
 
 
 def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
@@ -214,7 +214,7 @@ def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> N
         documents = [policy(SLOW), binding()]
         text = f"expression '{SLOW}' resulted in error: "
     (judgement,) = verdict(*documents, limits=limits).judgements
-    assert (judgement.outcome, judgement.reason) == (Outcome.FAILED, f"{text}operation interrupted")
+    assert (judgement.outcome, judgement.reason) == (Ending.FAILED, f"{text}operation interrupted")
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from admissions import review_of
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, verdict
 from pratique.admission_policies.errors import SettingError
 from pratique.admission_policies.match_resources import Mismatch, ResourceMatcher
-from pratique.admission_policies.verdicts import Outcome
 from pratique.clusters import ObjectStore
 from pratique.configurations.policies import MatchResources
 from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.parts import Ending
 from pratique.resources import Resources
 from pratique.subjects import Subject
 from pratique.targets import Asked, Target
@@ -205,7 +205,7 @@ def test_a_binding_only_narrows_what_its_policy_means() -> None:
     ]
     found = verdict(*documents, explain=True)
     outcomes = [(one.binding, one.outcome) for one in found.judgements]
-    assert outcomes == [("a", Outcome.SKIPPED), ("b", Outcome.SKIPPED), ("c", Outcome.DENIED)]
+    assert outcomes == [("a", Ending.SKIPPED), ("b", Ending.SKIPPED), ("c", Ending.DENIED)]
     assert [one.binding for one in verdict(*documents).judgements] == ["c"]
 
 

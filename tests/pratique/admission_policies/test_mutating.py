@@ -14,8 +14,8 @@ from admissions import pod_review
 from granting import binding, role
 from mutating_at_work import admittance, applied, bound, labelled, mutating, mutating_policies_of, patched
 from policies_at_work import EVERYTHING, deployment, deployment_review
-from pratique.admission_policies.mutating_judgements import MutationOutcome
 from pratique.clusters import ObjectStore
+from pratique.parts import Ending
 from pratique.patches import apply_patch
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_mutations_are_made_one_after_another(
     found = admittance(mutating(*mutations, **spec), bound(), review=review)
     assert found.document.data == deployment(replicas)
     (judgement,) = found.judgements
-    assert judgement.outcome is MutationOutcome.MUTATED
+    assert judgement.outcome is Ending.MUTATED
     assert judgement.operations == ({"op": "replace", "path": "/spec/replicas", "value": replicas},)
     assert (judgement.changed, judgement.ran, found.dirty, found.refusal) == (True, True, True, None)
     assert review.object == deployment(1)
@@ -148,7 +148,7 @@ def test_a_binding_without_parameters_does_nothing_where_that_may_be() -> None:
     review = deployment_review(cluster=ObjectStore())
     found = admittance(policy, bound(paramRef=ref), review=review, explain=True)
     (judgement,) = found.judgements
-    assert judgement.outcome is MutationOutcome.SKIPPED
+    assert judgement.outcome is Ending.SKIPPED
     assert judgement.reason.startswith("no params found")
     assert (found.refusal, found.dirty, found.document) == (None, False, review.object_document)
 
@@ -179,7 +179,7 @@ def test_match_conditions_do_not_see_what_policies_after_them_do() -> None:
     found = admittance(*documents, explain=True)
     assert found.document.data == deployment(labels={"environment": "production"})
     skipped, mutated = found.judgements
-    assert (skipped.outcome, skipped.reason) == (MutationOutcome.SKIPPED, 'matchCondition "only" is false')
+    assert (skipped.outcome, skipped.reason) == (Ending.SKIPPED, 'matchCondition "only" is false')
     assert (skipped.ran, mutated.ran) == (False, True)
     assert [one.policy for one in admittance(*documents).judgements] == ["p2"]
 
@@ -240,7 +240,7 @@ def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
     review = deployment_review()
     found = admittance(mutating(mutation), bound(), review=review)
     (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.changed, judgement.ran) == (MutationOutcome.UNCHANGED, False, True)
+    assert (judgement.outcome, judgement.changed, judgement.ran) == (Ending.UNCHANGED, False, True)
     assert (found.dirty, found.document.data) == (True, review.object)
 
 
@@ -250,7 +250,7 @@ def test_a_patch_may_leave_the_type_out() -> None:
     )
     found = admittance(mutating(mutation), bound())
     assert found.document.data == deployment()
-    assert found.judgements[0].outcome is MutationOutcome.UNCHANGED
+    assert found.judgements[0].outcome is Ending.UNCHANGED
 
 
 def test_a_deletion_is_never_handled() -> None:
@@ -264,7 +264,7 @@ def test_where_there_is_no_object_there_is_nothing_to_mutate() -> None:
     request: dict[str, Any] = {"operation": "CONNECT", "object": None}
     found = admittance(mutating(ADD_100), bound(), review=deployment_review(**request))
     (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.ran) == (MutationOutcome.UNCHANGED, True)
+    assert (judgement.outcome, judgement.ran) == (Ending.UNCHANGED, True)
     assert (found.dirty, found.document.is_null, found.refusal) == (False, True, None)
 
 

@@ -10,8 +10,8 @@ import yaml
 from admissions import pod_review
 from mutating_at_work import admittance, mutating, patched, refusals
 from policies_at_work import deployment, deployment_review
-from pratique.admission_policies.mutating_judgements import MutationOutcome
 from pratique.clusters import ObjectStore
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.json_values import JSON, JSONObject
@@ -136,7 +136,7 @@ def test_a_pod_that_has_its_sidecar_is_let_be() -> None:
     review = review_of_pod(BY_CONFIGURATION)
     found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
     (judgement,) = found.judgements
-    assert judgement.outcome is MutationOutcome.SKIPPED
+    assert judgement.outcome is Ending.SKIPPED
     assert judgement.reason == 'matchCondition "does-not-already-have-sidecar" is false'
     assert found.document is review.object_document
 

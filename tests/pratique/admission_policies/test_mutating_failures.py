@@ -21,13 +21,13 @@ from mutating_at_work import (
 from policies_at_work import deployment, deployment_review, loaded
 from pratique import statuses
 from pratique.admission_policies.compilation import compile_policy
-from pratique.admission_policies.mutating_judgements import MutationOutcome
 from pratique.admission_policies.mutations import compile_mutations
 from pratique.admission_policies.sights import UNLIMITED, Limits, Sight
 from pratique.cel.budgets import Patience
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
 from pratique.clusters import ObjectStore
 from pratique.kinds import GroupVersionKind
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject
@@ -47,7 +47,7 @@ def condition(expression: str) -> list[dict[str, str]]:
 def test_a_failed_mutation_does_not_stop_those_after_it() -> None:
     found = admittance(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
     (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.reason) == (MutationOutcome.FAILED, BROKEN_TEXT)
+    assert (judgement.outcome, judgement.reason) == (Ending.FAILED, BROKEN_TEXT)
     assert (judgement.ran, judgement.changed, found.dirty) == (True, True, True)
     assert found.document.data == deployment(labels={"good": "yes", "late": "yes"})
     assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
@@ -65,7 +65,7 @@ def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
 def test_failures_are_let_pass_where_the_policy_says_so() -> None:
     found = admittance(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
     (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.reason) == (MutationOutcome.FAILED_OPEN, BROKEN_TEXT)
+    assert (judgement.outcome, judgement.reason) == (Ending.FAILED_OPEN, BROKEN_TEXT)
     assert (found.refusal, found.document.data) == (None, deployment(labels={"good": "yes"}))
 
 
@@ -119,9 +119,9 @@ def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failur
     (judgement,) = found.judgements
     assert found.document.data == deployment()
     if failure_policy == "Ignore":
-        assert (judgement.outcome, found.refusal) == (MutationOutcome.SKIPPED, None)
+        assert (judgement.outcome, found.refusal) == (Ending.SKIPPED, None)
         return
-    assert judgement.outcome is MutationOutcome.FAILED
+    assert judgement.outcome is Ending.FAILED
     assert found.refusal is not None
     assert (found.refusal.code, found.refusal.reason) == (403, "Invalid")
 
@@ -208,7 +208,7 @@ def test_some_failures_end_everything_whatever_the_failure_policy_says(
     assert found.refusal == status
     assert (found.dirty, found.document) == (False, review.object_document)
     last = found.judgements[-1]
-    assert (last.policy, last.outcome, last.reason) == ("p2", MutationOutcome.FAILED, status.message)
+    assert (last.policy, last.outcome, last.reason) == ("p2", Ending.FAILED, status.message)
 
 
 def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:

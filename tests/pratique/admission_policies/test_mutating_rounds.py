@@ -8,7 +8,7 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating
 from policies_at_work import deployment, deployment_review
-from pratique.admission_policies.mutating_judgements import MutationOutcome
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.admission_policies.mutating_judgements import Admittance
@@ -51,29 +51,29 @@ def test_policies_are_invoked_again_where_they_ask_for_it() -> None:
     }
     assert [one.ran for one in second.judgements] == [True, True, False]
     last = second.judgements[-1]
-    assert (last.outcome, last.reason) == (MutationOutcome.SKIPPED, NOT_AGAIN)
+    assert (last.outcome, last.reason) == (Ending.SKIPPED, NOT_AGAIN)
 
 
 @pytest.mark.parametrize(
     ("expression", "outcome", "reason"),
     [
-        ("true", MutationOutcome.SKIPPED, NOT_AGAIN),
-        ("false", MutationOutcome.SKIPPED, 'matchCondition "only" is false'),
+        ("true", Ending.SKIPPED, NOT_AGAIN),
+        ("false", Ending.SKIPPED, 'matchCondition "only" is false'),
         (
             "object.none == 1",
-            MutationOutcome.FAILED,
+            Ending.FAILED,
             "expression 'object.none == 1' resulted in error: no such key: none",
         ),
     ],
 )
 def test_match_conditions_are_weighed_before_it_is_seen_that_a_policy_is_not_asked_again(
-    expression: str, outcome: MutationOutcome, reason: str
+    expression: str, outcome: Ending, reason: str
 ) -> None:
     policy = mutating(labelled("a", "'b'"), matchConditions=[{"name": "only", "expression": expression}])
     found = admittance(policy, bound(), again=(), explain=True)
     (judgement,) = found.judgements
     assert (judgement.outcome, judgement.reason, judgement.ran) == (outcome, reason, False)
-    assert (found.refusal is not None) is (outcome is MutationOutcome.FAILED)
+    assert (found.refusal is not None) is (outcome is Ending.FAILED)
     assert found.document.data == deployment()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating, patched, refusals
 from policies_at_work import EVERYTHING, deployment_review
-from pratique.admission_policies.mutating_judgements import MutationOutcome
 from pratique.clusters import ObjectStore
+from pratique.parts import Ending
 from pratique.patches import apply_patch
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_an_object_that_cannot_be_converted_is_an_error_of_the_policy(failure_po
     policy = by_version("v2", GREATER, failurePolicy=failure_policy)
     found = admittance(policy, bound(), review=crontab_review(strategy="Webhook"))
     if failure_policy == "Ignore":
-        assert (found.refusal, found.judgements[0].outcome) == (None, MutationOutcome.FAILED_OPEN)
+        assert (found.refusal, found.judgements[0].outcome) == (None, Ending.FAILED_OPEN)
         return
     assert refusals(found) == [
         (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, refusal, verdict
-from pratique.admission_policies.verdicts import Outcome
 from pratique.clusters import ObjectStore
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject
@@ -111,7 +111,7 @@ def test_a_kind_that_does_not_exist_is_an_error_of_the_policy(kind: JSONObject, 
     assert refusal(*documents, review=review) == f"ValidatingAdmissionPolicy 'p' denied request: {text}"
     open_one = policy("true", paramKind=kind, failurePolicy="Ignore")
     (judgement,) = verdict(open_one, binding(), review=review).judgements
-    assert (judgement.outcome, judgement.reason) == (Outcome.FAILED_OPEN, text)
+    assert (judgement.outcome, judgement.reason) == (Ending.FAILED_OPEN, text)
 
 
 def test_an_error_of_the_policy_is_told_only_of_requests_that_it_means() -> None:

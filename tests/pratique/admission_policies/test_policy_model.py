@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies_at_work import binding, deployment_review, policy, verdict
-from pratique.admission_policies.verdicts import Outcome
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject
@@ -150,7 +150,7 @@ def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], l
         text = status.message.partition(" denied request: ")[2]
         assert text == place or "resulted in error" in text
     (judgement,) = found.judgements
-    assert (judgement.outcome in (Outcome.DENIED, Outcome.FAILED)) is bool(wanted)
+    assert (judgement.outcome in (Ending.DENIED, Ending.FAILED)) is bool(wanted)
 
 
 @settings(max_examples=60, deadline=None)

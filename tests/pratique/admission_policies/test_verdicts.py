@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import binding, deployment, deployment_review, policy, refusal, said, verdict
-from pratique.admission_policies.verdicts import FAILURES, Outcome
+from pratique.admission_policies.verdicts import FAILURES
+from pratique.parts import Ending
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject
@@ -19,15 +20,15 @@ FALSE = {"expression": "false", "message": "no"}
 @pytest.mark.parametrize(
     ("actions", "outcome", "warnings", "failures"),
     [
-        (("Deny",), Outcome.DENIED, 0, 0),
-        (("Warn",), Outcome.WARNED, 1, 0),
-        (("Audit",), Outcome.ALLOWED, 0, 1),
-        (("Deny", "Audit"), Outcome.DENIED, 0, 1),
-        (("Warn", "Audit"), Outcome.WARNED, 1, 1),
+        (("Deny",), Ending.DENIED, 0, 0),
+        (("Warn",), Ending.WARNED, 1, 0),
+        (("Audit",), Ending.ALLOWED, 0, 1),
+        (("Deny", "Audit"), Ending.DENIED, 0, 1),
+        (("Warn", "Audit"), Ending.WARNED, 1, 1),
     ],
 )
 def test_actions_say_what_comes_of_a_failed_validation(
-    actions: tuple[str, ...], outcome: Outcome, warnings: int, failures: int
+    actions: tuple[str, ...], outcome: Ending, warnings: int, failures: int
 ) -> None:
     found = verdict(policy("true", FALSE), binding(actions=actions))
     (judgement,) = found.judgements
@@ -151,9 +152,9 @@ def test_annotations_are_published_where_they_are_texts() -> None:
     assert found.audit_annotations == {"p/k0": "a", "p/k3": "xweb"}
 
 
-@pytest.mark.parametrize(("policy_name", "outcome"), [("Fail", Outcome.FAILED), ("Ignore", Outcome.ALLOWED)])
+@pytest.mark.parametrize(("policy_name", "outcome"), [("Fail", Ending.FAILED), ("Ignore", Ending.ALLOWED)])
 def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are(
-    policy_name: str, outcome: Outcome
+    policy_name: str, outcome: Ending
 ) -> None:
     documents = [
         annotated("'a'", "string(object.none)", failurePolicy=policy_name),
@@ -162,7 +163,7 @@ def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are
     found = verdict(*documents)
     assert [one.outcome for one in found.judgements] == [outcome]
     text = "expression 'string(object.none)' resulted in error: no such key: none"
-    assert said(*documents) == ("" if outcome is Outcome.ALLOWED else text)
+    assert said(*documents) == ("" if outcome is Ending.ALLOWED else text)
     assert found.audit_annotations == {"p/k0": "a"}
 
 
@@ -194,4 +195,4 @@ def test_the_request_is_refused_by_the_name_that_the_object_will_have() -> None:
 def test_nothing_is_said_of_what_holds() -> None:
     found = verdict(policy("true", "object.spec.replicas == 3"), binding())
     assert (refusal(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
-    assert [one.outcome for one in found.judgements] == [Outcome.ALLOWED]
+    assert [one.outcome for one in found.judgements] == [Ending.ALLOWED]
