@@ -189,8 +189,10 @@ def test_the_validators_of_one_stack_share_a_ledger_that_goes_with_it(cluster: P
 
 def ledger_of(stack: Stack) -> Path:
     """Where the stack tells its validators to charge."""
-    words = Path(f"/proc/{stack.pids('validator')[0]}/cmdline").read_text().split("\0")
-    return Path(words[words.index("--resource-quota-ledger") + 1])
+    process = Path(f"/proc/{stack.pids('validator')[0]}")
+    assert "ledger" not in (process / "cmdline").read_text()
+    variables = dict(entry.split("=", 1) for entry in (process / "environ").read_text().split("\0") if entry)
+    return Path(variables["PRATIQUE_RESOURCE_QUOTA_LEDGER"])
 
 
 def test_a_deleted_object_gives_back_what_it_used(cluster: Path, tmp_path: Path) -> None:
