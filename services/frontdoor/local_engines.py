@@ -49,6 +49,7 @@ class LocalEngine:
                 mutator=self._hosts,
                 validator=self._hosts,
                 reach=self._webhooks.reach,
+                plugin_configurations=sources.plugin_configurations,
                 first_denial_only=settings.first_denial_only,
             )
         )

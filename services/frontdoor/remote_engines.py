@@ -79,6 +79,7 @@ class RemoteEngine:
             mutator=self._mutator.transport,
             validator=self._validator.transport,
             reach=webhooks.reach,
+            plugin_configurations=self._sources.plugin_configurations,
             first_denial_only=self._first_denial_only,
         )
         return assemble(parts), webhooks

@@ -16,6 +16,7 @@ from pratique.rules import EVERYTHING, Rule
 if TYPE_CHECKING:
     from pratique.clusters import Cluster
     from pratique.configurations.load import Configurations
+    from pratique.json_values import JSON
 
 Half: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """One half of a controller: it is given the review and answers. It may be ``async``."""
@@ -104,6 +105,9 @@ class Controller:
     """What took its place."""
     hosted: bool = True
     """False for those that the front door itself runs, such as MutatingAdmissionWebhook."""
+    unconcerned: Callable[[JSON, Review], str] | None = None
+    """Tells at once, from its configuration as data and a review that its rules match, why it would have nothing to do
+    with it; empty where it may have. Then no call is made, so it must look at nothing that a call brings."""
     charges: bool = False
     """True for one that changes something because of a review, as ResourceQuota does: it validates last and alone,
     when everything else has let the request through."""

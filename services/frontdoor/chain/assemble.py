@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import itertools
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.chains import Chain
+from frontdoor.chain.concerned_rules import ConcernedRules
 from frontdoor.chain.hook_lists import HookList
 from frontdoor.chain.hooks import Hook
 from frontdoor.chain.hosted import HostedMutators, HostedValidators, Member
@@ -24,14 +26,16 @@ from pratique.rules import compile_rules
 from pratique.selectors import compile_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from frontdoor.chain.hosted import Rules
     from frontdoor.chain.match_conditions import MatchConditions
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
     from frontdoor.transports import Transport
     from pratique.configurations.load import Configurations
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
+    from pratique.json_values import JSON
     from pratique.selectors import LabelSelector
     from pratique.subjects import Selecting
 
@@ -54,6 +58,8 @@ class Parts:
     """Runs validating halves."""
     reach: Callable[[Webhook, Phase], Transport]
     """Gives the way to reach a webhook."""
+    plugin_configurations: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What controllers are told, by their names."""
     first_denial_only: bool = False
     """Answer with the first denial alone."""
 
@@ -134,8 +140,16 @@ def _member(controller: Controller, parts: Parts) -> Member:
         case "ValidatingAdmissionPolicy":
             rules = PolicyRules(given.validating_policies, given.validating_bindings)
         case _:
-            return Member(call, compile_rules(controller.rules))
+            return Member(call, _rules(controller, parts))
     return Member(call, rules, has_members=True)
+
+
+def _rules(controller: Controller, parts: Parts) -> Rules:
+    rules = compile_rules(controller.rules)
+    if controller.unconcerned is None:
+        return rules
+    configuration = parts.plugin_configurations.get(controller.name)
+    return ConcernedRules(rules, functools.partial(controller.unconcerned, configuration))
 
 
 def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: Phase) -> HookList:

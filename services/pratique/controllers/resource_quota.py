@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pratique.clusters import Cluster
     from pratique.demands import ResourceList
+    from pratique.json_values import JSON
 
 EVALUATION_SECONDS = 10.0
 """How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
@@ -125,6 +126,15 @@ def _in_its_namespace(review: Review) -> Answer:
     return edits.answer()
 
 
+def _unconcerned(configuration: JSON, review: Review) -> str:
+    """See before any call is made that nothing limits what is asked, as nearly always."""
+    if member(configuration, "limitedResources") or review.cluster.list(
+        "", "resourcequotas", review.namespace
+    ):
+        return ""
+    return "its namespace has no ResourceQuota"
+
+
 _NAMESPACES = {("", "namespaces")}
 """A namespace is not in itself: its creation is never charged, and nothing else of it is."""
 
@@ -206,6 +216,7 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("resourcequotas",),
+    unconcerned=_unconcerned,
     charges=True,
     amends=True,
     trusted=True,

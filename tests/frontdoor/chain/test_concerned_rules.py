@@ -1,0 +1,77 @@
+"""Controllers that can tell before any call that they have nothing to do with a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import pod_review
+from frontdoor.engines import open_local
+from pratique.calls import Deadline
+from pratique.clusters import ObjectStore
+from pratique.definitions import BOTH
+from pratique.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frontdoor.decisions import Decision
+    from pratique.json_values import JSONObject
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+LIMITED = {"limitedResources": [{"resource": "pods", "matchContains": ["pods"]}]}
+
+
+def quota(namespace: str, hard: str = "5") -> JSONObject:
+    limits = {"hard": {"pods": hard}, "used": {"pods": "0"}}
+    metadata = {"name": "pods", "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": {"pods": hard}},
+        "status": limits,
+    }
+
+
+def decided(folder: Path, *objects: JSONObject, configuration: JSONObject | None = None) -> Decision:
+    """Have a Pod of namespace ``shop`` reviewed by ResourceQuota alone."""
+    file = folder / "admission.json"
+    plugin = {"name": "ResourceQuota", "configuration": configuration or {}}
+    head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
+    file.write_text(json.dumps({**head, "plugins": [plugin]}))
+    chain = ChainSettings(admission_control=("ResourceQuota",), admission_control_config_file=file)
+    store = ObjectStore([NAMESPACE, *objects])
+
+    async def run() -> Decision:
+        engine = open_local(chain, store)
+        try:
+            return await engine.decide(pod_review(cluster=store), BOTH, Deadline.after(10), explain=True)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("objects", [(), (quota("elsewhere"),)])
+def test_where_a_namespace_has_no_quota_nobody_is_called(
+    tmp_path: Path, objects: tuple[JSONObject, ...]
+) -> None:
+    (step,) = decided(tmp_path, *objects).steps
+    assert (step.outcome, step.endpoint) == ("skipped", "")
+    assert step.reason == "its namespace has no ResourceQuota"
+
+
+def test_where_it_has_one_it_is_charged(tmp_path: Path) -> None:
+    (step,) = decided(tmp_path, quota("shop")).steps
+    assert (step.outcome, step.endpoint) == ("allowed", "in-process")
+    assert not decided(tmp_path, quota("shop", hard="0")).allowed
+
+
+def test_what_is_limited_everywhere_is_looked_at_everywhere(tmp_path: Path) -> None:
+    decision = decided(tmp_path, configuration=LIMITED)
+    assert decision.status is not None
+    assert decision.status.message.endswith("insufficient quota to consume: count/pods,pods")
