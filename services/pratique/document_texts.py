@@ -76,7 +76,7 @@ def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument 
 def _check_encoding(text: SourceText) -> None:
     for mark, name in _FOREIGN_MARKS.items():
         if text.raw.startswith(mark):
-            raise InputError(f"{shown(text.file)}: is {name}; save it as UTF-8")
+            raise InputError(f"{shown(text.file)}: is {name}; save it as UTF-8", file=text.file)
 
 
 class _Value(NamedTuple):

@@ -100,10 +100,11 @@ def list_files(path: Path | str) -> list[str]:
     try:
         candidates = sorted(folder.iterdir(), key=lambda candidate: candidate.name)
     except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}") from None
+        raise InputError(f"{path}: {_reason(error)}", file=str(path)) from None
     files = [str(file) for file in candidates if file.suffix.lower() in FOLDER_SUFFIXES and not file.is_dir()]
     if not files:
-        raise InputError(f"{path}: holds no .yaml, .yml or .json file; folders inside it are not searched")
+        problem = "holds no .yaml, .yml or .json file; folders inside it are not searched"
+        raise InputError(f"{path}: {problem}", file=str(path))
     return files
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pratique.positions import Position
     from pratique.statuses import Status
 
 
@@ -80,7 +81,16 @@ class RefusalError(PratiqueError):
 
 
 class InputError(PratiqueError):
-    """Something that a person wrote is wrong. The text says what, where, and what would be right."""
+    """Something that a person wrote is wrong. The text says what, where, and what would be right.
+
+    ``file`` and ``place`` say once more where, for programs, as far as it is known; ``-`` is standard input.
+    """
+
+    def __init__(self, text: str, *, file: str = "", place: Position | None = None) -> None:
+        """Say what is wrong."""
+        super().__init__(text)
+        self.file = file
+        self.place = place
 
 
 class ConfigurationError(InputError):

@@ -1,7 +1,9 @@
 """Manifests as reviews: what an API server is asked when somebody applies one.
 
-Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` for what admission is given, and
-``pkg/registry/rest/meta.go`` for what is taken from and filled into the metadata before that.
+Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
+for what admission is given, and ``pkg/registry/rest/meta.go`` for what is taken from and filled into the metadata
+before that. What storage does with the status is in :mod:`pratique.strategies`, and what is sent to a subresource in
+:mod:`pratique.subresources`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
+from pratique import strategies
 from pratique.clusters import ANY_NAMESPACE, Cluster
 from pratique.errors import InputError
 from pratique.json_values import NULL, Document, encode
@@ -18,6 +21,7 @@ from pratique.namespaces import with_defaults
 from pratique.objects import DEFAULT_NAMESPACE, generate_name_of, name_of, namespace_of, placed
 from pratique.reviews import Operation, Review, UserInfo
 from pratique.statuses import qualified_resource
+from pratique.subresources import check_operation, sent_to
 from pratique.suggestions import unknown_kind
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ _OPTIONS = {
     Operation.UPDATE: "UpdateOptions",
     Operation.DELETE: "DeleteOptions",
 }
+
+# What has nothing to do with an object as it is stored before.
+_STORELESS = frozenset({Operation.CREATE, Operation.CONNECT})
 
 # What a CREATE may not choose: rest.WipeObjectMetaSystemFields.
 _SYSTEM_FIELDS = frozenset(
@@ -72,6 +79,7 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     *,
     operation: Operation = Operation.CREATE,
     old: JSONObject | None = None,
+    before: Cluster | None = None,
     namespace: str | None = None,
     user: UserInfo = KUBECTL_USER,
     dry_run: bool = False,
@@ -82,10 +90,17 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     """Shape the review of a manifest, as kubectl and the API server would make it of it.
 
     Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
-    ``default``; what a cluster-scoped object says of a namespace is dropped. For UPDATE and DELETE, ``old``
-    is the object as it is stored; None means the cluster's, and for DELETE the manifest where the cluster
-    has none. The same manifest makes the same review every time, ``uid`` included; ``index``, its place in
-    the input, tells equal ones apart.
+    ``default``; what a cluster-scoped object says of a namespace is dropped. The status is not the writer's to
+    choose, see :mod:`pratique.strategies`.
+
+    For UPDATE and DELETE, ``old`` is the object as it is stored; None means the one ``before`` the request, the
+    cluster's where that has none, and for DELETE the manifest where the cluster has none either.
+
+    To a ``subresource`` goes a manifest of what it takes (an Eviction), or one of the object that it belongs to
+    (a Pod), see :mod:`pratique.subresources`; a CONNECT is always to one.
+
+    The same manifest makes the same review every time, ``uid`` included; ``index``, its place in the input, tells
+    equal ones apart.
 
     Raises:
         InputError: the manifest is no object of a known kind with a name, or the operation needs something
@@ -93,10 +108,14 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     """
     options = _options(operation, dry_run=dry_run)
     type_ = _type(manifest, subresource, resources)
+    check_operation(type_, operation, resources)
     if type_.resource.group in _NAMELESS_GROUPS:
         manifest = {"metadata": {}, **manifest}
     target = _target(manifest, type_, operation, namespace)
-    sent, stored = _documents(_as_read(manifest, target), old, target, operation, cluster)
+    stored = old
+    if operation not in _STORELESS:
+        stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
+    sent, sent_before = _documents(manifest, stored, target, operation, resources)
     return Review(
         uid=_uid(manifest, operation, subresource, index),
         operation=operation,
@@ -107,8 +126,8 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
         namespace=target.name if target.is_namespace else target.namespace,
         user=user,
         object_document=sent,
-        old_object_document=stored,
-        options_document=Document.from_data(options),
+        old_object_document=sent_before,
+        options_document=options,
         dry_run=dry_run,
         cluster=cluster,
     )
@@ -121,22 +140,33 @@ def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, ask
 
 
 def _documents(
-    read: JSONObject,
-    old: JSONObject | None,
+    manifest: JSONObject,
+    stored: JSONObject | None,
     target: _Target,
     operation: Operation,
-    cluster: Cluster,
+    resources: Resources,
 ) -> tuple[Document, Document]:
     """The object and the old object as admission sees them."""
-    if operation is Operation.CREATE:
-        return Document.from_data(_without_system_fields(read)), NULL
-    stored = old or target.stored_in(cluster)
     if operation is Operation.DELETE:
-        return NULL, Document.from_data(stored or read)
+        return NULL, Document.from_data(stored or _as_read(manifest, target))
+    if operation is Operation.UPDATE:
+        return _update(manifest, stored, target, resources)
+    read = _as_read(strategies.created(manifest, target.type, resources), target)
+    return Document.from_data(sent_to(target.type, _without_system_fields(read))), NULL
+
+
+def _update(
+    manifest: JSONObject, stored: JSONObject | None, target: _Target, resources: Resources
+) -> tuple[Document, Document]:
     if stored is None:
         collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
-        raise InputError(f'{collection} "{target.name}" not found: an UPDATE needs the object in --cluster')
-    return Document.from_data(read), Document.from_data(stored)
+        raise InputError(
+            f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
+            " --cluster, or admitted before"
+        )
+    read = _as_read(strategies.updated(manifest, stored, target.type, resources), target)
+    sent, before = sent_to(target.type, read), sent_to(target.type, stored)
+    return Document.from_data(sent), Document.from_data(before)
 
 
 def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceType:
@@ -145,12 +175,16 @@ def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceTyp
         raise InputError(f'kind "{kind.kind}" is a list: give each of its items as a document of its own')
     if not subresource:
         return resources.for_object(manifest)
-    found = resources.of_subresource_kind(kind, subresource)
+    parent = resources.for_kind(kind)
+    of_parent = parent and resources.for_resource(parent.resource, subresource)
+    found = (of_parent,) if of_parent else resources.of_subresource_kind(kind, subresource)
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(f"{each.resource.resource}/{subresource}" for each in found)
-        raise InputError(f'kind "{kind.kind}" is that of {names}: write an AdmissionReview that names one')
+        raise InputError(
+            f'kind "{kind.kind}" is that of {names}: give the object that it is of, or an AdmissionReview'
+        )
     raise InputError(_not_a_subresource(kind, subresource, resources))
 
 
@@ -158,7 +192,7 @@ def _not_a_subresource(kind: GroupVersionKind, subresource: str, resources: Reso
     parent = resources.for_kind(kind)
     if parent is None:
         return unknown_kind(kind, resources)
-    takes = [t.subresource for t in resources if t.subresource and t.kind == kind]
+    takes = [t.subresource for t in resources if t.subresource and t.resource == parent.resource]
     collection = parent.resource.resource
     where = f"only to {', '.join(takes)}" if takes else f"only to {collection} itself"
     return f'kind "{kind.kind}" cannot be sent to {collection}/{subresource}: {where}'
@@ -196,11 +230,13 @@ def _without_system_fields(read: JSONObject) -> JSONObject:
     return {**read, "metadata": metadata}
 
 
-def _options(operation: Operation, *, dry_run: bool) -> JSONObject:
-    if operation not in _OPTIONS:
-        raise InputError(f"a manifest cannot be reviewed as {operation}: write an AdmissionReview")
+def _options(operation: Operation, *, dry_run: bool) -> Document:
+    if operation is Operation.CONNECT:
+        if dry_run:
+            raise InputError("dryRun is not supported: a CONNECT is carried out or is not made")
+        return NULL
     options: JSONObject = {"kind": _OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"}
-    return options | {"dryRun": ["All"]} if dry_run else options
+    return Document.from_data(options | {"dryRun": ["All"]} if dry_run else options)
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:

@@ -31,6 +31,17 @@ class Operation(enum.StrEnum):
     CONNECT = "CONNECT"
 
 
+class Charging(enum.Enum):
+    """What is charged for a request that is admitted."""
+
+    DUE = enum.auto()
+    """All that it uses."""
+    TRIED = enum.auto()
+    """Nothing, as it is not going to be: what charges finds out whether it could."""
+    DONE = enum.auto()
+    """Nothing, as it is part of what is counted already: what charges has no say."""
+
+
 class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks, as the API server authenticated it."""
 
@@ -95,6 +106,8 @@ class Review:
     phase; None in the first round."""
     explain: bool = False
     """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
+    charging: Charging = Charging.DUE
+    """What is charged for it. Unlike ``dry_run`` it shows nowhere, and it stays within the process."""
     repeats: bool = False
     """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
 

@@ -39,9 +39,10 @@ class SourceText:
     def fault(self, index: int, place: Position | None, problem: str) -> InputError:
         """Make the error of one of its documents; ``place`` counts lines from the beginning of the text."""
         where = f"{shown(self.file)}: document {self.first_index + index + 1}"
-        if place is not None:
-            where += f", {self.in_file(place)}"
-        return InputError(f"{where}: {problem}")
+        in_file = None if place is None else self.in_file(place)
+        if in_file is not None:
+            where += f", {in_file}"
+        return InputError(f"{where}: {problem}", file=self.file, place=in_file)
 
     def in_file(self, place: Position) -> Position:
         """Turn a place in this text into the place in its file."""
@@ -108,5 +109,6 @@ class SourceDocument:
 
     def fault(self, path: Sequence[Step], problem: str) -> InputError:
         """Make the error that a field of this document is wrong."""
-        where = f"{shown(self.file)}: document {self.index + 1}, {self.position(path)}"
-        return InputError(f"{where}: {problem}")
+        place = self.position(path)
+        where = f"{shown(self.file)}: document {self.index + 1}, {place}"
+        return InputError(f"{where}: {problem}", file=self.file, place=place)

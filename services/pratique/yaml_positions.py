@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from yaml._yaml import CParser
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from pratique.field_errors import Step
 
+_REMEMBERED = 8
+"""Documents that are kept composed: who asks for one field's place asks for others' of the same few documents."""
 _PLAIN = "plain"
 _QUOTED = "quoted"
 
@@ -51,6 +54,7 @@ class _Composer(CParser):
         """Not needed either."""
 
 
+@functools.lru_cache(maxsize=_REMEMBERED)
 def _document(raw: bytes, line: int) -> Node | None:
     composer = _Composer(raw)
     try:

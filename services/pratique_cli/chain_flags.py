@@ -60,6 +60,13 @@ _FLAGS = (
 )
 
 
+CHAIN_FLAGS = (
+    "config", "cluster", "enable_admission_plugins", "disable_admission_plugins", "admission_control",
+    "admission_control_config_file", "first_denial_only",
+)  # fmt: skip
+"""The names of the flags that are not for one controller alone."""
+
+
 def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     """Add the chain flags to a command; it gets them as one ``chain: ChainSettings``."""
 

@@ -14,7 +14,7 @@ class ExitCode(enum.IntEnum):
     ADMITTED = 0
     """Every request admitted, or nothing went wrong."""
     DENIED = 1
-    """At least one request denied."""
+    """At least one request denied; of ``check --strict``, at least one warning."""
     BAD_INPUT = 2
     """Wrong usage, or input that cannot be read or used."""
     BROKEN = 3

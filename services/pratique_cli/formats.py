@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS = ("text", "json", "jsonl", "yaml")
-"""The formats that there are."""
+"""The formats in which everything can be written."""
+
+REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
+"""The formats in which reviews can be written: also those that CI systems read."""
 
 
 class _Format(click.Choice[str]):
     name = "format"
 
-    def __init__(self) -> None:
-        super().__init__(FORMATS, case_sensitive=False)
-
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's
-        return f"{value!r} is not a format; there are {', '.join(FORMATS)}."
+        return f"{value!r} is not a format; there are {', '.join(self.choices)}."
 
 
-def format_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-o``; the command gets it as ``output``."""
+def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``-o`` with the formats given; the command gets it as ``output``."""
     return flag(
         "-o",
         "--output",
-        type=_Format(),
+        type=_Format(formats, case_sensitive=False),
         default=_default,
         show_default="text on a terminal, jsonl elsewhere",
         help="How to write what was found.",
-    )(callback)
+    )
 
 
 def _default() -> str:

@@ -45,7 +45,8 @@ def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Inp
         yield from [each] if isinstance(each, InputError) else _unwrapped(each)
     if not found:
         yield InputError(
-            f"{shown(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object"
+            f"{shown(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
+            file=str(path),
         )
 
 
@@ -63,7 +64,7 @@ def _read_path(path: str, stdin: BinaryIO | None) -> Iterator[Input]:
             with Path(file).open("rb") as stream:
                 yield from _read_stream(stream, file)
         except OSError as error:
-            yield InputError(f"{file}: {(error.strerror or str(error)).lower()}")
+            yield InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
 
 
 def _read_stream(stream: BinaryIO, file: str) -> Iterator[Input]:

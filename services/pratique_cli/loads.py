@@ -12,11 +12,12 @@ from pratique.configurations.load import load_configurations
 from pratique.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pratique.clusters import Cluster
     from pratique.configurations.load import Configurations
     from pratique.configurations.policies import Configured, ValidatingSpec
+    from pratique.practices.findings import Finding
     from pratique.settings import ChainSettings
 
 T = TypeVar("T")
@@ -42,6 +43,14 @@ class Loaded:
         return [
             text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
         ]
+
+    def findings(self, rules: Collection[str]) -> list[Finding]:
+        """Find where the practices of those names are not followed."""
+        if self.configurations is None or self.cluster is None:
+            return []
+        from pratique.practices.findings import find  # noqa: PLC0415 - only `check` asks
+
+        return find(self.configurations, self.cluster, rules=rules)
 
 
 def load_all(chain: ChainSettings) -> Loaded:

@@ -61,6 +61,11 @@ def plugin_flags() -> Iterator[Any]:
             yield flag(f"--{name}", type=kind, help=text)
 
 
+def plugin_flag_names() -> tuple[str, ...]:
+    """Name the parameters that the flags become."""
+    return tuple(name.replace("-", "_") for flags in _FLAGS.values() for name, _, _ in flags)
+
+
 def take_plugin_flags(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]]:
     """Take those flags' values out of a command's: by controller, the settings that were given."""
     taken = {

@@ -2,51 +2,91 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from frontdoor.codecs import decode_review
 from pratique.clusters import ObjectKey
 from pratique.errors import InputError
 from pratique.json_values import encode, member
-from pratique.manifests import review_of_manifest
+from pratique.manifests import KUBECTL_USER, review_of_manifest
 from pratique.namespaces import assumed_service_account
 from pratique.reviews import Operation
 
 if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from pratique.clusters import ObjectStore
-    from pratique.reviews import Review
+    from pratique.reviews import Review, UserInfo
     from pratique.source_documents import SourceDocument
 
 
-def review_of(document: SourceDocument, store: ObjectStore, number: int) -> Review:
-    """Make the review of a document: the AdmissionReview that it is, or the CREATE of the object that it is.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RequestShape:
+    """What a request says that its manifest does not. An AdmissionReview says all of it itself."""
 
-    ``number`` is its place in the whole input, and tells equal manifests apart.
+    operation: Operation = Operation.CREATE
+    """What is done with the object."""
+    old: ObjectStore | None = None
+    """Objects as they are stored before an UPDATE or DELETE, where the cluster's are not to be taken."""
+    namespace: str | None = None
+    """Where namespaced objects go that name no namespace; None means ``default``."""
+    user: UserInfo = KUBECTL_USER
+    """Who asks."""
+    dry_run: bool = False
+    """Nothing is to be stored."""
+    subresource: str = ""
+    """What of the object is asked for, such as ``status``; empty for the object itself."""
+
+
+CREATED = RequestShape()
+"""The request of ``kubectl create``."""
+
+
+def review_of(
+    document: SourceDocument, store: ObjectStore, number: int, shape: RequestShape = CREATED
+) -> Review:
+    """Make the review of a document: the AdmissionReview that it is, or a request about the object that it is.
+
+    ``number`` is its place in the whole input, and tells equal manifests apart. ``shape`` is for manifests alone.
 
     Raises:
-        InputError: it is neither; the text names file, document and line.
+        InputError: it is neither, or there is no such request; the text names file, document and line.
     """
     try:
         if document.data.get("kind") == "AdmissionReview":
             return decode_review(encode(document.data), store).review
-        return review_of_manifest(document.data, store.resources, cluster=store, index=number)
+        return review_of_manifest(
+            document.data,
+            store.resources,
+            operation=shape.operation,
+            before=shape.old,
+            namespace=shape.namespace,
+            user=shape.user,
+            dry_run=shape.dry_run,
+            subresource=shape.subresource,
+            cluster=store,
+            index=number,
+        )
     except InputError as error:
         raise document.fault((), str(error)) from None
 
 
-def remember(review: Review, decision: Decision, store: ObjectStore) -> None:
+def remember(review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED) -> None:
     """Let the reviews that follow see what an admitted request leaves behind; a dry run leaves nothing.
 
-    Subresources and connections store no object of their own.
+    Subresources and connections store no object of their own. What ``shape`` calls old has had its time when the
+    object has been written.
 
     Raises:
         InputError: the object is a CustomResourceDefinition that defines nothing.
     """
     if not decision.allowed or review.dry_run or review.subresource:
         return
+    at = review.resource
+    if shape.old is not None:
+        shape.old.remove(at.group, at.resource, review.name, _stored_in(review))
     if review.operation is Operation.DELETE:
-        store.remove(review.resource.group, review.resource.resource, review.name, review.namespace)
+        store.remove(at.group, at.resource, review.name, _stored_in(review))
     elif review.operation in {Operation.CREATE, Operation.UPDATE}:
         _store(review, decision, store)
 
@@ -57,8 +97,12 @@ def _store(review: Review, decision: Decision, store: ObjectStore) -> None:
     if not isinstance(document, dict) or not name:
         return  # a name that is still to be generated can be looked up by nobody
     at = review.resource
-    is_namespace = (at.group, at.resource) == ("", "namespaces")
-    store.put(document, ObjectKey(at.group, at.resource, "" if is_namespace else review.namespace, name))
-    if is_namespace and store.get("", "serviceaccounts", "default", name) is None:
+    store.put(document, ObjectKey(at.group, at.resource, _stored_in(review), name))
+    if review.concerns("", "namespaces") and store.get("", "serviceaccounts", "default", name) is None:
         # In a cluster a controller makes it; what comes next in the input is not to wait for one.
         store.put(assumed_service_account(name))
+
+
+def _stored_in(review: Review) -> str:
+    """The namespace of the object: none for a Namespace, whose requests are in itself."""
+    return "" if review.concerns("", "namespaces") else review.namespace

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 from pratique.calls import Deadline
 from pratique.errors import InputError
-from pratique.source_documents import shown
 from pratique_cli.exits import ExitCode
+from pratique_cli.expansions import Expander
 from pratique_cli.inputs import read_inputs
-from pratique_cli.outputs import Reviewed, Tally
-from pratique_cli.requests import remember, review_of
+from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.progresses import Progress
+from pratique_cli.requests import CREATED, RequestShape, remember, review_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from frontdoor.decisions import Decision
     from frontdoor.engines import Engine
     from pratique.clusters import ObjectStore
     from pratique.definitions import Phase
+    from pratique.reviews import Review
     from pratique.source_documents import SourceDocument
     from pratique_cli.inputs import Input
     from pratique_cli.outputs import Output
@@ -41,21 +45,38 @@ class ReviewRun:
     """Takes the decisions."""
     complain: Callable[[str], None]
     """Takes what is to be said beside them, a line each."""
+    shape: RequestShape = CREATED
+    """What manifests ask for."""
+    progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
+    """Shows how far the run has come."""
+    warn_exit_code: int = ExitCode.ADMITTED
+    """What a run ends with in which nothing went wrong but something was warned of."""
+    expand: bool = True
+    """Review the Pods that workloads would make, too."""
+    _waiting: list[Reviewed | Missed] = dataclasses.field(default_factory=list, init=False)
+    """What is written once the Pods that were denied have been asked for again, and what comes after it."""
 
-    async def run(self, paths: Iterable[Path]) -> ExitCode:
+    async def run(self, paths: Iterable[Path]) -> int:
         """Review every document, in the order in which they are given, and tell how it went as a whole."""
         tally = Tally()
-        for number, each in enumerate(_inputs(paths)):
-            if isinstance(each, InputError):
-                self._pass_over(each, tally)
-            else:
-                await self._review(each, number, tally)
-        self.output.finish(tally)
-        return _exit_code(tally)
-
-    async def _review(self, document: SourceDocument, number: int, tally: Tally) -> None:
+        expander = Expander(engine=self.engine, phases=self.phases, timeout_seconds=self.timeout_seconds)
         try:
-            review = review_of(document, self.store, number)
+            for number, each in enumerate(_inputs(paths)):
+                if isinstance(each, InputError):
+                    self._pass_over(each, tally)
+                else:
+                    await self._review(each, number, tally, expander)
+                self.progress.show(tally)
+            await self._ask_again(tally, expander)
+        finally:
+            self.progress.clear()
+        self.output.finish(tally)
+        code = _exit_code(tally)
+        return self.warn_exit_code if code is ExitCode.ADMITTED and tally.warned else code
+
+    async def _review(self, document: SourceDocument, number: int, tally: Tally, expander: Expander) -> None:
+        try:
+            review = review_of(document, self.store, number, self.shape)
         except InputError as error:
             self._pass_over(error, tally)
             return
@@ -64,19 +85,92 @@ class ReviewRun:
             decision = await self.engine.decide(review, self.phases, deadline, explain=True)
         except TimeoutError:
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            self.complain(str(document.fault((), problem)))
-            tally.undecided += 1
+            self._give_up(document.fault((), problem), review, tally)
             return
         tally.count(allowed=decision.allowed)
-        self.output.write(Reviewed(_place(document), review, decision))
+        await self._expand(Reviewed(document, review, decision), number, tally, expander)
         try:
-            remember(review, decision, self.store)
+            remember(review, decision, self.store, self.shape)
         except InputError as error:
             self.complain(str(document.fault((), f"later reviews will not see it: {error}")))
 
     def _pass_over(self, error: InputError, tally: Tally) -> None:
         self.complain(str(error))
         tally.unreadable += 1
+        self._tell(Missed(error))
+
+    def _give_up(self, error: InputError, review: Review, tally: Tally) -> None:
+        self.complain(str(error))
+        tally.undecided += 1
+        self._tell(Missed(error, review))
+
+    async def _expand(self, reviewed: Reviewed, number: int, tally: Tally, expander: Expander) -> None:
+        if self.expand:
+            try:
+                reviewed = await expander.expand(reviewed, number)
+            except TimeoutError:
+                self._without_pods(reviewed, tally)
+        if not _is_asked_again(reviewed):
+            self._settle(reviewed, tally)
+            return
+        # Its controller would ask again, and by then what comes later in the input may be there.
+        self._waiting.append(reviewed)
+
+    async def _ask_again(self, tally: Tally, expander: Expander) -> None:
+        """Ask again for the Pods that were denied, now that all is there, and write what waits for that."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        for each in waiting:
+            if isinstance(each, Reviewed) and _is_asked_again(each):
+                self._settle(await self._expanded_again(each, tally, expander), tally)
+            else:
+                self._tell(each)
+
+    async def _expanded_again(self, reviewed: Reviewed, tally: Tally, expander: Expander) -> Reviewed:
+        try:
+            return await expander.again(reviewed)
+        except TimeoutError:
+            self._without_pods(reviewed, tally)
+            return reviewed
+
+    def _settle(self, reviewed: Reviewed, tally: Tally) -> None:
+        """Count and write what is not going to change."""
+        tally.warned += _warns(reviewed.decision)
+        tally.pods_denied += _pods_denied(reviewed)
+        self._tell(reviewed)
+
+    def _without_pods(self, reviewed: Reviewed, tally: Tally) -> None:
+        problem = f"no decision on its Pods within {self.timeout_seconds:g} s; --timeout allows more"
+        self.complain(str(reviewed.document.fault((), problem)))
+        tally.undecided += 1
+
+    def _tell(self, told: Reviewed | Missed) -> None:
+        """Write it, in its turn."""
+        if self._waiting:
+            self._waiting.append(told)
+        elif isinstance(told, Reviewed):
+            self.output.write(told)
+        else:
+            self.output.miss(told)
+
+
+def _pods_denied(reviewed: Reviewed) -> int:
+    return sum(not pod.allowed for pod in reviewed.decision.expanded)
+
+
+_MISSING = re.compile(r"\b(?:not|was) found\b")
+"""How controllers say that something is not there which may come later in the input: an account, a PriorityClass."""
+
+
+def _is_asked_again(reviewed: Reviewed) -> bool:
+    """Tell whether what comes later may put a Pod's denial right.
+
+    Manifests are one whole; recorded reviews are each a moment of their own.
+    """
+    if reviewed.document.data.get("kind") == "AdmissionReview":
+        return False
+    denials = (pod.status.message for pod in reviewed.decision.expanded if pod.status is not None)
+    return any(_MISSING.search(message) for message in denials)
 
 
 def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
@@ -84,8 +178,8 @@ def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
         yield from read_inputs(path)
 
 
-def _place(document: SourceDocument) -> str:
-    return f"{shown(document.file)}:{document.line}"
+def _warns(decision: Decision) -> bool:
+    return bool(decision.warnings) or any(_warns(each) for each in decision.expanded)
 
 
 def _exit_code(tally: Tally) -> ExitCode:
@@ -94,4 +188,4 @@ def _exit_code(tally: Tally) -> ExitCode:
         return ExitCode.BROKEN
     if tally.unreadable:
         return ExitCode.BAD_INPUT
-    return ExitCode.DENIED if tally.denied else ExitCode.ADMITTED
+    return ExitCode.DENIED if tally.denied or tally.pods_denied else ExitCode.ADMITTED

@@ -60,6 +60,28 @@ def on_terminal(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
+@pytest.fixture
+def errors_on_terminal(tmp_path: Path) -> Callable[..., str]:
+    """Run ``pratique`` with a terminal as standard error alone, and give what it shows; the rest goes to ``out``."""
+
+    def run(*arguments: object) -> str:
+        ours, theirs = pty.openpty()
+        command = [str(PROGRAM), *map(str, arguments)]
+        environment = clean_environment(TERM="dumb")
+        with (
+            (tmp_path / "out").open("wb") as out,
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=theirs, cwd=tmp_path, env=environment
+            ),
+        ):
+            os.close(theirs)
+            shown = b"".join(iter(lambda: read_terminal(ours), b""))
+        os.close(ours)
+        return shown.decode()
+
+    return run
+
+
 def read_terminal(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1 << 16)

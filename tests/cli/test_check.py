@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import pytest
+
+from pratique.practices.registry import PRACTICES
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -32,6 +36,13 @@ spec:
   - expression: object.spec.replicas <= 5
   - expression: object.replicas > 1
     messageExpression: "'have ' + object.nothing"
+"""
+BINDING = """\
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: few-replicas}
+spec: {policyName: few-replicas.example.com, validationActions: [Deny]}
 """
 WIDGETS = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -79,7 +90,7 @@ def test_what_only_a_flag_names_can_be_checked(pratique: Program, tmp_path: Path
 
 
 def test_types_that_do_not_fit_are_warnings(pratique: Program, tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "policy.yaml").write_text(POLICY + BINDING)
     ran = pratique("check", "policy.yaml")
     assert (ran.returncode, ran.stdout) == (0, "no problems found, 2 warnings\n")
     place = "pratique: policy.yaml: document 1, line"
@@ -106,7 +117,7 @@ def test_types_that_do_not_fit_are_warnings(pratique: Program, tmp_path: Path) -
 
 def test_the_cluster_brings_the_schemas_of_custom_resources(pratique: Program, tmp_path: Path) -> None:
     widgets = POLICY.replace("[apps]", "[example.com]").replace("[replicasets, deployments]", "[widgets]")
-    (tmp_path / "policy.yaml").write_text(widgets.partition("  - expression: object.replicas")[0])
+    (tmp_path / "policy.yaml").write_text(widgets.partition("  - expression: object.replicas")[0] + BINDING)
     (tmp_path / "cluster.yaml").write_text(WIDGETS)
     assert pratique("check", "policy.yaml").stdout == "no problems found\n"
     ran = pratique("check", "policy.yaml", "--cluster", "cluster.yaml")
@@ -127,3 +138,77 @@ def test_warnings_cannot_steer_the_terminal(pratique: Program) -> None:
     )
     assert "     | object.replicas == '\\x1b[2J'\n" in ran.stderr
     assert "\x1b" not in ran.stderr
+
+
+SLOW = HOOK + "  timeoutSeconds: 20\n"
+OPEN = HOOK + "  failurePolicy: Ignore\n"
+
+
+def test_bad_practice_is_told_with_a_way_to_mend_it(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "hooks.yaml").write_text(SLOW)
+    ran = pratique("check", "hooks.yaml")
+    assert (ran.returncode, ran.stdout) == (0, "no problems found; bad practice: 1 warning\n")
+    told, fix = ran.stderr.splitlines()
+    assert told.startswith(
+        "pratique: hooks.yaml: document 1, line 9, column 3: warning: timeout-too-long: webhook"
+    )
+    assert fix.startswith("    fix: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "summary"),
+    [
+        (SLOW, 1, "; bad practice: 1 warning"),
+        (OPEN, 0, "; bad practice: 1 info"),
+        (OPEN + "  timeoutSeconds: 20\n  matchPolicy: Exact\n", 1, "; bad practice: 2 warnings, 1 info"),
+        (POLICY + BINDING, 1, ", 2 warnings"),
+        (HOOK, 0, ""),
+        (HOOK.replace("None", "Some"), 2, None),
+    ],
+)
+def test_strictly_a_warning_is_a_failure(
+    pratique: Program, text: str, code: int, summary: str | None
+) -> None:
+    ran = pratique("check", "-", "--strict", stdin=text)
+    assert (ran.returncode, ran.stdout) == (code, "" if summary is None else f"no problems found{summary}\n")
+    assert pratique("check", "-", stdin=text, PRATIQUE_STRICT="1").returncode == code
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--disable-rules", "timeout-too-long"),
+        ("--disable-rules", "wildcard-rules, timeout-too-long"),
+        ("--rules", "wildcard-rules", "--rules", "policy-unbound"),
+        ("--rules", "timeout-too-long", "--disable-rules", "timeout-too-long"),
+    ],
+)
+def test_rules_can_be_switched_off(pratique: Program, flags: tuple[str, ...]) -> None:
+    ran = pratique("check", "-", *flags, stdin=SLOW)
+    assert (ran.stdout, ran.stderr) == ("no problems found\n", "")
+
+
+def test_a_comment_switches_a_rule_off(pratique: Program) -> None:
+    text = SLOW.replace("  timeout", "  # pratique: disable=timeout-too-long\n  timeout")
+    assert pratique("check", "-", "--strict", stdin=text).stdout == "no problems found\n"
+
+
+@pytest.mark.parametrize("flag", ["--rules", "--disable-rules"])
+def test_a_rule_that_is_not_there_is_wrong_usage(pratique: Program, flag: str) -> None:
+    ran = pratique("check", "-", flag, "timeout-to-long", stdin=HOOK)
+    assert ran.returncode == 2
+    assert f"{flag}: 'timeout-to-long' is no rule; did you mean 'timeout-too-long'?" in ran.stderr
+    assert "see --list-rules" in pratique("check", "-", flag, "xyz", stdin=HOOK).stderr
+
+
+def test_bad_practice_is_told_beside_problems_elsewhere(pratique: Program) -> None:
+    ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=SLOW)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "timeout-too-long" in ran.stderr
+
+
+def test_the_rules_are_listed(pratique: Program) -> None:
+    ran = pratique("check", "--list-rules")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.count("\n    fix: ") == len(PRACTICES)
+    assert ran.stdout.startswith("timeout-too-long (warning)\n    While a webhook does not answer, ")

@@ -9,12 +9,14 @@ from pratique.definitions import Phase
 from pratique.json_values import NULL, Document, JSONObject
 from pratique.patches import apply_patch
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+from pratique.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.statuses import Status, failure
 from pratique_cli.outputs import Reviewed, Tally
 from pratique_cli.outputs.texts import Texts
 from pratique_cli.palettes import Palette
 
 POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "a"}}
+WRITTEN = SourceDocument(POD, "pod.yaml", 0, 3, JsonOrigin(SourceText(b"", "pod.yaml"), 0))
 PATCH: tuple[JSONObject, ...] = ({"op": "replace", "path": "/spec/nodeName", "value": "b"},)
 
 
@@ -55,7 +57,7 @@ def text_of(
 ) -> str:
     stream = io.StringIO()
     output = Texts(stream, palette or Palette(), verbose=verbose)
-    output.write(Reviewed("pod.yaml:3", asked or review(), decision))
+    output.write(Reviewed(WRITTEN, asked or review(), decision))
     return stream.getvalue()
 
 

@@ -19,7 +19,7 @@ MEASURED = ("durationMs", "endpoint")
 
 def comparable(decision: dict[str, Any]) -> dict[str, Any]:
     steps = [{key: value for key, value in step.items() if key not in MEASURED} for step in decision["steps"]]
-    return decision | {"steps": steps}
+    return decision | {"steps": steps, "expanded": [comparable(pod) for pod in decision["expanded"]]}
 
 
 def run(folder: Path, output: str) -> subprocess.CompletedProcess[str]:

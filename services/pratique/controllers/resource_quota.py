@@ -26,7 +26,7 @@ from pratique.quotas import read_quota, starting_usage, usage_of
 from pratique.quotas.checks import Due, charged, plan
 from pratique.quotas.limited_resources import LimitedResource, check_limited
 from pratique.quotas.registries import IGNORED, evaluator_of
-from pratique.reviews import Operation, Review
+from pratique.reviews import Charging, Operation, Review
 from pratique.rules import Rule
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class QuotaAdmission:
         evaluator = evaluator_of(resource.group, resource.resource)
         if not review.namespace or (resource.group, resource.resource) in IGNORED | _NAMESPACES:
             return allow()
-        if not evaluator.is_charged(review):
+        if review.charging is Charging.DONE or not evaluator.is_charged(review):
             return allow()
         cluster = _as_it_is(review.cluster)
         stored = cluster.list("", "resourcequotas", review.namespace)
@@ -94,7 +94,7 @@ class QuotaAdmission:
         return _in_its_namespace(review)
 
     async def _settle(self, review: Review, dues: Sequence[Due], cluster: Cluster) -> None:
-        """Charge what is due; of a dry run, find out whether it could be.
+        """Charge what is due; of a dry run and of what is only tried, find out whether it could be.
 
         Raises:
             RefusalError: it does not fit, or the ledger cannot be asked, or not in time.
@@ -103,7 +103,7 @@ class QuotaAdmission:
         decide = functools.partial(_decide, review, dues, accounts)
         try:
             async with asyncio.timeout(self.evaluation_seconds):
-                if review.dry_run:
+                if review.dry_run or review.charging is Charging.TRIED:
                     decide(await self.ledger.usage(accounts))
                 else:
                     await self.ledger.charge(accounts, _charge(review), decide)

@@ -2,57 +2,105 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 import click
 
 from pratique_cli.chain_flags import chain_flags
 from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath
+from pratique_cli.flags import ExistingPath, NameList, flag
 from pratique_cli.loads import load_all
 from pratique_cli.palettes import printable
+from pratique_cli.rule_lists import chosen_rules, describe_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from pratique.practices.findings import Finding
     from pratique.settings import ChainSettings
 
 EPILOG = """\b
 Examples:
   pratique check webhooks/
   pratique check webhooks/ --cluster cluster/ --admission-control-config-file admission.yaml
+  pratique check webhooks/ --strict --disable-rules wildcard-rules
+  pratique check --list-rules
 
 \b
 Each problem is one line on standard error, with file, document and field. So
 is each warning, with the reasons indented below it: an expression of a policy
 that does not fit the schema of a kind that the policy matches. --cluster brings
 the schemas of custom resources.
-Exit codes: 0 no problem, with or without warnings, 2 problems.
+
+\b
+What is right and yet unwise is told likewise, by the name of the rule that it
+goes against, with a way to mend it below. A comment in the YAML switches rules
+off, above a field for that field and above a document for all of it:
+  # pratique: disable=timeout-too-long
+
+\b
+Exit codes: 0 no problem, with or without warnings, 1 warnings and --strict,
+2 problems.
 """
 
 
 @click.command("check", epilog=EPILOG)
 @click.argument("paths", metavar="PATH...", type=ExistingPath(dash=True), nargs=-1)
+@flag("--strict", is_flag=True, help="End with 1 where there is a warning, or a rule's error or warning.")
+@flag("--rules", type=NameList(), multiple=True, help="The only rules of good practice to go by.")
+@flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to leave out.")
+@flag("--list-rules", is_flag=True, help="List the rules of good practice, and check nothing.")
 @chain_flags
-def command(paths: tuple[Path, ...], chain: ChainSettings) -> ExitCode:
+def command(
+    paths: tuple[Path, ...],
+    chain: ChainSettings,
+    *,
+    strict: bool,
+    rules: tuple[tuple[str, ...], ...],
+    disable_rules: tuple[tuple[str, ...], ...],
+    list_rules: bool,
+) -> ExitCode:
     """Validate configurations and policies, and all else that the chain flags name.
 
-    PATH is what --config takes: webhook configurations and policies.
+    PATH is what --config takes: webhook configurations and policies. Warns where they go against good practice.
     """
+    if list_rules:
+        click.echo(describe_rules(), nl=False)
+        return ExitCode.ADMITTED
+    chosen = chosen_rules(_joined(rules), _joined(disable_rules))
     if not paths and chain == type(chain)():
         raise click.UsageError(
             "Missing argument 'PATH...': name a configuration, or what a chain flag takes."
         )
     loaded = load_all(dataclasses.replace(chain, config=(*paths, *chain.config)))
-    warnings = loaded.warnings()
-    for text in (*loaded.problems, *warnings):
+    warnings, findings = loaded.warnings(), loaded.findings(chosen)
+    for text in (*loaded.problems, *warnings, *map(str, findings)):
         click.echo("pratique: " + "\n".join(map(printable, text.split("\n"))), err=True)
     if loaded.problems:
         return ExitCode.BAD_INPUT
-    click.echo(f"no problems found{_counted(len(warnings))}")
-    return ExitCode.ADMITTED
+    click.echo(f"no problems found{_counted(len(warnings))}{_summary(findings)}")
+    is_bad = warnings or any(finding.practice.severity.value != "info" for finding in findings)
+    return ExitCode.DENIED if strict and is_bad else ExitCode.ADMITTED
+
+
+def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(itertools.chain.from_iterable(lists))
 
 
 def _counted(warnings: int) -> str:
     return "" if not warnings else f", {warnings} warning{'s' if warnings > 1 else ''}"
+
+
+def _summary(findings: Iterable[Finding]) -> str:
+    """How often good practice is not followed: ``; bad practice: 1 error, 2 info``."""
+    counts = collections.Counter(finding.practice.severity.value for finding in findings)
+    parts = [
+        f"{counts[severity]} {severity}{'s' if counts[severity] > 1 and severity != 'info' else ''}"
+        for severity in ("error", "warning", "info")
+        if counts[severity]
+    ]
+    return f"; bad practice: {', '.join(parts)}" if parts else ""

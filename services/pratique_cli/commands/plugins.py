@@ -10,7 +10,7 @@ import msgspec
 
 from pratique.catalogues import load_catalogue
 from pratique.json_values import encode
-from pratique_cli.formats import format_flag
+from pratique_cli.formats import FORMATS, format_flag
 from pratique_cli.palettes import palette_for
 from pratique_cli.yaml_texts import dump_yaml
 
@@ -29,7 +29,7 @@ Examples:
 
 
 @click.command("plugins", epilog=EPILOG)
-@format_flag
+@format_flag(*FORMATS)
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -12,36 +13,49 @@ import click
 from frontdoor.engines import open_local
 from pratique.cluster_files import load_cluster
 from pratique.definitions import BOTH, MUTATE, VALIDATE
-from pratique_cli.chain_flags import chain_flags
-from pratique_cli.flags import ExistingPath, Seconds, flag
-from pratique_cli.formats import format_flag
+from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
+from pratique_cli.exits import ExitCode
+from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
+from pratique_cli.formats import REVIEW_FORMATS, format_flag
 from pratique_cli.outputs.writers import open_output
 from pratique_cli.palettes import printable
+from pratique_cli.plugin_flags import plugin_flag_names
+from pratique_cli.progresses import progress_for
+from pratique_cli.request_flags import REQUEST_FLAGS, request_flags
 from pratique_cli.review_runs import ReviewRun
+from pratique_cli.sections import SectionedCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from frontdoor.engines import Engine
     from pratique.clusters import ObjectStore
     from pratique.settings import ChainSettings
-    from pratique_cli.exits import ExitCode
-    from pratique_cli.outputs import Output
+    from pratique_cli.progresses import Progress
+    from pratique_cli.requests import RequestShape
+
+_LARGEST_EXIT_CODE = 125
+"""A shell has its own meanings for those above: not executable, not found, ended by a signal."""
 
 _PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 
 EPILOG = """\b
 FILE is an AdmissionReview in JSON or YAML, a JSON Lines stream of them, any
-Kubernetes manifest (reviewed as a CREATE), a folder of .yaml, .yml and .json,
-or - for standard input. Documents are reviewed in order; what is admitted is
-seen by the reviews after it, as in kubectl apply -f.
+Kubernetes manifest (reviewed as a CREATE, unless flags say otherwise), a
+folder of .yaml, .yml and .json, or - for standard input. Documents are
+reviewed in order; what is admitted is seen by the reviews after it, as in
+kubectl apply -f.
 
 \b
 Examples:
   pratique review deployment.yaml
   pratique review --config webhooks/ --cluster cluster/ manifests/
   helm template chart | pratique review -o text -
+  pratique review --operation UPDATE --old before.yaml after.yaml
+  pratique review --operation CONNECT --subresource exec --user jane pod.yaml
   pratique review -o jsonl reviews.jsonl | jq .status.message
+  pratique review -o junit manifests/ > admission.xml
 
 \b
 Exit codes: 0 every request admitted, 1 at least one denied, 2 wrong usage or
@@ -50,7 +64,14 @@ program itself failed, or a review was not decided in time.
 """
 
 
-@click.command("review", epilog=EPILOG)
+SECTIONS = {
+    "What a manifest asks for (an AdmissionReview says it itself)": REQUEST_FLAGS,
+    "What decides": CHAIN_FLAGS,
+    "Settings of single controllers": plugin_flag_names(),
+}
+
+
+@click.command("review", cls=SectionedCommand, sections=SECTIONS, epilog=EPILOG)
 @click.argument("files", metavar="FILE...", type=ExistingPath(dash=True), nargs=-1, required=True)
 @flag(
     "--phase",
@@ -59,12 +80,17 @@ program itself failed, or a review was not decided in time.
     show_default=True,
     help="What each request goes through: the mutating phase, the validating phase, or both.",
 )
-@format_flag
+@format_flag(*REVIEW_FORMATS)
 @flag("-v", "--verbose", is_flag=True, help="In text: why steps were skipped, times and endpoints.")
 @flag(
     "--color/--no-color",
     default=None,
     help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
+)
+@flag(
+    "--no-expand",
+    is_flag=True,
+    help="Leave out the Pods that Deployments and other workloads would make.",
 )
 @flag(
     "--timeout",
@@ -73,48 +99,64 @@ program itself failed, or a review was not decided in time.
     show_default=True,
     help="How long each review may take, such as 500ms or 30s.",
 )
+@flag(
+    "--warn-exit-code",
+    type=WholeNumber(0, _LARGEST_EXIT_CODE),
+    default=ExitCode.ADMITTED.value,
+    help="Exit code where nothing was denied, but something was warned of.",
+)
+@request_flags
 @chain_flags
-def command(
+def command(  # noqa: PLR0913 - one for each flag
     files: tuple[Path, ...],
     chain: ChainSettings,
+    shape: Callable[[ObjectStore], RequestShape],
     phase: str,
     output: str,
     *,
+    warn_exit_code: int,
     verbose: bool,
     color: bool | None,
+    no_expand: bool,
     timeout: float,
-) -> ExitCode:
+) -> int:
     """Decide manifests and recorded reviews offline: what would the cluster decide, and why?"""
     store = load_cluster(chain.cluster)
-    writer = open_output(output, verbose=verbose, colour=color)
-    return asyncio.run(_review(files, chain, store, phase, writer, timeout))
+    progress = progress_for(sys.stderr, sys.stdout)
 
-
-async def _review(  # noqa: PLR0917 - what the command was told
-    files: Iterable[Path],
-    chain: ChainSettings,
-    store: ObjectStore,
-    phase: str,
-    output: Output,
-    timeout: float,  # noqa: ASYNC109
-) -> ExitCode:
-    # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    engine = open_local(chain, store)
-    try:
-        run = ReviewRun(
+    def make_run(engine: Engine) -> ReviewRun:
+        return ReviewRun(
             engine=engine,
             store=store,
             phases=_PHASES[phase],
             timeout_seconds=timeout,
-            output=output,
-            complain=_complain,
+            output=open_output(output, verbose=verbose, colour=color),
+            complain=functools.partial(_complain, progress),
+            shape=shape(store),
+            progress=progress,
+            warn_exit_code=warn_exit_code,
+            expand=not no_expand,
         )
-        return await run.run(files)
+
+    return asyncio.run(_review(files, chain, store, make_run))
+
+
+async def _review(
+    files: Sequence[Path],
+    chain: ChainSettings,
+    store: ObjectStore,
+    make_run: Callable[[Engine], ReviewRun],
+) -> int:
+    # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    engine = open_local(chain, store)
+    try:
+        return await make_run(engine).run(files)
     finally:
         await engine.close()
 
 
-def _complain(problem: str) -> None:
+def _complain(progress: Progress, problem: str) -> None:
+    progress.clear()
     sys.stdout.flush()
     click.echo(f"pratique: {printable(problem)}", err=True)

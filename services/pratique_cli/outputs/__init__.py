@@ -5,21 +5,43 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
+from pratique.source_documents import shown
+
 if TYPE_CHECKING:
     from frontdoor.decisions import Decision
+    from pratique.errors import InputError
     from pratique.reviews import Review
+    from pratique.source_documents import SourceDocument
+    from pratique_cli.expansions import Expansion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reviewed:
     """One input document, and what became of it."""
 
-    place: str
-    """Where it stands, for people: file and line."""
+    document: SourceDocument
+    """What stands in the input."""
     review: Review
     """What was asked."""
     decision: Decision
     """What was decided."""
+    expanded: tuple[Expansion, ...] = ()
+    """For each of ``decision.expanded``, the Pod and how it came to be."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for people: file and line."""
+        return f"{shown(self.document.file)}:{self.document.line}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Missed:
+    """One input document that nothing was decided about."""
+
+    error: InputError
+    """Why, and where it stands."""
+    review: Review | None = None
+    """What was asked, where there was no decision in time; None where nobody can tell what is asked."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -32,6 +54,10 @@ class Tally:
     """Could not be read as a review or a manifest."""
     undecided: int = 0
     """No decision in time."""
+    warned: int = 0
+    """Of those that were decided: had something to warn of."""
+    pods_denied: int = 0
+    """Pods that workloads would make, and that were denied."""
 
     def count(self, *, allowed: bool) -> None:
         """Count one decision."""
@@ -46,6 +72,9 @@ class Output(Protocol):
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one decision, and let it reach the reader."""
+
+    def miss(self, missed: Missed) -> None:
+        """Write that a document was not decided, where the format has a place for it: standard error tells it."""
 
     def finish(self, tally: Tally) -> None:
         """Write what comes after the last decision."""

@@ -12,7 +12,7 @@ from pratique.json_values import encode
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique_cli.outputs import Reviewed, Tally
+    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 
 class JsonArray:
@@ -29,6 +29,9 @@ class JsonArray:
         self._stream.write(self._before + element)
         self._stream.flush()
         self._before = b",\n"
+
+    def miss(self, missed: Missed) -> None:
+        """Write nothing: standard error tells it."""
 
     def finish(self, tally: Tally) -> None:  # noqa: ARG002 - the elements say it all
         """Close the array; of no elements where there were none."""

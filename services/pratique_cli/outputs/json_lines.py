@@ -10,7 +10,7 @@ from pratique.json_values import encode
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique_cli.outputs import Reviewed, Tally
+    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 
 class JsonLines:
@@ -24,6 +24,9 @@ class JsonLines:
         """Write one line."""
         self._stream.write(encode(to_document(reviewed.decision)) + b"\n")
         self._stream.flush()
+
+    def miss(self, missed: Missed) -> None:
+        """Write nothing: standard error tells it."""
 
     def finish(self, tally: Tally) -> None:
         """Write nothing: the lines say it all."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.json_values import member
-from pratique.reviews import Operation
+from pratique.source_documents import shown
+from pratique_cli.expansion_places import places, template_position
 from pratique_cli.outputs.changes import ChangeTeller
 from pratique_cli.outputs.differences import difference
 from pratique_cli.outputs.step_texts import StepWriter
+from pratique_cli.outputs.subjects import subject
 from pratique_cli.palettes import printable
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from pratique.reviews import Review
     from pratique.statuses import Status
-    from pratique_cli.outputs import Reviewed, Tally
+    from pratique_cli.expansions import Expansion
+    from pratique_cli.outputs import Missed, Reviewed, Tally
     from pratique_cli.palettes import Palette
 
+_DEEPER = " " * 4
 _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -36,25 +39,43 @@ class Texts:
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one decision and an empty line."""
-        received = reviewed.review.object_document
-        lines = [self._headline(reviewed), *self._refusal(reviewed.decision)]
-        lines += self._steps.lines(reviewed.decision.steps, ChangeTeller(received.data))
-        lines += self._warnings(reviewed.decision)
-        if reviewed.decision.patch and (reviewed.decision.allowed or self._verbose):
-            lines += self._difference(reviewed)
+        lines = [self._headline(reviewed.review, reviewed.decision, reviewed.place)]
+        lines += self._body(reviewed.review, reviewed.decision)
+        for expansion in reviewed.expanded:
+            lines += (f"{_DEEPER}{line}" if line else "" for line in self._pod(reviewed, expansion))
         self._stream.write("\n".join([*lines, "", ""]))
         self._stream.flush()
 
-    def _headline(self, reviewed: Reviewed) -> str:
+    def _body(self, review: Review, decision: Decision) -> Iterator[str]:
+        yield from self._refusal(decision)
+        yield from self._steps.lines(decision.steps, ChangeTeller(review.object_document.data))
+        yield from self._warnings(decision)
+        if decision.patch and (decision.allowed or self._verbose):
+            yield from self._difference(review, decision)
+
+    def _pod(self, reviewed: Reviewed, expansion: Expansion) -> Iterator[str]:
+        """Tell of a Pod that the workload would make: all of it where it is denied, or where all is asked for."""
+        document, decision = reviewed.document, expansion.decision
+        place = f"{shown(document.file)}:{template_position(reviewed, expansion).line}"
+        yield self._headline(expansion.review, decision, place)
+        if decision.allowed and not self._verbose:
+            yield from self._warnings(decision)
+            return
+        yield from self._body(expansion.review, decision)
+        for each in places(reviewed, expansion):
+            where = f"{shown(document.file)}:{each.position.line}"
+            yield f"    {self._palette.mark('→')} {printable(f'{where}  {each.field}')}"
+
+    def _headline(self, review: Review, decision: Decision, where: str) -> str:
         paint, mark = self._palette.paint, self._palette.mark
-        if reviewed.decision.allowed:
+        if decision.allowed:
             verdict = paint(f"{mark('✓')} admitted", "green", "bold")
         else:
             verdict = paint(f"{mark('✗')} denied  ", "red", "bold")
-        subject = paint(printable(_subject(reviewed.review)), "bold")
-        code = paint(_code(reviewed.decision.status), "red")
-        place = paint(f"({printable(reviewed.place)})", "dim")
-        return "  ".join(part for part in (verdict, subject, code, place) if part)
+        named = paint(printable(subject(review)), "bold")
+        code = paint(_code(decision.status), "red")
+        place = paint(f"({printable(where)})", "dim")
+        return "  ".join(part for part in (verdict, named, code, place) if part)
 
     def _refusal(self, decision: Decision) -> list[str]:
         """Say why, unless a step is going to say it."""
@@ -69,21 +90,26 @@ class Texts:
             for text in decision.warnings
         ]
 
-    def _difference(self, reviewed: Reviewed) -> Iterator[str]:
+    def _difference(self, review: Review, decision: Decision) -> Iterator[str]:
         yield ""
         first = True
-        for line in difference(reviewed.review.object, reviewed.decision.object_document.data):
+        for line in difference(review.object, decision.object_document.data):
             if not line.startswith("@@"):
                 yield "    " + self._palette.paint(printable(line), *filter(None, [_style(line)]))
             elif not first:
                 yield "    " + self._palette.paint(self._palette.mark("…"), "dim")
             first = False
 
+    def miss(self, missed: Missed) -> None:
+        """Write nothing: standard error tells it."""
+
     def finish(self, tally: Tally) -> None:
         """Write how many came to what."""
         paint = self._palette.paint
         parts = [f"{tally.admitted + tally.denied} reviewed", f"{tally.admitted} admitted"]
         parts.append(paint(f"{tally.denied} denied", *(("red", "bold") if tally.denied else ())))
+        if tally.pods_denied:
+            parts.append(paint(f"{tally.pods_denied} denied of the Pods they would make", "red", "bold"))
         if tally.undecided:
             parts.append(paint(f"{tally.undecided} undecided", "red", "bold"))
         if tally.unreadable:
@@ -98,18 +124,3 @@ def _style(line: str) -> str | None:
 
 def _code(status: Status | None) -> str:
     return f"{status.code} {status.reason}".strip() if status else ""
-
-
-def _subject(review: Review) -> str:
-    """Name what is reviewed: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
-    kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
-    name = review.name or member(review.object, "metadata", "name") or _generated(review)
-    operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
-    # A Namespace is asked for in itself, which is no place to show.
-    placed = review.namespace and review.resource.resource != "namespaces"
-    return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
-
-
-def _generated(review: Review) -> str:
-    prefix = member(review.object, "metadata", "generateName")
-    return f"{prefix}…" if prefix else "without a name"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def open_output(name: str, *, verbose: bool, colour: bool | None) -> Output:
-    """Make the output for a format of ``pratique_cli.formats.FORMATS``; it writes to standard output.
+    """Make the output for a format of ``pratique_cli.formats.REVIEW_FORMATS``; it writes to standard output.
 
     Only what the format needs is imported: YAML alone takes a tenth of a second.
     """
@@ -28,7 +28,25 @@ def open_output(name: str, *, verbose: bool, colour: bool | None) -> Output:
             from pratique_cli.outputs.json_arrays import JsonArray  # noqa: PLC0415
 
             return JsonArray(sys.stdout.buffer)
-        case _:
+        case "jsonl":
             from pratique_cli.outputs.json_lines import JsonLines  # noqa: PLC0415
 
             return JsonLines(sys.stdout.buffer)
+        case _:
+            return _open_report(name)
+
+
+def _open_report(name: str) -> Output:
+    match name:
+        case "junit":
+            from pratique_cli.outputs.junit import JUnit  # noqa: PLC0415
+
+            return JUnit(sys.stdout.buffer)
+        case "sarif":
+            from pratique_cli.outputs.sarif import Sarif  # noqa: PLC0415
+
+            return Sarif(sys.stdout.buffer)
+        case _:
+            from pratique_cli.outputs.github import GitHub  # noqa: PLC0415
+
+            return GitHub(sys.stdout.buffer)

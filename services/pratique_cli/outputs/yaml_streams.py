@@ -10,7 +10,7 @@ from pratique_cli.yaml_texts import dump_yaml
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique_cli.outputs import Reviewed, Tally
+    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 
 class YamlStream:
@@ -24,6 +24,9 @@ class YamlStream:
         """Write one document."""
         self._stream.write(b"---\n" + dump_yaml(to_document(reviewed.decision)).encode())
         self._stream.flush()
+
+    def miss(self, missed: Missed) -> None:
+        """Write nothing: standard error tells it."""
 
     def finish(self, tally: Tally) -> None:
         """Write nothing: the documents say it all."""

@@ -79,26 +79,62 @@ def test_only_a_create_may_leave_the_name_to_be_generated(operation: Operation) 
 
 def test_an_update_of_what_is_not_there_is_refused() -> None:
     text = refusal(pod(name="p"), operation=Operation.UPDATE)
-    assert text == 'pods "p" not found: an UPDATE needs the object in --cluster'
+    assert text == (
+        'pods "p" not found: an UPDATE needs the object as it is stored, in --old or --cluster, or admitted before'
+    )
 
 
-def test_a_manifest_is_no_connection() -> None:
-    text = refusal(pod(name="p"), operation=Operation.CONNECT)
-    assert text == "a manifest cannot be reviewed as CONNECT: write an AdmissionReview"
+@pytest.mark.parametrize(
+    ("api_version", "kind", "text"),
+    [
+        ("v1", "Pod", "a CONNECT is to a subresource, and names it: give --subresource attach or exec or"),
+        ("v1", "Service", "give --subresource proxy"),
+        ("v1", "ConfigMap", "configmaps has none that connects"),
+    ],
+)
+def test_a_connection_is_to_a_subresource(api_version: str, kind: str, text: str) -> None:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
+    assert text in refusal(document, operation=Operation.CONNECT)
+
+
+def test_there_is_no_dry_run_of_a_connection() -> None:
+    text = refusal(pod(name="p"), operation=Operation.CONNECT, subresource="exec", dry_run=True)
+    assert text.startswith("dryRun is not supported")
+
+
+@pytest.mark.parametrize(
+    ("subresource", "operation", "text"),
+    [
+        ("status", Operation.CREATE, "pods/status takes UPDATE, not CREATE: give --operation UPDATE"),
+        ("status", Operation.DELETE, "pods/status takes UPDATE, not DELETE"),
+        ("exec", Operation.CREATE, "pods/exec takes CONNECT, not CREATE"),
+        ("eviction", Operation.UPDATE, "pods/eviction takes CREATE, not UPDATE"),
+        ("log", Operation.CONNECT, "pods/log can only be read"),
+        (
+            "binding",
+            Operation.CREATE,
+            'kind "Pod" does not say what is sent to pods/binding: give the Binding',
+        ),
+    ],
+)
+def test_what_a_subresource_does_not_take_is_refused(
+    subresource: str, operation: Operation, text: str
+) -> None:
+    assert text in refusal(pod(name="p"), subresource=subresource, operation=operation)
 
 
 @pytest.mark.parametrize(
     ("api_version", "kind", "subresource", "text"),
     [
-        ("apps/v1", "Deployment", "scale", "cannot be sent to deployments/scale: only to status"),
+        ("apps/v1", "Deployment", "exec", "cannot be sent to deployments/exec: only to scale, status"),
         ("v1", "ConfigMap", "status", "cannot be sent to configmaps/status: only to configmaps itself"),
         (
             "v1",
             "Pod",
             "nonsense",
-            "cannot be sent to pods/nonsense: only to ephemeralcontainers, log, resize, status",
+            "cannot be sent to pods/nonsense: only to attach, binding, ephemeralcontainers, eviction, exec,",
         ),
-        ("autoscaling/v1", "Scale", "scale", "write an AdmissionReview that names one"),
+        ("autoscaling/v1", "Scale", "scale", "give the object that it is of, or an AdmissionReview"),
         ("example.com/v1", "Order", "status", "add its CustomResourceDefinition to --cluster"),
     ],
 )

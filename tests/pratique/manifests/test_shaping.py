@@ -103,6 +103,14 @@ def test_an_update_has_the_old_object_too() -> None:
     assert review.options == {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
 
 
+def test_of_old_objects_those_before_the_request_count_more_than_the_clusters() -> None:
+    stored, before = ({**DEPLOYMENT, "spec": {"replicas": n}} for n in (1, 2))
+    stores = {"cluster": ObjectStore([stored]), "before": ObjectStore([before])}
+    assert review_of(DEPLOYMENT, operation=Operation.UPDATE, **stores).old_object == before
+    stores["before"] = ObjectStore()
+    assert review_of(DEPLOYMENT, operation=Operation.UPDATE, **stores).old_object == stored
+
+
 def test_an_update_finds_the_old_object_in_the_cluster() -> None:
     stored = {**DEPLOYMENT, "apiVersion": "extensions/v1beta1"}
     review = review_of(DEPLOYMENT, operation=Operation.UPDATE, cluster=ObjectStore([stored]))
@@ -140,27 +148,30 @@ def test_the_uid_tells_reviews_apart() -> None:
         review_of(DEPLOYMENT),
         review_of(DEPLOYMENT, index=1),
         review_of(DEPLOYMENT, operation=Operation.DELETE),
-        review_of(DEPLOYMENT, subresource="status"),
+        review_of(DEPLOYMENT, operation=Operation.UPDATE, old=DEPLOYMENT),
+        review_of(DEPLOYMENT, operation=Operation.UPDATE, old=DEPLOYMENT, subresource="status"),
         review_of(manifest("v1", "Pod", name="p")),
     ]
     assert len({review.uid for review in reviews}) == len(reviews)
 
 
 @pytest.mark.parametrize(
-    ("document", "subresource", "resource"),
+    ("document", "subresource", "operation", "resource"),
     [
-        (DEPLOYMENT, "status", GroupVersionResource("apps", "v1", "deployments")),
-        (manifest("v1", "Pod", name="p"), "resize", GroupVersionResource("", "v1", "pods")),
-        (manifest("policy/v1", "Eviction", name="p"), "eviction", GroupVersionResource("", "v1", "pods")),
-        (manifest("v1", "Binding", name="p"), "binding", GroupVersionResource("", "v1", "pods")),
-        (manifest("authentication.k8s.io/v1", "TokenRequest", name="sa"), "token",
+        (DEPLOYMENT, "status", Operation.UPDATE, GroupVersionResource("apps", "v1", "deployments")),
+        (manifest("v1", "Pod", name="p"), "resize", Operation.UPDATE, GroupVersionResource("", "v1", "pods")),
+        (manifest("policy/v1", "Eviction", name="p"), "eviction", Operation.CREATE,
+         GroupVersionResource("", "v1", "pods")),
+        (manifest("v1", "Binding", name="p"), "binding", Operation.CREATE,
+         GroupVersionResource("", "v1", "pods")),
+        (manifest("authentication.k8s.io/v1", "TokenRequest", name="sa"), "token", Operation.CREATE,
          GroupVersionResource("", "v1", "serviceaccounts")),
     ],
 )  # fmt: skip
 def test_a_subresource_is_found_by_its_name_and_the_kind_it_takes(
-    document: JSONObject, subresource: str, resource: GroupVersionResource
+    document: JSONObject, subresource: str, operation: Operation, resource: GroupVersionResource
 ) -> None:
-    review = review_of(document, subresource=subresource)
+    review = review_of(document, subresource=subresource, operation=operation, old=document)
     assert (review.resource, review.subresource) == (resource, subresource)
     assert review.kind.kind == document["kind"]
 

@@ -1,0 +1,77 @@
+"""Findings: what the practices have to say of configurations."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+from pratique.configurations.webhooks import WebhookConfiguration
+from pratique.practices.registry import PRACTICES, RULES
+from pratique.practices.subjects import Subject
+from pratique.practices.suppressions import is_suppressed
+from pratique.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pratique.clusters import Cluster
+    from pratique.configurations.load import Configurations
+    from pratique.practices.definitions import Breach, Owner, Practice
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """A practice that is not followed, and where."""
+
+    practice: Practice
+    breach: Breach
+
+    def __str__(self) -> str:
+        """Two lines: place, rule, whose field it is and what is there; and what to do."""
+        severity, breach = self.practice.severity.value, self.breach
+        head = f"{severity}: {self.practice.rule}: {_whose(breach)}: {breach.text}"
+        if breach.owner.source is not None:
+            head = str(breach.owner.source.fault(breach.path, head))
+        return f"{head}\n    fix: {self.practice.fix}"
+
+
+def find(
+    configurations: Configurations,
+    cluster: Cluster,
+    *,
+    rules: Collection[str] = RULES,
+    now: float | None = None,
+) -> list[Finding]:
+    """Find where practices are not followed, by file and line.
+
+    Args:
+        configurations: What is looked at.
+        cluster: The cluster that they are for.
+        rules: The names of the practices that are looked at.
+        now: Seconds since 1970; None means the time that it is.
+    """
+    subject = Subject(configurations, cluster, time.time() if now is None else now)
+    found = [
+        Finding(practice, breach)
+        for practice in PRACTICES
+        if practice.rule in rules
+        for breach in practice.check(subject)
+        if not is_suppressed(breach.owner.source, breach.path, practice.rule)
+    ]
+    return sorted(found, key=_place)
+
+
+def _place(finding: Finding) -> tuple[str, int]:
+    source = finding.breach.owner.source
+    return ("", 0) if source is None else (source.file, source.position(finding.breach.path).line)
+
+
+def _whose(breach: Breach) -> str:
+    owner: Owner = breach.owner
+    named = f"{owner.kind.value} {go_quoted(owner.name)}"
+    match breach.path:
+        case ("webhooks", int(index), *_) if isinstance(owner, WebhookConfiguration):
+            return f"webhook {go_quoted(owner.webhooks[index].name)} of {named}"
+        case _:
+            return named

@@ -1,0 +1,56 @@
+"""The registry: every practice, in the order in which it is listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.practices import (
+    certificates,
+    failures,
+    orders,
+    own_namespaces,
+    scopes,
+    selections,
+    system_objects,
+    timeouts,
+    unreachable,
+)
+
+if TYPE_CHECKING:
+    from pratique.practices.definitions import Practice
+
+PRACTICES: tuple[Practice, ...] = (
+    timeouts.TOO_LONG,
+    timeouts.OVER_BUDGET,
+    scopes.WILDCARDS,
+    scopes.NOT_EQUIVALENT,
+    scopes.READ_ONLY,
+    scopes.CUSTOM_RESOURCES,
+    selections.DODGEABLE,
+    own_namespaces.FAILS_CLOSED,
+    own_namespaces.INTERCEPTS,
+    own_namespaces.CIRCLES,
+    system_objects.KUBE_SYSTEM,
+    system_objects.LEASES,
+    system_objects.NODES,
+    system_objects.ACCESS_REVIEWS,
+    system_objects.EVENTS,
+    system_objects.POD_STATUS,
+    system_objects.MIRROR_PODS,
+    failures.FAIL_OPEN,
+    failures.MUTATING_CLOSED,
+    failures.UNVERIFIED,
+    failures.SIDE_EFFECTS,
+    failures.REVIEW_VERSIONS,
+    orders.NOT_REINVOKED,
+    orders.SCATTERED,
+    certificates.UNREADABLE,
+    certificates.EXPIRED,
+    certificates.EXPIRES_SOON,
+    certificates.NOT_A_CA,
+    unreachable.UNBOUND,
+    unreachable.WITHOUT_POLICY,
+    unreachable.CONSTANTS,
+)
+RULES = frozenset(practice.rule for practice in PRACTICES)
+"""Their names."""

@@ -1,0 +1,139 @@
+"""Expansions: decisions on the Pods that a reviewed workload would make."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.calls import Deadline
+from pratique.errors import InputError
+from pratique.json_values import member
+from pratique.manifests import review_of_manifest
+from pratique.pod_templates import made_pod
+from pratique.reviews import Charging, Operation
+from pratique.selectors import LabelSelector, compile_selector
+
+if TYPE_CHECKING:
+    from frontdoor.decisions import Decision
+    from frontdoor.engines import Engine
+    from pratique.definitions import Phase
+    from pratique.json_values import JSON
+    from pratique.pod_templates import MadePod
+    from pratique.reviews import Review
+    from pratique.selectors import Selector
+    from pratique_cli.outputs import Reviewed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expansion:
+    """One Pod that a workload would make, and what became of it."""
+
+    made: MadePod
+    """The Pod, and where its fields are written."""
+    review: Review
+    """What its controller would ask."""
+    decision: Decision
+    """What was decided."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expander:
+    """Reviews the Pods of workloads, once the workloads themselves have been."""
+
+    engine: Engine
+    """Decides."""
+    phases: frozenset[Phase]
+    """What each Pod goes through."""
+    timeout_seconds: float
+    """How long each may take."""
+    _counted: set[tuple[str, str, str]] = dataclasses.field(default_factory=set, init=False)
+    """Workloads whose Pod has been charged: resource, namespace and name."""
+
+    async def expand(self, reviewed: Reviewed, number: int) -> Reviewed:
+        """Decide on a Pod of a workload, as the chain left that; of anything else, nothing.
+
+        ``number`` is the workload's place in the whole input, and tells equal Pods apart.
+
+        Raises:
+            TimeoutError: there was no decision in time.
+        """
+        workload = reviewed.decision.object_document.data
+        made = made_pod(reviewed.review, workload)
+        if made is None:
+            return reviewed
+        asked = _review_of(made, reviewed.review, number)
+        charging = _charging(reviewed.review, workload) if reviewed.decision.allowed else Charging.TRIED
+        return await self._decide(reviewed, made, dataclasses.replace(asked, charging=charging))
+
+    async def again(self, reviewed: Reviewed) -> Reviewed:
+        """Decide anew on the Pod that was denied, as controllers ask again and again.
+
+        Raises:
+            TimeoutError: there was no decision in time.
+        """
+        (refused,) = reviewed.expanded
+        return await self._decide(reviewed, refused.made, refused.review)
+
+    async def _decide(self, reviewed: Reviewed, made: MadePod, asked: Review) -> Reviewed:
+        key = _key(reviewed.review, reviewed.decision.object_document.data)
+        if key in self._counted:
+            asked = dataclasses.replace(asked, charging=Charging.DONE)
+        deadline = Deadline.after(self.timeout_seconds)
+        decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
+        if decision.allowed and asked.charging is Charging.DUE:
+            self._counted.add(key)
+        with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
+        return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, asked, decision),))
+
+
+def _review_of(made: MadePod, parent: Review, number: int) -> Review:
+    return review_of_manifest(
+        made.document,
+        parent.cluster.resources,
+        user=made.user,
+        dry_run=parent.dry_run,
+        cluster=parent.cluster,
+        index=number,
+    )
+
+
+def _key(review: Review, workload: JSON) -> tuple[str, str, str]:
+    name = review.name or str(member(workload, "metadata", "name") or review.uid)
+    return review.resource.resource, review.namespace, name
+
+
+def _charging(review: Review, workload: JSON) -> Charging:
+    """Tell whether the Pod comes on top of all that is counted already.
+
+    That of a ReplicaSet with an owner is its owner's; and where the cluster has Pods that a workload would call its
+    own, it makes none. That of an UPDATE takes the place of another one, sooner or later.
+    """
+    if _is_owned(workload) or (review.operation is Operation.CREATE and _has_pods(review, workload)):
+        return Charging.DONE
+    is_idle = any(member(workload, "spec", count) == 0 for count in ("replicas", "parallelism"))
+    return Charging.TRIED if is_idle or review.operation is Operation.UPDATE else Charging.DUE
+
+
+def _is_owned(workload: JSON) -> bool:
+    owners = member(workload, "metadata", "ownerReferences")
+    return isinstance(owners, list) and any(member(owner, "controller") is True for owner in owners)
+
+
+def _has_pods(review: Review, workload: JSON) -> bool:
+    selector = _selector(review, workload)
+    if selector is None or selector.is_empty:
+        return False
+    return selector.matches_object(*review.cluster.list("", "pods", review.namespace))
+
+
+def _selector(review: Review, workload: JSON) -> Selector | None:
+    """How a workload knows its Pods; None where it does not say, or not rightly."""
+    written = member(workload, "spec", "selector")
+    if review.resource.resource == "replicationcontrollers":
+        written = {"matchLabels": written}
+    try:
+        return compile_selector(msgspec.convert(written, LabelSelector)) if written else None
+    except (msgspec.ValidationError, InputError):
+        return None

@@ -1,0 +1,74 @@
+"""``-o github``: workflow commands, which GitHub Actions shows beside the lines of a pull request.
+
+Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, escaped as in
+``packages/core/src/command.ts`` of https://github.com/actions/toolkit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.source_documents import shown
+from pratique_cli.outputs.artifacts import relative_path
+from pratique_cli.outputs.findings import findings
+from pratique_cli.outputs.subjects import subject
+from pratique_cli.palettes import printable
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from pratique.positions import Position
+    from pratique_cli.outputs import Missed, Reviewed, Tally
+
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
+_BREAKS = frozenset("\r\n")
+
+
+class GitHub:
+    """Writes a line for each cause of a denial, each warning and each document without a decision."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Write UTF-8 to ``stream``."""
+        self._stream = stream
+
+    def write(self, reviewed: Reviewed) -> None:
+        """Write what was found; nothing for what was admitted without a warning."""
+        for each in findings(reviewed):
+            title = f"{each.rule}: {subject(reviewed.review)}"
+            self._annotate(each.level, reviewed.document.file, each.place, title, each.text)
+
+    def miss(self, missed: Missed) -> None:
+        """Write an error."""
+        title = f"undecided: {subject(missed.review)}" if missed.review else "unreadable"
+        self._annotate("error", missed.error.file, missed.error.place, title, str(missed.error))
+
+    def finish(self, tally: Tally) -> None:
+        """Write nothing: the annotations say it all."""
+
+    def _annotate(self, command: str, file: str, place: Position | None, title: str, text: str) -> None:
+        properties = _place(file, place) | {"title": title}
+        if "file" not in properties and place is not None:
+            text = f"{shown(file)}:{place.line}: {text}"
+        written = ",".join(
+            f"{name}={_visible(value).translate(_PROPERTY)}" for name, value in properties.items()
+        )
+        line = f"::{command} {written}::{_visible(text).translate(_DATA)}\n"
+        self._stream.write(line.encode())
+        self._stream.flush()
+
+
+def _place(file: str, place: Position | None) -> dict[str, str]:
+    """Where an annotation is shown; without a file a line would mean nothing."""
+    path = relative_path(file)
+    if path is None:
+        return {}
+    lines = {} if place is None else {"line": str(place.line), "col": str(place.column)}
+    return {"file": path} | lines
+
+
+def _visible(text: str) -> str:
+    """Escape control characters, but for line breaks, which have escapes of GitHub's own."""
+    if text.isprintable():
+        return text
+    return "".join(each if each in _BREAKS else printable(each) for each in text)

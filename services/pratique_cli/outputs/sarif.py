@@ -1,0 +1,161 @@
+"""``-o sarif``: a SARIF 2.1.0 log of one run, as code scanning reads it.
+
+Specification: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html (numbers in comments are its
+sections).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.catalogues import load_catalogue
+from pratique.json_values import JSONObject, encode
+from pratique_cli.outputs.artifacts import relative_path, relative_uri
+from pratique_cli.outputs.findings import Level, findings
+from pratique_cli.outputs.subjects import subject
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from pratique.positions import Position
+    from pratique_cli.outputs import Missed, Reviewed, Tally
+    from pratique_cli.outputs.findings import Finding, Rule
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"
+_MISSED = {
+    "undecided": "There was no decision in time.",
+    "unreadable": "What stands there is no AdmissionReview, and no object of a kind that is known.",
+}
+_HEAD = f"""\
+{{
+  "$schema": "{_SCHEMA}",
+  "version": "2.1.0",
+  "runs": [
+    {{
+      "results": ["""
+
+
+class Sarif:
+    """Writes each result at once; who found them stands at the end, when all are known. Memory holds no results."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Write UTF-8 to ``stream``."""
+        self._stream = stream
+        # Written late: where the run does not begin, because a flag names what is wrong, there is no log.
+        self._before = f"{_HEAD}\n"
+        self._rules: dict[Rule, Level] = {}
+        self._notifications: list[JSONObject] = []
+
+    def write(self, reviewed: Reviewed) -> None:
+        """Write a result for each cause of a denial and each warning."""
+        for each in findings(reviewed):
+            is_error = Level.ERROR in {each.level, self._rules.get(each.rule)}
+            self._rules[each.rule] = Level.ERROR if is_error else Level.WARNING
+            index = list(self._rules).index(each.rule)
+            result = _result(reviewed, each, index)
+            self._stream.write((self._before + _indented(result, 8)).encode())
+            self._before = ",\n"
+        self._stream.flush()
+
+    def miss(self, missed: Missed) -> None:
+        """Keep that the tool could not do its work; results are for what it found."""
+        error = missed.error
+        self._notifications.append(
+            {
+                "level": "error",
+                "descriptor": {"id": "undecided" if missed.review else "unreadable"},
+                "message": {"text": _speakable(str(error))},
+                **_locations(error.file, error.place, subject(missed.review) if missed.review else ""),
+            }
+        )
+
+    def finish(self, tally: Tally) -> None:
+        """Write the rest of the run."""
+        invocation: JSONObject = {"executionSuccessful": not (tally.undecided or tally.unreadable)}
+        if self._notifications:
+            invocation["toolExecutionNotifications"] = self._notifications
+        rest = {
+            "columnKind": "unicodeCodePoints",
+            "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which pratique ran."}}},
+            "invocations": [invocation],
+            "tool": {"driver": self._driver()},
+        }
+        # The members of an object come in any order; what follows are those after "results".
+        members = _indented(rest, 4).lstrip().removeprefix("{\n")
+        end = "\n      ]" if self._before == ",\n" else f"{_HEAD}]"
+        self._stream.write(f"{end},\n{members}\n  ]\n}}\n".encode())
+        self._stream.flush()
+
+    def _driver(self) -> JSONObject:
+        summaries = {controller.name: controller.summary for controller in load_catalogue()}
+        kinds = {each["descriptor"]["id"] for each in self._notifications}
+        told = [{"id": kind, "shortDescription": {"text": _MISSED[kind]}} for kind in sorted(kinds)]
+        return {
+            "name": "pratique",
+            "version": importlib.metadata.version("pratique"),
+            "rules": [_descriptor(rule, level, summaries) for rule, level in self._rules.items()],
+            **({"notifications": told} if told else {}),
+        }
+
+
+def _descriptor(rule: Rule, level: Level, summaries: dict[str, str]) -> JSONObject:
+    name = " ".join(filter(None, (rule.controller, rule.name))) or "Admission"
+    if rule.name:
+        origin = f" of {rule.configuration}" if rule.configuration else ""
+        summary = f"{rule.name}{origin}, by {rule.controller}."
+    else:
+        summary = summaries.get(rule.controller, "What the admission chain itself finds.")
+    return {
+        "id": _speakable(str(rule)),
+        "name": _speakable(name),
+        "shortDescription": {"text": _speakable(summary)},
+        "defaultConfiguration": {"level": level.value},
+    }
+
+
+def _result(reviewed: Reviewed, finding: Finding, index: int) -> JSONObject:
+    about, file = subject(reviewed.review), reviewed.document.file
+    return {
+        "ruleId": _speakable(str(finding.rule)),
+        "ruleIndex": index,
+        "level": finding.level.value,
+        "message": {"text": _speakable(finding.text)},
+        **_locations(file, finding.place, about, finding.field),
+        "partialFingerprints": {"finding/v1": _fingerprint(finding, about, file)},
+    }
+
+
+def _locations(file: str, place: Position | None, about: str, field: str = "") -> JSONObject:
+    location: JSONObject = {}
+    path = relative_path(file)
+    if path is not None:
+        artifact = {"uri": relative_uri(path)} | ({} if path.startswith("/") else {"uriBaseId": _ROOT})
+        location["physicalLocation"] = {"artifactLocation": artifact}
+        if place is not None:
+            region = {"startLine": place.line, "startColumn": place.column}
+            location["physicalLocation"]["region"] = region
+    if about:
+        name = f"{about} {field}" if field else about
+        location["logicalLocations"] = [{"fullyQualifiedName": _speakable(name), "kind": "resource"}]
+    return {"locations": [location]} if location else {}
+
+
+def _fingerprint(finding: Finding, about: str, file: str) -> str:
+    """Tell results apart from one run to the next, wherever in the file they then are (3.27.17)."""
+    parts = (relative_path(file) or "", str(finding.rule), about, finding.field, finding.text)
+    return hashlib.sha256("\0".join(map(_speakable, parts)).encode()).hexdigest()
+
+
+def _speakable(text: str) -> str:
+    """Escape the halves of surrogate pairs: a file's name may hold them, and UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _indented(value: JSONObject, columns: int) -> str:
+    margin = " " * columns
+    return margin + msgspec.json.format(encode(value), indent=2).decode().replace("\n", f"\n{margin}")

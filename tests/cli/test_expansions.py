@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import yaml
+
+from frontdoor.decisions import Decision
+from pratique.clusters import ObjectStore
+from pratique.definitions import BOTH, Phase
+from pratique.statuses import failure
+from pratique_cli.exits import ExitCode
+from pratique_cli.outputs.texts import Texts
+from pratique_cli.palettes import Palette
+from pratique_cli.review_runs import ReviewRun
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Sequence
+
+    from pratique.calls import Deadline
+    from pratique.reviews import Review
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+BOUTIQUE = Path(__file__).parents[1] / "data" / "manifests" / "online-boutique.yaml"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+SAFE = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def document(api_version: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+    metadata = {"name": name} | ({} if kind in {"Namespace", "PriorityClass"} else {"namespace": "shop"})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
+
+
+def namespace(**labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels}}
+
+
+def account(name: str = "default") -> dict[str, Any]:
+    return document("v1", "ServiceAccount", name)
+
+
+def quota(pods: int) -> dict[str, Any]:
+    return document("v1", "ResourceQuota", "few", spec={"hard": {"pods": str(pods)}})
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+
+
+def deployment(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, Any]:
+    wanted = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": template(**spec),
+    }
+    return document("apps/v1", "Deployment", name, spec=wanted)
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    made = document("v1", "Pod", name, spec=template()["spec"])
+    made["metadata"]["labels"] = labels
+    return made
+
+
+def review_of(manifest: dict[str, Any], **more: Any) -> dict[str, Any]:
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "kind": {"group": group, "version": version, "kind": manifest["kind"]},
+        "resource": {"group": group, "version": version, "resource": "deployments"},
+        "name": manifest["metadata"]["name"],
+        "namespace": "shop",
+        "object": manifest,
+        **more,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+@pytest.fixture
+def decide(pratique: Program, tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]]]]:
+    """Review documents in a cluster; give exit code and decisions."""
+
+    def run(
+        *documents: dict[str, Any], cluster: Any = (), flags: Any = ()
+    ) -> tuple[int, list[dict[str, Any]]]:
+        (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(cluster or [namespace(), account()]))
+        stdin = yaml.safe_dump_all(documents)
+        ran = pratique("review", "-o", "jsonl", "--cluster", "cluster.yaml", *flags, "-", stdin=stdin)
+        assert ran.stderr == ""
+        return ran.returncode, [json.loads(line) for line in ran.stdout.splitlines()]
+
+    return run
+
+
+Decide: TypeAlias = "Callable[..., tuple[int, list[dict[str, Any]]]]"
+
+
+def test_one_command_tells_why_a_deployment_would_run_no_pods(pratique: Program, tmp_path: Path) -> None:
+    restricted = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "default", "labels": RESTRICTED},
+    }
+    default = {**account(), "metadata": {"name": "default", "namespace": "default"}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([restricted, default]))
+    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", BOUTIQUE)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert f"✓ admitted  Deployment default/frontend  ({BOUTIQUE}:21)\n" in ran.stdout
+    assert f"403 Forbidden  ({BOUTIQUE}:31)\n" in ran.stdout
+    assert (
+        '              pods is forbidden: violates PodSecurity "restricted:latest": seccompProfile'
+        in ran.stdout
+    )
+    security = BOUTIQUE.read_text().splitlines().index("          securityContext:", 30) + 1
+    field = "spec.template.spec.containers[0].securityContext.seccompProfile.type"
+    assert f"        → {BOUTIQUE}:{security}  {field}\n" in ran.stdout
+    assert ran.stdout.endswith("35 reviewed, 35 admitted, 0 denied, 12 denied of the Pods they would make\n")
+
+
+def test_a_denied_pod_stands_under_its_workload(decide: Decide) -> None:
+    code, (decision,) = decide(deployment(), cluster=[namespace(**RESTRICTED), account()])
+    (expanded,) = decision["expanded"]
+    assert (code, decision["allowed"], expanded["allowed"]) == (1, True, False)
+    assert set(expanded) == set(decision)
+    assert expanded["status"]["message"].startswith(
+        'pods is forbidden: violates PodSecurity "restricted:latest"'
+    )
+    assert expanded["object"]["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
+
+
+def test_nothing_is_expanded_when_asked_not_to(decide: Decide) -> None:
+    code, (decision,) = decide(
+        deployment(), cluster=[namespace(**RESTRICTED), account()], flags=["--no-expand"]
+    )
+    assert (code, decision["expanded"]) == (0, [])
+
+
+def test_a_pod_that_may_be_made_is_admitted(decide: Decide) -> None:
+    safe = deployment(containers=[{"name": "c", "image": "i", "securityContext": SAFE}])
+    code, (decision,) = decide(safe, cluster=[namespace(**RESTRICTED), account()])
+    assert (code, [each["allowed"] for each in decision["expanded"]]) == (0, [True])
+
+
+def test_the_pods_of_a_denied_workload_are_decided_on_too(decide: Decide) -> None:
+    flags = ["--enable-admission-plugins", "AlwaysDeny"]
+    code, (decision,) = decide(deployment(), flags=flags)
+    assert (code, decision["allowed"]) == (1, False)
+    assert [each["allowed"] for each in decision["expanded"]] == [False]
+
+
+def test_recorded_reviews_are_expanded_too(decide: Decide) -> None:
+    code, (decision,) = decide(review_of(deployment()), cluster=[namespace(**RESTRICTED), account()])
+    assert (code, [each["allowed"] for each in decision["expanded"]]) == (1, [False])
+
+
+def test_a_pod_waits_for_what_comes_later_in_the_input(decide: Decide) -> None:
+    code, decisions = decide(
+        deployment(serviceAccountName="late", priorityClassName="late"),
+        pod("other"),
+        document("scheduling.k8s.io/v1", "PriorityClass", "late", value=7),
+        account("late"),
+    )
+    assert [each["object"]["kind"] for each in decisions] == [
+        "Deployment",
+        "Pod",
+        "PriorityClass",
+        "ServiceAccount",
+    ]
+    (expanded,) = decisions[0]["expanded"]
+    assert (code, expanded["object"]["spec"]["priority"]) == (0, 7)
+
+
+def test_one_pod_of_a_template_is_charged(decide: Decide) -> None:
+    documents = [deployment(), pod("one"), pod("two")]
+    code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
+    assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
+
+
+def test_pods_that_are_there_already_are_not_charged_again(decide: Decide) -> None:
+    documents = [pod("one", app="web"), pod("two"), deployment(), deployment()]
+    code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 4)
+
+
+def test_a_pod_that_waited_is_charged_once(decide: Decide) -> None:
+    waiting = deployment(serviceAccountName="late")
+    code, decisions = decide(waiting, waiting, account("late"), cluster=[namespace(), account(), quota(1)])
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 3)
+    assert [pod["allowed"] for each in decisions for pod in each["expanded"]] == [True, True]
+
+
+def test_where_there_is_no_room_for_a_pod_it_is_denied(decide: Decide) -> None:
+    full = [namespace(), account(), quota(0)]
+    for first in (deployment(), deployment(replicas=0), review_of(deployment(), dryRun=True)):
+        code, (decision,) = decide(first, cluster=full)
+        assert (code, [each["allowed"] for each in decision["expanded"]]) == (1, [False])
+        assert "exceeded quota: few" in decision["expanded"][0]["status"]["message"]
+
+
+def owned(manifest: dict[str, Any]) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": True}
+    return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        review_of(deployment(), dryRun=True),
+        review_of(deployment(), operation="UPDATE", oldObject=deployment()),
+        deployment(replicas=0),
+        owned(deployment()),
+    ],
+    ids=["dry run", "update", "no replicas", "owned"],
+)
+def test_what_takes_no_more_room_is_not_charged(decide: Decide, first: dict[str, Any]) -> None:
+    code, decisions = decide(first, pod("one"), cluster=[namespace(), account(), quota(1)])
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
+    assert [each["allowed"] for each in decisions[0]["expanded"]] == [True]
+
+
+def test_pods_of_workloads_are_not_looked_up_later(decide: Decide) -> None:
+    stateful = document("apps/v1", "StatefulSet", "web", spec=deployment()["spec"])
+    named_alike = pod("web-0")
+    code, decisions = decide(stateful, named_alike)
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
+
+
+def test_a_place_is_that_of_the_container_in_a_recorded_review(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([namespace(**RESTRICTED), account()]))
+    (tmp_path / "review.json").write_text(json.dumps(review_of(deployment()), indent=1))
+    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", "review.json")
+    written = [line.strip() for line in (tmp_path / "review.json").read_text().splitlines()]
+    container = written.index('"containers": [') + 2
+    assert f"→ review.json:{container}  spec.template.spec.containers[0].securityContext" in ran.stdout
+
+
+def test_cron_jobs_are_named_by_their_own_fields(pratique: Program, tmp_path: Path) -> None:
+    job = {"template": template(restartPolicy="Never", hostNetwork=True)}
+    cron = document(
+        "batch/v1", "CronJob", "nightly", spec={"schedule": "@daily", "jobTemplate": {"spec": job}}
+    )
+    (tmp_path / "cluster.yaml").write_text(
+        yaml.safe_dump_all([namespace(**{"pod-security.kubernetes.io/enforce": "baseline"}), account()])
+    )
+    (tmp_path / "cron.yaml").write_text(yaml.safe_dump(cron))
+    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", "cron.yaml")
+    line = (tmp_path / "cron.yaml").read_text().splitlines().index("          hostNetwork: true") + 1
+    assert f"→ cron.yaml:{line}  spec.jobTemplate.spec.template.spec.hostNetwork\n" in ran.stdout
+
+
+@dataclasses.dataclass
+class LateEngine:
+    """Decides on workloads at once, and is late for Pods from the ``patience``-th on."""
+
+    cluster: ObjectStore
+    patience: int = 0
+    denial: str = 'serviceaccount "web" not found'
+
+    async def decide(
+        self, review: Review, _phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        assert explain
+        if review.kind.kind != "Pod":
+            return Decision(uid="1", allowed=True, object_document=review.object_document)
+        self.patience -= 1
+        if self.patience < 0:
+            await asyncio.sleep(deadline.remaining_seconds)
+            raise TimeoutError
+        return Decision(uid="2", allowed=False, status=failure(403, "Forbidden", self.denial))
+
+    async def unready(self) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("patience", "denied"), [(0, 0), (1, 1)], ids=["first", "second"])
+def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int, denied: int) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
+    written, complaints = io.StringIO(), list[str]()
+    store = ObjectStore(assume_namespaces=True)
+    run = ReviewRun(
+        engine=LateEngine(store, patience),
+        store=store,
+        phases=BOTH,
+        timeout_seconds=0.05,
+        output=Texts(written, Palette()),
+        complain=complaints.append,
+    )
+    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
+    assert [each.partition(": no decision")[2] for each in complaints] == [
+        " on its Pods within 0.05 s; --timeout allows more"
+    ]
+    assert written.getvalue().count("denied    Pod") == denied
+
+
+def test_a_denial_that_nothing_later_can_put_right_is_final_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
+    written = io.StringIO()
+    engine = LateEngine(ObjectStore(assume_namespaces=True), patience=1, denial="violates PodSecurity")
+    run = ReviewRun(
+        engine=engine,
+        store=engine.cluster,
+        phases=BOTH,
+        timeout_seconds=10,
+        output=Texts(written, Palette()),
+        complain=print,
+    )
+    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.DENIED
+    assert engine.patience == 0
+
+
+def test_the_environment_turns_it_off(pratique: Program) -> None:
+    ran = pratique("review", "-", stdin=json.dumps(deployment()) + "\n", PRATIQUE_NO_EXPAND="true")
+    assert json.loads(ran.stdout)["expanded"] == []

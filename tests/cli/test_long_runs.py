@@ -1,0 +1,78 @@
+"""Runs over many documents: all are decided, and whoever waits at a terminal sees how far it has come."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique_cli.outputs import Tally
+from pratique_cli.progresses import INTERVAL_SECONDS, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+MANY = 2000
+
+
+def config_maps(count: int) -> str:
+    return "".join(
+        json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}}) + "\n"
+        for number in range(count)
+    )
+
+
+def test_thousands_of_manifests_through_a_pipe_are_all_decided() -> None:
+    with subprocess.Popen(
+        [PROGRAM, "review", "-o", "jsonl", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        out, err = process.communicate(config_maps(MANY))
+    names = [json.loads(line)["object"]["metadata"]["name"] for line in out.splitlines()]
+    assert names == [f"c{number}" for number in range(MANY)]
+    assert (process.returncode, err) == (0, "")
+
+
+def test_a_terminal_on_standard_error_sees_how_far_it_has_come(
+    errors_on_terminal: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "many.jsonl").write_text(config_maps(20))
+    shown = errors_on_terminal("review", "--enable-admission-plugins", "AlwaysDeny", "many.jsonl")
+    assert "\r1 reviewed, 1 denied" in shown
+    assert shown.endswith("\r")
+    assert shown.split("\r")[-2].isspace()
+    assert len((tmp_path / "out").read_text().splitlines()) == 20
+
+
+def test_complaints_stand_on_lines_of_their_own(
+    errors_on_terminal: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "many.jsonl").write_text(config_maps(1) + "nonsense\n" + config_maps(1))
+    shown = errors_on_terminal("review", "many.jsonl")
+    assert "\rpratique: many.jsonl: " in shown
+
+
+def test_progress_is_told_at_most_a_few_times_a_second() -> None:
+    now = 0.0
+    stream = io.StringIO()
+    progress = Progress(stream, lambda: now)
+    for number in range(1, 101):
+        progress.show(Tally(admitted=number, denied=1))
+        now += INTERVAL_SECONDS / 10
+    assert stream.getvalue().count("\r") == 10
+    progress.clear()
+    progress.clear()
+    assert stream.getvalue().split("\r")[-2:] == [" " * len("92 reviewed, 1 denied"), ""]
+
+
+def test_what_is_no_terminal_is_shown_nothing() -> None:
+    progress = Progress(None)
+    progress.show(Tally(admitted=1))
+    progress.clear()

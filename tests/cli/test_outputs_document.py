@@ -1,0 +1,54 @@
+"""What docs/outputs.md shows, executed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique_cli.formats import REVIEW_FORMATS
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+TEXT = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text("utf-8")
+FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+MEASURED = re.compile(r'((?:time="|durationMs"?: ?))[0-9.]+')
+
+
+def lasting(text: str) -> str:
+    """Take out what differs from run to run and from release to release."""
+    version = importlib.metadata.version("pratique")
+    return MEASURED.sub(r"\1", text).replace(f'"version": "{version}"', '"version": "0.1.0"').strip()
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_writes_what_is_shown(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, shown: str
+) -> None:
+    for name, text in FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    ran = pratique(*command.split())
+    assert lasting(ran.stdout) == lasting(shown)
+    assert (ran.returncode, ran.stderr) == (1, "")
+
+
+def test_every_format_is_told_of() -> None:
+    assert all(f"`{name}`" in TEXT for name in REVIEW_FORMATS)
+    shown = {command.split(" -o ")[1].split()[0] for command, _ in COMMANDS}
+    assert shown == set(REVIEW_FORMATS) - {"json"}
+
+
+@pytest.mark.parametrize("name", REVIEW_FORMATS)
+def test_a_run_that_does_not_begin_writes_nothing(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "a.yaml").write_text("kind: Pod\napiVersion: v1\n")
+    ran = pratique("review", "-o", name, "--config", "a.yaml", "a.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")

@@ -1,0 +1,403 @@
+"""What the flags of ``pratique review`` make of a manifest, as a controller that asks back sees it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+TOLD = (
+    "operation", "subResource", "name", "namespace", "dryRun", "userInfo", "kind", "resource", "options",
+)  # fmt: skip
+"""What of a request the policy tells of."""
+
+
+def expression(name: str) -> str:
+    if name in {"kind", "resource"}:
+        return f"request.{name}.{name}"
+    return {
+        "userInfo": "request.userInfo.username + ' of ' + request.userInfo.groups.join(',')",
+        "dryRun": "string(request.dryRun)",
+        "subResource": "request.?subResource.orValue('')",
+        "name": "request.?name.orValue('')",
+        "namespace": "request.?namespace.orValue('')",
+        "options": "request.?options.?kind.orValue('none')",
+    }.get(name, f"request.{name}")
+
+
+def told() -> str:
+    """A policy that tells what it is asked, in audit annotations, and warns where an annotation says so."""
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "told"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "operations": ["*"],
+                        "apiGroups": ["*"],
+                        "apiVersions": ["*"],
+                        "resources": ["*/*"],
+                    }
+                ]
+            },
+            "validations": [
+                {"expression": "object == null || !has(object.metadata) || object.metadata.name != 'odd'"}
+            ],
+            "auditAnnotations": [
+                *({"key": name, "valueExpression": f"'=' + {expression(name)}"} for name in TOLD),
+                {"key": "old", "valueExpression": "'=' + (oldObject == null ? 'null' : oldObject.kind)"},
+                {"key": "object", "valueExpression": "'=' + (object == null ? 'null' : object.kind)"},
+                {
+                    "key": "oldColour",
+                    "valueExpression": "'=' + oldObject.?metadata.?labels.?colour.orValue('')",
+                },
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "told"},
+        "spec": {"policyName": "told", "validationActions": ["Warn"]},
+    }
+    return lines(policy, binding)
+
+
+def lines(*documents: dict[str, Any]) -> str:
+    return "".join(json.dumps(document) + "\n---\n" for document in documents)
+
+
+def pod(name: str = "web", namespace: str = "", colour: str = "", **more: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name} | ({"namespace": namespace} if namespace else {})
+    metadata |= {"labels": {"colour": colour}} if colour else {}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+
+
+@pytest.fixture
+def ask(pratique: Program, tmp_path: Path) -> Callable[..., list[dict[str, str]]]:
+    """Review manifests under flags, and give what the policy was told of each."""
+    (tmp_path / "told.yaml").write_text(told())
+
+    def run(*flags: str, given: str = lines(pod()), **variables: str) -> list[dict[str, str]]:
+        ran = pratique("review", "-o", "json", "--config", "told.yaml", *flags, "-", stdin=given, **variables)
+        assert ran.stderr == ""
+        return [
+            {
+                key.removeprefix("told/"): value[1:]
+                for key, value in each["auditAnnotations"].items()
+                if key.startswith("told/")
+            }
+            for each in json.loads(ran.stdout)
+        ]
+
+    return run
+
+
+Ask: TypeAlias = "Callable[..., list[dict[str, str]]]"
+
+
+def test_without_flags_a_manifest_is_created_by_the_administrator(ask: Ask) -> None:
+    (seen,) = ask()
+    assert seen == {
+        "operation": "CREATE",
+        "subResource": "",
+        "name": "web",
+        "namespace": "default",
+        "dryRun": "false",
+        "userInfo": "kubernetes-admin of kubeadm:cluster-admins,system:authenticated",
+        "kind": "Pod",
+        "resource": "pods",
+        "options": "CreateOptions",
+        "object": "Pod",
+        "old": "null",
+        "oldColour": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--user", "jane"), {"userInfo": "jane of system:authenticated"}),
+        (
+            ("--user", "jane", "--group", "a", "--group", "b"),
+            {"userInfo": "jane of a,b,system:authenticated"},
+        ),
+        (
+            ("--user", "system:serviceaccount:shop:robot"),
+            {
+                "userInfo": "system:serviceaccount:shop:robot of"
+                " system:serviceaccounts,system:serviceaccounts:shop,system:authenticated"
+            },
+        ),
+        (("--dry-run",), {"dryRun": "true"}),
+        (("--namespace", "shop"), {"namespace": "shop"}),
+        (
+            ("--operation", "DELETE"),
+            {"operation": "DELETE", "object": "null", "old": "Pod", "options": "DeleteOptions"},
+        ),
+        (("--operation", "delete"), {"operation": "DELETE"}),
+        (
+            ("--operation", "CONNECT", "--subresource", "exec"),
+            {
+                "operation": "CONNECT",
+                "subResource": "exec",
+                "kind": "PodExecOptions",
+                "resource": "pods",
+                "name": "web",
+                "object": "PodExecOptions",
+                "old": "null",
+                "options": "none",
+            },
+        ),
+        (
+            ("--subresource", "eviction"),
+            {"operation": "CREATE", "subResource": "eviction", "kind": "Eviction", "object": "Eviction"},
+        ),
+    ],
+)
+def test_a_flag_says_what_the_manifest_does_not(
+    ask: Ask, flags: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    (seen,) = ask(*flags)
+    assert expected.items() <= seen.items()
+
+
+def test_flags_come_from_the_environment_too(ask: Ask) -> None:
+    (seen,) = ask(
+        PRATIQUE_OPERATION="CONNECT",
+        PRATIQUE_SUBRESOURCE="attach",
+        PRATIQUE_NAMESPACE="shop",
+        PRATIQUE_USER="jane",
+        PRATIQUE_GROUP="dev ops",
+    )
+    assert (seen["operation"], seen["kind"], seen["namespace"]) == ("CONNECT", "PodAttachOptions", "shop")
+    assert seen["userInfo"] == "jane of dev,ops,system:authenticated"
+
+
+def test_an_admission_review_is_what_it_says_whatever_the_flags(ask: Ask, tmp_path: Path) -> None:
+    request = {
+        "uid": "1",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": "web",
+        "namespace": "own",
+        "userInfo": {"username": "ann", "groups": ["x"]},
+        "object": pod("web", "own"),
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    (tmp_path / "old.yaml").write_text(lines(pod()))
+    flags = ("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "b", "--user", "jane", "--dry-run")
+    first, second = ask(*flags, given=lines(review, pod()))
+    assert (first["operation"], first["namespace"], first["dryRun"]) == ("CREATE", "own", "false")
+    assert (first["userInfo"], first["old"]) == ("ann of x", "null")
+    assert (second["operation"], second["namespace"], second["dryRun"]) == ("UPDATE", "b", "true")
+
+
+@pytest.mark.parametrize(("operation", "object_kind"), [("UPDATE", "Pod"), ("DELETE", "null")])
+def test_old_objects_are_found_by_group_and_resource_namespace_and_name(
+    ask: Ask, tmp_path: Path, operation: str, object_kind: str
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "a.yaml").write_text(lines(pod(colour="red"), pod("web", "shop", "blue")))
+    (tmp_path / "old" / "b.yaml").write_text(lines(pod("other", colour="grey")))
+    asked = lines(pod("web", "shop"), pod(), pod("other"))
+    seen = ask("--operation", operation, "--old", "old", given=asked)
+    assert [each["oldColour"] for each in seen] == ["blue", "red", "grey"]
+    assert {each["object"] for each in seen} == {object_kind}
+
+
+def test_old_objects_are_found_in_whatever_version_of_their_group(ask: Ask, tmp_path: Path) -> None:
+    metadata = {"name": "web", "labels": {"colour": "red"}}
+    old = {"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": metadata}
+    (tmp_path / "old.yaml").write_text(lines(old))
+    new = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "web"}}
+    (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", given=lines(new))
+    assert seen["oldColour"] == "red"
+
+
+def test_the_namespace_is_that_of_old_objects_too(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
+    (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "shop")
+    assert (seen["oldColour"], seen["namespace"]) == ("red", "shop")
+
+
+def test_an_old_custom_resource_may_come_with_its_definition(ask: Ask, tmp_path: Path) -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ships.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "ships", "kind": "Ship"},
+            "versions": [{"name": "v1", "served": True, "storage": True}],
+        },
+    }
+    ship = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "a"}}
+    (tmp_path / "cluster.yaml").write_text(lines(definition))
+    (tmp_path / "old.yaml").write_text(
+        lines({**ship, "metadata": {"name": "a", "labels": {"colour": "red"}}}, definition)
+    )
+    flags = ("--operation", "UPDATE", "--old", "old.yaml", "--cluster", "cluster.yaml")
+    assert ask(*flags, given=lines(ship))[0]["oldColour"] == "red"
+
+
+def test_without_old_objects_those_of_the_cluster_are_taken(ask: Ask, tmp_path: Path) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    (tmp_path / "cluster.yaml").write_text(lines(namespace, account, pod(colour="red")))
+    for operation in ("UPDATE", "DELETE"):
+        (seen,) = ask("--operation", operation, "--cluster", "cluster.yaml")
+        assert seen["oldColour"] == "red"
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_what_the_run_has_admitted_is_the_old_object_from_then_on(
+    ask: Ask, tmp_path: Path, *, old: bool
+) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    (tmp_path / "first.yaml").write_text(lines(namespace, account, pod(colour="red")))
+    flags = ("--old" if old else "--cluster", "first.yaml")
+    asked = lines(pod(colour="blue"), pod(colour="green"))
+    seen = ask("--operation", "UPDATE", *flags, given=asked)
+    assert [each["oldColour"] for each in seen] == ["red", "blue"]
+
+
+def test_a_dry_run_leaves_the_old_object_as_it_was(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
+    flags = ("--operation", "UPDATE", "--old", "old.yaml", "--dry-run")
+    seen = ask(*flags, given=lines(pod(colour="blue"), pod(colour="green")))
+    assert [each["oldColour"] for each in seen] == ["red", "red"]
+
+
+def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    (tmp_path / "cluster.yaml").write_text(lines(namespace))
+    flags = ("--operation", "DELETE", "--cluster", "cluster.yaml")
+    update = {"uid": "1", "operation": "CREATE", "name": "c", "namespace": "new"} | {
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "new"}},
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": update}
+    ran = pratique("review", "-o", "json", *flags, "-", stdin=lines(namespace, review))
+    first, second = json.loads(ran.stdout)
+    assert (first["allowed"], second["status"]["message"]) == (True, 'namespaces "new" not found')
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--operation", "UPDATE"), 'pods "web" not found: an UPDATE needs the object as it is stored'),
+        (("--operation", "CONNECT"), "a CONNECT is to a subresource"),
+        (("--operation", "CONNECT", "--subresource", "exec", "--dry-run"), "dryRun is not supported"),
+        (("--subresource", "exec"), "pods/exec takes CONNECT, not CREATE: give --operation CONNECT"),
+        (("--subresource", "scale"), 'kind "Pod" cannot be sent to pods/scale: only to attach'),
+        (("--subresource", "binding"), "give the Binding itself"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_with_its_place(
+    pratique: Program, flags: tuple[str, ...], text: str
+) -> None:
+    ran = pratique("review", *flags, "-", stdin=lines(pod()))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("pratique: standard input: document 1, line 1, column 1: ")
+    assert text in ran.stderr
+
+
+def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: Program) -> None:
+    ran = pratique("review", "--namespace", "b", "-", stdin=lines(pod("web", "a")))
+    assert ran.returncode == 2
+    assert (
+        'the namespace from the provided object "a" does not match the namespace "b". '
+        "You must pass '--namespace=a' to perform this operation."
+    ) in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--group", "dev"), "--group says which groups --user is in"),
+        (("--operation", "PATCH"), "PATCH"),
+        (("--old", "gone.yaml"), "gone.yaml"),
+        (("--old", "twice.yaml"), 'pods "default/web" is there twice, first in twice.yaml, document 1'),
+        (("--old", "odd.yaml"), 'no matches for kind "Podd"'),
+        (("--warn-exit-code", "126"), "126"),
+        (("--warn-exit-code", "-1"), "-1"),
+    ],
+)
+def test_a_wrong_flag_is_told_before_anything_is_reviewed(
+    pratique: Program, tmp_path: Path, flags: tuple[str, ...], text: str
+) -> None:
+    (tmp_path / "twice.yaml").write_text(lines(pod(), pod()))
+    (tmp_path / "odd.yaml").write_text(lines({**pod(), "kind": "Podd"}))
+    ran = pratique("review", *flags, "-", stdin=lines(pod()))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert text in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_pod_that_calls_itself_done_does_not_escape_a_quota(pratique: Program, tmp_path: Path) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    (tmp_path / "cluster.yaml").write_text(lines(namespace, account, quota))
+    done = [pod(name, status={"phase": "Succeeded"}) for name in ("one", "two")]
+    ran = pratique("review", "-o", "json", "--cluster", "cluster.yaml", "-", stdin=lines(*done))
+    first, second = json.loads(ran.stdout)
+    assert (first["allowed"], second["allowed"]) == (True, False)
+    assert "exceeded quota: one" in second["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "code"),
+    [
+        (["odd", "web"], (), 7),
+        (["web"], (), 0),
+        (["odd"], ("--enable-admission-plugins", "AlwaysDeny"), 1),
+    ],
+)
+def test_warnings_have_an_exit_code_where_nothing_was_denied(
+    pratique: Program, tmp_path: Path, names: list[str], more: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "told.yaml").write_text(told())
+    flags = ("--config", "told.yaml", "--warn-exit-code", "7", *more)
+    assert pratique("review", *flags, "-", stdin=lines(*map(pod, names))).returncode == code
+
+
+def test_an_unreadable_document_counts_more_than_a_warning(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "told.yaml").write_text(told())
+    flags = ("--config", "told.yaml", "--warn-exit-code", "7")
+    assert pratique("review", *flags, "-", stdin=lines(pod("odd"), {"kind": "Podd"})).returncode == 2
+
+
+def test_without_the_flag_warnings_are_no_matter(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "told.yaml").write_text(told())
+    assert pratique("review", "--config", "told.yaml", "-", stdin=lines(pod("odd"))).returncode == 0
+
+
+def test_the_help_lists_flags_under_what_they_are_for(pratique: Program) -> None:
+    out = pratique("review", "--help").stdout
+    wanted = ["Options:", "--phase", "--warn-exit-code", "What a manifest asks for", "--operation", "--dry-run",
+              "What decides:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip
+    places = [out.index(each) for each in wanted]
+    assert places == sorted(places)
+    assert max(map(len, out.splitlines())) <= 80

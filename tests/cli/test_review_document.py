@@ -1,0 +1,39 @@
+"""What docs/review.md promises, executed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
+FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+RUNS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("command", "shown"), RUNS)
+def test_a_command_shows_what_the_page_shows(
+    pratique: Program, tmp_path: Path, command: str, shown: str
+) -> None:
+    for name, text in FILES:
+        (tmp_path / name).write_text(text, "utf-8")
+    ran = pratique(*shlex.split(command), PYTHONIOENCODING="utf-8")
+    assert set(shown.splitlines()) <= {*ran.stdout.splitlines(), *ran.stderr.splitlines()}
+
+
+def test_the_page_names_every_flag_that_shapes_a_request(pratique: Program) -> None:
+    assert len(RUNS) == PAGE.count("```console")
+    help_text = pratique("review", "--help").stdout
+    section = help_text.partition("What a manifest asks for")[2].partition("\n\n")[0]
+    flags = re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)
+    assert len(flags) == 7
+    assert all(f"`{each}" in PAGE for each in [*flags, "--warn-exit-code"])

@@ -1,0 +1,30 @@
+"""The groups of a user of whom only a name is given: ``impersonation.go``."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.impersonations import impersonated
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "expected"),
+    [
+        ("jane", (), ("system:authenticated",)),
+        ("jane", ("dev", "ops"), ("dev", "ops", "system:authenticated")),
+        ("jane", ("system:authenticated", "dev"), ("system:authenticated", "dev")),
+        ("jane", ("system:unauthenticated",), ("system:unauthenticated",)),
+        ("system:anonymous", (), ("system:unauthenticated",)),
+        ("system:anonymous", ("system:unauthenticated",), ("system:unauthenticated",)),
+        ("system:serviceaccount:shop:robot", (),
+         ("system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated")),
+        ("system:serviceaccount:shop:robot", ("dev",), ("dev", "system:authenticated")),
+        ("system:serviceaccount:shop", (), ("system:authenticated",)),
+        ("system:serviceaccount:Shop:robot", (), ("system:authenticated",)),
+    ],
+)  # fmt: skip
+def test_groups_are_added_as_by_an_api_server(
+    name: str, groups: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    user = impersonated(name, groups)
+    assert (user.username, user.groups) == (name, expected)
