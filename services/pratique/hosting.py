@@ -58,7 +58,10 @@ async def hosting(settings: ChainSettings, phase: Phase) -> AsyncIterator[Hostin
         followers.update(_use_configurations(settings, controllers))
         if settings.cluster is not None:
             followers.add(_follow(settings, cluster))
-        followers.update(asyncio.create_task(one.halves.follow(cluster)) for one in controllers)
+        for one in controllers:
+            following = asyncio.create_task(one.halves.follow(cluster), name=one.controller.name)
+            following.add_done_callback(_tell_broken)
+            followers.add(following)
         yield Hosting(controllers, cluster)
 
 
@@ -82,16 +85,22 @@ def _use_configurations(
 
 @contextlib.asynccontextmanager
 async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
-    """Tasks that run until this ends; one that breaks ends alone, and is told of."""
+    """Tasks that run until this ends; one that breaks ends alone."""
     tasks: set[asyncio.Task[None]] = set()
     try:
         yield tasks
     finally:
         for task in tasks:
             task.cancel()
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                _log.error("what runs beside reviews broke", extra={"reason": type(ended).__name__})
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell_broken(task: asyncio.Task[None]) -> None:
+    """Say at once that what a controller does beside reviews has broken, and is not done any more."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        where = {"controller": task.get_name(), "reason": type(error).__name__}
+        _log.error("what a controller does beside reviews broke", extra=where)
 
 
 def _configured(settings: ChainSettings) -> tuple[HostedController, ...]:
