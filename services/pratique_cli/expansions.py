@@ -64,7 +64,9 @@ class Expander:
         if made is None:
             return reviewed
         asked = _review_of(made, reviewed.review, number)
-        charging = _charging(reviewed.review, workload) if reviewed.decision.allowed else Charging.TRIED
+        # Of a recorded review the Pods come as recorded reviews of their own, if they are to be counted at all.
+        counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
+        charging = _charging(reviewed.review, workload) if counts else Charging.TRIED
         return await self._decide(reviewed, made, dataclasses.replace(asked, charging=charging))
 
     async def again(self, reviewed: Reviewed) -> Reviewed:

@@ -234,6 +234,13 @@ def test_what_takes_no_more_room_is_not_charged(decide: Decide, first: dict[str,
     assert [each["allowed"] for each in decisions[0]["expanded"]] == [True]
 
 
+def test_the_pods_of_a_recorded_review_are_counted_where_they_are_recorded(decide: Decide) -> None:
+    pods = {"group": "", "version": "v1", "resource": "pods"}
+    recorded = [review_of(deployment()), review_of(pod("one"), resource=pods)]
+    code, decisions = decide(*recorded, cluster=[namespace(), account(), quota(1)])
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
+
+
 def test_pods_of_workloads_are_not_looked_up_later(decide: Decide) -> None:
     stateful = document("apps/v1", "StatefulSet", "web", spec=deployment()["spec"])
     named_alike = pod("web-0")
