@@ -9,23 +9,26 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 # What may be said on the command line: `make up PORT=8443 ARGS="--cluster examples"`, `make test ARGS="-k quota"`.
 PORT ?=
 ARGS ?=
+SECONDS ?= 60
+TARGET ?=
 IMAGE ?= pratique
 BASE_IMAGE ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
-LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-annotate --no-emit-index-url \
+LOCK := $(BIN)/uv pip compile --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--custom-compile-command "make lock" --exclude-newer "1 week" --quiet $(ARGS)
 GENERATED := services/pratique/admission
 
 # What .venv holds, and when it was put there.
 RUNNABLE := $(VENV)/.runnable
 TESTABLE := $(VENV)/.testable
+FUZZABLE := $(VENV)/.fuzzable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test lint fix protos check-protos lock bench image clean
+.PHONY: help up test test-long fuzz lint fix protos check-protos lock sbom bench bench-check lock-peers image clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,11 +39,17 @@ up: protos ## Start the local stack, in the foreground (PORT=8080, ARGS=flags of
 test: $(TESTABLE) protos ## Pass the whole test suite (ARGS=what pytest takes)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
+test-long: $(TESTABLE) protos ## Pass the tests that take long: soaks, floods, a day of chaos in minutes (ARGS=what pytest takes)
+	@PRATIQUE_LONG=1 $(BIN)/python -m pytest -m long --override-ini faulthandler_timeout=3600 $(ARGS)
+
+fuzz: $(FUZZABLE) protos ## Look for inputs that break what reads them (SECONDS=60 for each target, TARGET=one alone)
+	@$(BIN)/python tests/fuzzing/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET)) $(ARGS)
+
 lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, and the contract
 	@passed=true; \
 	$(BIN)/ruff check --quiet || passed=false; \
 	$(BIN)/ruff format --check --quiet || passed=false; \
-	$(BIN)/mypy services tests scripts || passed=false; \
+	$(BIN)/mypy services tests scripts bench/*.py || passed=false; \
 	$(BIN)/lint-imports --no-logo || passed=false; \
 	$(BIN)/buf lint || passed=false; \
 	$$passed
@@ -57,21 +66,30 @@ check-protos: $(TESTABLE) protos ## Check that the contract is well written and 
 	@$(BIN)/buf breaking --against proto/baseline.binpb
 
 lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrade for newer releases)
-	@$(LOCK) --group dev --output-file requirements/dev.txt
-	@$(LOCK) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
-	@$(LOCK) --constraint requirements/dev.txt --output-file requirements/run.txt
+	@$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --group build --constraint requirements/dev.txt --output-file requirements/build.txt
+	@$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
+	@$(LOCK) --group fuzz --output-file requirements/fuzz.txt
 
-bench: $(TESTABLE) protos ## Measure the stack against its floors (ARGS=flags of the benchmark)
-	@$(BIN)/python bench/matching.py
-	@$(BIN)/python bench/mutators.py
-	@$(BIN)/python bench/policies.py
+sbom: | $(BIN)/python ## Write what gets installed as a bill of materials, CycloneDX, to build/sbom.cdx.json
+	@mkdir -p build
+	@$(BIN)/python scripts/write_sbom.py >build/sbom.cdx.json
+
+bench: $(TESTABLE) protos ## Measure against floors and goals; ARGS=--peers against others too (ARGS=flags of bench/run.py)
 	@$(BIN)/python bench/run.py $(ARGS)
+
+bench-check: $(TESTABLE) protos ## Measure again, and fail where a ratio became worse than the one committed
+	@$(BIN)/python bench/run.py --check $(ARGS)
+
+lock-peers: $(TESTABLE) ## Write the locks of the benchmark's peers anew (ARGS=--upgrade for newer releases)
+	@for peer in kopf fastapi flask; do (cd bench/peers/$$peer && ../../../$(LOCK) requirements.in --output-file requirements.txt) || exit 1; done
+	@cd bench/peers/pepr && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)
 	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
 
 clean: ## Remove all that make made
-	@rm -rf $(VENV) $(GENERATED) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(GENERATED) bench/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find services tests scripts bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:
@@ -89,4 +107,9 @@ $(RUNNABLE): requirements/build.txt pyproject.toml | $(BIN)/python
 $(TESTABLE): requirements/dev.txt $(RUNNABLE)
 	@echo "make: installing what tests into $(VENV)" >&2
 	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+$(FUZZABLE): requirements/fuzz.txt $(TESTABLE)
+	@echo "make: installing what fuzzes into $(VENV)" >&2
+	@$(PIP) install --require-hashes --requirement requirements/fuzz.txt
 	@touch $@

@@ -10,3 +10,8 @@ settings.register_profile(
     "unhurried", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
+
+# What `make test-long` runs the properties with that everything stands on: many examples, the same ones every time.
+settings.register_profile(
+    "thorough", parent=settings.get_profile("unhurried"), max_examples=2_000, derandomize=True, database=None
+)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +13,46 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = {"frontdoor", "mutator", "pratique", "pratique_cli", "validator"}
 
-# what uvicorn and gRPC load by themselves where it is there
-LOADED_BY_OTHERS = {"httptools", "psycopg"}
+# what uvicorn and gRPC load by themselves where it is there, and what is loaded by entry points
+LOADED_BY_OTHERS = {"httptools", "opentelemetry-exporter-otlp", "psycopg"}
+
+
+@functools.cache
+def homes() -> dict[str, str]:
+    """Which distribution holds which module. Several may share a top-level package, as those below ``google`` do."""
+    return {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__").split(".cpython")[0]: one.name
+        for one in distributions()
+        for path in one.files or ()
+        if path.suffix in {".py", ".so"}
+    }
 
 
 def imported(folder: str) -> set[str]:
     """The packages of others that a folder's code imports, by their names on installing."""
     modules = {
-        name.split(".")[0]
+        name
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         for name in names_of(node)
     }
-    homes = packages_distributions()
-    distributions = {
-        home for module in modules - ROOMS - sys.stdlib_module_names for home in homes.get(module, ())
-    }
-    return {normal(distribution) for distribution in distributions}
+    known = ROOMS | sys.stdlib_module_names
+    found = {home_of(module) for module in modules if module.split(".")[0] not in known}
+    return {normal(distribution) for distribution in found - {""}}
+
+
+def home_of(module: str) -> str:
+    """The distribution of a module, or of the package that is nearest above it; empty where nobody's."""
+    while module and module not in homes():
+        module = module.rpartition(".")[0]
+    return homes().get(module, "")
 
 
 def names_of(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.level == 0:
-        return [node.module or ""]
+        return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
 
 
