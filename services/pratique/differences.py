@@ -15,7 +15,7 @@ import msgspec
 from pratique.pointers import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from pratique.json_values import JSON, JSONObject
 
@@ -65,6 +65,21 @@ def identical(first: JSON, second: JSON) -> bool:
         return True
     # Equal in Python, where True == 1 == 1.0: their texts differ then.
     return _encoder.encode(first) == _encoder.encode(second)
+
+
+def pairs(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
+    """Pair the items of two arrays that are the same ones: indexes in both, each rising.
+
+    Equal ones are, ones of the same name, and changed ones in the same place, unless both have names.
+    """
+    old_at, shift = 0, len(new) - len(old)
+    for a, b, c, d in _runs(list(old), list(new)):
+        yield from ((place, place + c - a) for place in range(old_at, a))
+        for i, j in zip(range(a, b), range(c, d), strict=False):
+            if _name(old[i]) == _name(new[j]):
+                yield i, j
+        old_at = b
+    yield from ((place, place + shift) for place in range(old_at, len(old)))
 
 
 def _diff_objects(
@@ -145,6 +160,10 @@ def _keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashab
 
 
 def _names(items: list[JSON]) -> list[Hashable]:
-    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    names = [_name(item) for item in items]
     distinct = {name for name in names if isinstance(name, str)}
     return list(names) if len(distinct) == len(names) else []
+
+
+def _name(item: JSON) -> JSON:
+    return item.get("name") if isinstance(item, dict) else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from frontdoor.told_fields import fields_of, parse_field, written_field
 from pratique.field_errors import FieldPath
 from pratique.json_values import member
-from pratique_cli.outputs.told_fields import field_of, parse_field, written_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Place:
 
 def template_position(reviewed: Reviewed, expansion: Expansion) -> Position:
     """Find the template that a Pod was made of."""
-    return reviewed.document.position((*_beginning(reviewed), *expansion.made.template))
+    return reviewed.document.position((*beginning_of(reviewed), *expansion.made.template))
 
 
 def places(reviewed: Reviewed, expansion: Expansion) -> list[Place]:
@@ -53,7 +53,7 @@ def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]
     made = expansion.made
     pod = expansion.decision.object_document.data or made.document
     in_workload = made.field_in_workload(_reindexed(path, pod, made.document))
-    beginning = _beginning(reviewed)
+    beginning = beginning_of(reviewed)
     written = member(reviewed.document.data, *beginning)
     admitted = reviewed.decision.object_document.data or written
     position = reviewed.document.position((*beginning, *written_field(in_workload, admitted, written)))
@@ -68,7 +68,7 @@ def _reindexed(path: tuple[Step, ...], told: object, written: object) -> tuple[S
     return found if is_new else (*found, *rest)
 
 
-def _beginning(reviewed: Reviewed) -> tuple[str, ...]:
+def beginning_of(reviewed: Reviewed) -> tuple[str, ...]:
     """Where the workload stands in its document, which may be an AdmissionReview."""
     return ("request", "object") if reviewed.document.data.get("kind") == "AdmissionReview" else ()
 
@@ -79,7 +79,5 @@ def _fields(status: Status, pod: object) -> Iterator[tuple[Step, ...]]:
         if path := parse_field(cause.field):
             yield path
     texts = dict.fromkeys([status.message, *(cause.message for cause in causes)])
-    # Pod Security tells all in one message, one violation after another, each with a remark in parentheses.
-    for part in (part for text in texts for part in text.split("), ")):
-        if told := field_of(part, pod):
-            yield told
+    for text in texts:
+        yield from fields_of(text, pod)

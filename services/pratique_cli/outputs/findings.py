@@ -6,23 +6,25 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
+from frontdoor.blames import blame_of
+from frontdoor.causes import DENYING, Cause, causes
 from frontdoor.decisions import StepOutcome
+from frontdoor.told_fields import field_of, parse_field, written_field
 from pratique.field_errors import FieldPath
 from pratique.json_values import JSON, member
 from pratique.positions import Position
 from pratique_cli.expansion_places import field_place, template_position
-from pratique_cli.outputs.told_fields import field_of, parse_field, written_field
+from pratique_cli.outputs.blame_texts import blame_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frontdoor.decisions import Decision, Step
-    from pratique.statuses import Status, StatusCause
+    from pratique.reviews import Review
     from pratique_cli.expansions import Expansion
     from pratique_cli.outputs import Reviewed
 
-_DENYING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
-_SILENT = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | _DENYING
+_SILENT = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | DENYING
 
 
 class Level(enum.StrEnum):
@@ -58,49 +60,48 @@ class Finding:
     """Where it is in the object, for example ``spec.containers[0]``; empty where nothing tells."""
     place: Position
     """Where it is in the file; the beginning of the document where nothing tells."""
+    remark: str = ""
+    """Who last changed what it is about; empty where nobody asked, or nothing tells."""
+
+    @property
+    def message(self) -> str:
+        """The text, and the remark as a sentence after it."""
+        return f"{self.text.rstrip('.')}. {self.remark}" if self.remark else self.text
 
 
-def findings(reviewed: Reviewed) -> Iterator[Finding]:
-    """Tell what was found: first what denied the request, then what warned, then the same of the Pods it makes."""
-    for level, rule, field, text in _told(reviewed.decision):
-        yield Finding(level, rule, text, *_locate(reviewed, field, text))
+def findings(reviewed: Reviewed, *, blame: bool = False) -> Iterator[Finding]:
+    """Tell what was found: first what denied the request, then what warned, then the same of the Pods it makes.
+
+    ``blame`` remarks of denials who last changed what they are about.
+    """
+    remarks = _Remarks(reviewed.review, reviewed.decision) if blame else None
+    for level, rule, cause in _told(reviewed.decision):
+        remark = remarks.of(cause) if remarks else ""
+        yield Finding(level, rule, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
     for expansion in reviewed.expanded:
-        for level, rule, field, text in _told(expansion.decision):
-            yield Finding(level, rule, text, *_locate_in_template(reviewed, expansion, field, text))
+        remarks = _Remarks(expansion.review, expansion.decision) if blame else None
+        for level, rule, cause in _told(expansion.decision):
+            place = _locate_in_template(reviewed, expansion, cause.field, cause.text)
+            yield Finding(level, rule, cause.text, *place, remarks.of(cause) if remarks else "")
 
 
-def _told(decision: Decision) -> Iterator[tuple[Level, Rule, str, str]]:
-    """Yield level, rule, field and text."""
+class _Remarks:
+    """Who last changed what the causes of a denial are about."""
+
+    def __init__(self, review: Review, decision: Decision) -> None:
+        self._decision = decision
+        self._blame = blame_of(decision, review.object_document.data)
+
+    def of(self, cause: Cause) -> str:
+        return blame_sentence(cause, self._decision, self._blame)
+
+
+def _told(decision: Decision) -> Iterator[tuple[Level, Rule, Cause]]:
     if decision.status is not None:
-        for rule, field, text in _causes(decision, decision.status):
-            yield Level.ERROR, rule, field, text
+        for cause in causes(decision, decision.status):
+            yield Level.ERROR, _rule(None if cause.step is None else decision.steps[cause.step]), cause
     for rule, text in _warnings(decision):
-        yield Level.WARNING, rule, "", text
-
-
-def _causes(decision: Decision, status: Status) -> Iterator[tuple[Rule, str, str]]:
-    """Yield rule, field and text of each cause, then of each step that denied and is in none of them."""
-    steps = [step for step in decision.steps if step.outcome in _DENYING]
-    causes = status.details.causes if status.details else ()
-    speaking = steps[0] if steps else None
-    unheard = list(steps)
-    for cause in causes:
-        speaking = _speaker(cause, steps) or speaking
-        unheard = [step for step in unheard if step is not speaking]
-        yield _rule(speaking), cause.field, _cause_text(cause) or status.message
-    for step in unheard:
-        yield _rule(step), "", step.reason or status.message
-    if not causes and not steps:
-        yield _rule(None), "", status.message
-
-
-def _speaker(cause: StatusCause, steps: Sequence[Step]) -> Step | None:
-    """The step that a cause comes from: its message holds the step's reason."""
-    return next((step for step in steps if step.reason and step.reason in cause.message), None)
-
-
-def _cause_text(cause: StatusCause) -> str:
-    return cause.message if cause.field in cause.message else f"{cause.field}: {cause.message}"
+        yield Level.WARNING, rule, Cause(None, "", text)
 
 
 def _warnings(decision: Decision) -> Iterator[tuple[Rule, str]]:

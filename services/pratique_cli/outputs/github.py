@@ -28,15 +28,16 @@ _BREAKS = frozenset("\r\n")
 class GitHub:
     """Writes a line for each cause of a denial, each warning and each document without a decision."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
+        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
         self._stream = stream
+        self._blame = blame
 
     def write(self, reviewed: Reviewed) -> None:
         """Write what was found; nothing for what was admitted without a warning."""
-        for each in findings(reviewed):
+        for each in findings(reviewed, blame=self._blame):
             title = f"{each.rule}: {subject(reviewed.review)}"
-            self._annotate(each.level, reviewed.document.file, each.place, title, each.text)
+            self._annotate(each.level, reviewed.document.file, each.place, title, each.message)
 
     def miss(self, missed: Missed) -> None:
         """Write an error."""
@@ -47,15 +48,17 @@ class GitHub:
         """Write nothing: the annotations say it all."""
 
     def _annotate(self, command: str, file: str, place: Position | None, title: str, text: str) -> None:
-        properties = _place(file, place) | {"title": title}
-        if "file" not in properties and place is not None:
-            text = f"{shown(file)}:{place.line}: {text}"
-        written = ",".join(
-            f"{name}={_visible(value).translate(_PROPERTY)}" for name, value in properties.items()
-        )
-        line = f"::{command} {written}::{_visible(text).translate(_DATA)}\n"
-        self._stream.write(line.encode())
+        self._stream.write(annotation(command, file, place, title, text))
         self._stream.flush()
+
+
+def annotation(command: str, file: str, place: Position | None, title: str, text: str) -> bytes:
+    """Write one line: ``command`` is ``error``, ``warning`` or ``notice``."""
+    properties = _place(file, place) | {"title": title}
+    if "file" not in properties and place is not None:
+        text = f"{shown(file)}:{place.line}: {text}"
+    written = ",".join(f"{name}={_visible(value).translate(_PROPERTY)}" for name, value in properties.items())
+    return f"::{command} {written}::{_visible(text).translate(_DATA)}\n".encode()
 
 
 def _place(file: str, place: Position | None) -> dict[str, str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.decisions import to_document
 from pratique.json_values import encode
+from pratique_cli.outputs.decision_documents import decision_document
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 class JsonArray:
     """Writes one array, element by element, so that memory does not grow with the input."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
+        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
         self._stream = stream
+        self._blame = blame
         self._before = b"[\n"
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one element."""
-        element = msgspec.json.format(encode(to_document(reviewed.decision)), indent=2)
+        element = msgspec.json.format(encode(decision_document(reviewed, blame=self._blame)), indent=2)
         self._stream.write(self._before + element)
         self._stream.flush()
         self._before = b",\n"

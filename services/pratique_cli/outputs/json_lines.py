@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontdoor.decisions import to_document
 from pratique.json_values import encode
+from pratique_cli.outputs.decision_documents import decision_document
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 class JsonLines:
     """Writes one decision document a line."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
+        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
         self._stream = stream
+        self._blame = blame
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one line."""
-        self._stream.write(encode(to_document(reviewed.decision)) + b"\n")
+        self._stream.write(encode(decision_document(reviewed, blame=self._blame)) + b"\n")
         self._stream.flush()
 
     def miss(self, missed: Missed) -> None:

@@ -14,26 +14,24 @@ import msgspec
 
 from pratique.catalogues import load_catalogue
 from pratique.json_values import JSONObject, encode
-from pratique_cli.outputs.artifacts import relative_path, relative_uri
+from pratique_cli.outputs.artifacts import relative_path
 from pratique_cli.outputs.findings import Level, findings
+from pratique_cli.outputs.sarif_places import ROOT, SCHEMA, locations, speakable
 from pratique_cli.outputs.subjects import subject
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique.positions import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
     from pratique_cli.outputs.findings import Finding, Rule
 
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_ROOT = "%SRCROOT%"
 _MISSED = {
     "undecided": "There was no decision in time.",
     "unreadable": "What stands there is no AdmissionReview, and no object of a kind that is known.",
 }
 _HEAD = f"""\
 {{
-  "$schema": "{_SCHEMA}",
+  "$schema": "{SCHEMA}",
   "version": "2.1.0",
   "runs": [
     {{
@@ -43,9 +41,10 @@ _HEAD = f"""\
 class Sarif:
     """Writes each result at once; who found them stands at the end, when all are known. Memory holds no results."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
+        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
         self._stream = stream
+        self._blame = blame
         # Written late: where the run does not begin, because a flag names what is wrong, there is no log.
         self._before = f"{_HEAD}\n"
         self._rules: dict[Rule, Level] = {}
@@ -53,7 +52,7 @@ class Sarif:
 
     def write(self, reviewed: Reviewed) -> None:
         """Write a result for each cause of a denial and each warning."""
-        for each in findings(reviewed):
+        for each in findings(reviewed, blame=self._blame):
             is_error = Level.ERROR in {each.level, self._rules.get(each.rule)}
             self._rules[each.rule] = Level.ERROR if is_error else Level.WARNING
             index = list(self._rules).index(each.rule)
@@ -69,8 +68,8 @@ class Sarif:
             {
                 "level": "error",
                 "descriptor": {"id": "undecided" if missed.review else "unreadable"},
-                "message": {"text": _speakable(str(error))},
-                **_locations(error.file, error.place, subject(missed.review) if missed.review else ""),
+                "message": {"text": speakable(str(error))},
+                **locations(error.file, error.place, subject(missed.review) if missed.review else ""),
             }
         )
 
@@ -81,7 +80,7 @@ class Sarif:
             invocation["toolExecutionNotifications"] = self._notifications
         rest = {
             "columnKind": "unicodeCodePoints",
-            "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which pratique ran."}}},
+            "originalUriBaseIds": {ROOT: {"description": {"text": "The folder in which pratique ran."}}},
             "invocations": [invocation],
             "tool": {"driver": self._driver()},
         }
@@ -111,9 +110,9 @@ def _descriptor(rule: Rule, level: Level, summaries: dict[str, str]) -> JSONObje
     else:
         summary = summaries.get(rule.controller, "What the admission chain itself finds.")
     return {
-        "id": _speakable(str(rule)),
-        "name": _speakable(name),
-        "shortDescription": {"text": _speakable(summary)},
+        "id": speakable(str(rule)),
+        "name": speakable(name),
+        "shortDescription": {"text": speakable(summary)},
         "defaultConfiguration": {"level": level.value},
     }
 
@@ -121,39 +120,19 @@ def _descriptor(rule: Rule, level: Level, summaries: dict[str, str]) -> JSONObje
 def _result(reviewed: Reviewed, finding: Finding, index: int) -> JSONObject:
     about, file = subject(reviewed.review), reviewed.document.file
     return {
-        "ruleId": _speakable(str(finding.rule)),
+        "ruleId": speakable(str(finding.rule)),
         "ruleIndex": index,
         "level": finding.level.value,
-        "message": {"text": _speakable(finding.text)},
-        **_locations(file, finding.place, about, finding.field),
+        "message": {"text": speakable(finding.message)},
+        **locations(file, finding.place, about, finding.field),
         "partialFingerprints": {"finding/v1": _fingerprint(finding, about, file)},
     }
-
-
-def _locations(file: str, place: Position | None, about: str, field: str = "") -> JSONObject:
-    location: JSONObject = {}
-    path = relative_path(file)
-    if path is not None:
-        artifact = {"uri": relative_uri(path)} | ({} if path.startswith("/") else {"uriBaseId": _ROOT})
-        location["physicalLocation"] = {"artifactLocation": artifact}
-        if place is not None:
-            region = {"startLine": place.line, "startColumn": place.column}
-            location["physicalLocation"]["region"] = region
-    if about:
-        name = f"{about} {field}" if field else about
-        location["logicalLocations"] = [{"fullyQualifiedName": _speakable(name), "kind": "resource"}]
-    return {"locations": [location]} if location else {}
 
 
 def _fingerprint(finding: Finding, about: str, file: str) -> str:
     """Tell results apart from one run to the next, wherever in the file they then are (3.27.17)."""
     parts = (relative_path(file) or "", str(finding.rule), about, finding.field, finding.text)
-    return hashlib.sha256("\0".join(map(_speakable, parts)).encode()).hexdigest()
-
-
-def _speakable(text: str) -> str:
-    """Escape the halves of surrogate pairs: a file's name may hold them, and UTF-8 cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return hashlib.sha256("\0".join(map(speakable, parts)).encode()).hexdigest()
 
 
 def _indented(value: JSONObject, columns: int) -> str:

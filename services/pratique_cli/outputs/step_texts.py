@@ -40,7 +40,7 @@ class StepWriter:
     def lines(self, steps: Sequence[Step], teller: ChangeTeller) -> Iterator[str]:
         """Write the steps in the order in which they happened; ``teller`` follows the object through them."""
         shown = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
-        width = max((len(_name(step)) for step in shown), default=0)
+        width = max((len(step_name(step)) for step in shown), default=0)
         for step in shown:
             yield self._line(step, width)
             yield from self._details(step, teller)
@@ -53,7 +53,7 @@ class StepWriter:
         name = self._palette.mark(mark)
         phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
         told = self._palette.paint(step.outcome.value, *styles)
-        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {_name(step):<{width}}  {told}"
+        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {told}"
         return line + self._palette.paint(self._remarks(step), "dim")
 
     def _remarks(self, step: Step) -> str:
@@ -71,9 +71,10 @@ class StepWriter:
             yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
         secret = teller.is_secret
         for change in teller.tell(step.patch):
-            yield self._change(change, secret=secret)
+            yield self.change(change, secret=secret)
 
-    def _change(self, change: Change, *, secret: bool) -> str:
+    def change(self, change: Change, *, secret: bool) -> str:
+        """Write one change; of a Secret without its values."""
         values = "" if secret else self._values(change)
         room = self._palette.width - len(_DETAIL) - 2
         path = printable(change.path)
@@ -87,13 +88,13 @@ class StepWriter:
         return f": {change.before if change.after is None else change.after}"
 
     def _folded(self, steps: Sequence[Step]) -> str:
-        names = ", ".join(dict.fromkeys(_name(step) for step in steps))
+        names = ", ".join(dict.fromkeys(step_name(step) for step in steps))
         head, tail = f"{self._palette.mark('·')} {len(steps)} skipped: ", " (-v says why)"
         text = head + self._palette.cut(names, self._palette.width - len(_INDENT + head + tail)) + tail
         return _INDENT + self._palette.paint(text, "dim")
 
 
-def _name(step: Step) -> str:
+def step_name(step: Step) -> str:
     """Name a step: its plugin, or its controller with the webhook or policy and where that came from."""
     name = step.controller if step.name in ("", step.controller) else f"{step.controller} {step.name}"
     if step.configuration:

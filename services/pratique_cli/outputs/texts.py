@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pratique.source_documents import shown
 from pratique_cli.expansion_places import places, template_position
+from pratique_cli.outputs.blame_texts import blame_lines
 from pratique_cli.outputs.changes import ChangeTeller
 from pratique_cli.outputs.differences import difference
 from pratique_cli.outputs.step_texts import StepWriter
@@ -30,12 +31,18 @@ _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 class Texts:
     """Writes each decision as a headline, its steps, its warnings and what changed."""
 
-    def __init__(self, stream: TextIO, palette: Palette, *, verbose: bool = False) -> None:
-        """Write to ``stream``; ``verbose`` shows skipped steps one by one, times and endpoints."""
+    def __init__(
+        self, stream: TextIO, palette: Palette, *, verbose: bool = False, blame: bool = False
+    ) -> None:
+        """Write to ``stream``.
+
+        ``verbose`` shows skipped steps one by one, times and endpoints; ``blame`` who changed what.
+        """
         self._stream = stream
         self._palette = palette
         self._steps = StepWriter(palette, verbose=verbose)
         self._verbose = verbose
+        self._blame = blame
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one decision and an empty line."""
@@ -49,6 +56,8 @@ class Texts:
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTeller(review.object_document.data))
+        if self._blame:
+            yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):
             yield from self._difference(review, decision)

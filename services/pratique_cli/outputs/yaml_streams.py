@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontdoor.decisions import to_document
+from pratique_cli.outputs.decision_documents import decision_document
 from pratique_cli.yaml_texts import dump_yaml
 
 if TYPE_CHECKING:
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 class YamlStream:
     """Writes one YAML document for each decision."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
+        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
         self._stream = stream
+        self._blame = blame
 
     def write(self, reviewed: Reviewed) -> None:
         """Write one document."""
-        self._stream.write(b"---\n" + dump_yaml(to_document(reviewed.decision)).encode())
+        self._stream.write(b"---\n" + dump_yaml(decision_document(reviewed, blame=self._blame)).encode())
         self._stream.flush()
 
     def miss(self, missed: Missed) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.outputs.told_fields import field_of, parse_field, written_field
+from frontdoor.told_fields import field_of, parse_field, written_field
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject

@@ -56,6 +56,16 @@ def field_of(message: str, told: JSON) -> Path | None:
     return _named_field(message, told) or _pod_field(message, told)
 
 
+def fields_of(message: str, told: JSON) -> Iterator[Path]:
+    """Find the fields of a message that may tell of several things, as Pod Security's do.
+
+    It tells one violation after another, each with a remark in parentheses.
+    """
+    for part in message.split("), "):
+        if (path := field_of(part, told)) is not None:
+            yield path
+
+
 def _named_field(message: str, told: JSON) -> Path | None:
     """A path that is followed by a colon is what is wrong; another one is, where it is the only one."""
     named: dict[Path, bool] = {}

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, TypeAlias
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from blaming import mutation
+from frontdoor.decisions import Decision, StepOutcome
+from pratique.definitions import Phase
+from pratique.json_values import Document, JSONObject, encode
+from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+from pratique.source_documents import JsonOrigin, SourceDocument, SourceText
+from pratique.statuses import failure
+from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs.decision_documents import decision_document
+from pratique_cli.outputs.findings import findings
+from pratique_cli.outputs.texts import Texts
+from pratique_cli.palettes import Palette
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+SET: JSONObject = {"op": "add", "path": "/spec/hostPID", "value": True}
+SENTENCE = "spec.hostPID was last changed by Mutator."
+
+NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {pod-security.kubernetes.io/enforce: baseline}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: shop}
+"""
+POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: host}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{spec: Object.spec{hostPID: true}}"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: all}
+spec: {policyName: host}
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
+"""
+RUN = ("review", "--cluster", "cluster.yaml", "--config", "policy.yaml", "web.yaml")
+LAST = {
+    "step": 0,
+    "controller": "MutatingAdmissionPolicy",
+    "name": "host",
+    "configuration": "all",
+    "round": 0,
+}
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> None:
+    """A Deployment whose Pods a policy changes so that they are denied."""
+    for name, text in (("cluster", NAMESPACE), ("policy", POLICY), ("web", DEPLOYMENT)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+
+def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
+    """A review whose object one step changes and another one denies for it."""
+    steps = (
+        mutation(*operations),
+        mutation(
+            controller="Validator",
+            phase=Phase.VALIDATE,
+            outcome=StepOutcome.DENIED,
+            reason="spec.hostPID: no",
+        ),
+    )
+    decision = Decision(
+        uid="1",
+        allowed=False,
+        status=failure(403, "Forbidden", "spec.hostPID: no"),
+        object_document=Document.from_data(received | {"spec": {"hostPID": True}}),
+        steps=steps,
+    )
+    review = Review(
+        uid="1",
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("", "v1", "Pod"),
+        resource=GroupVersionResource("", "v1", "pods"),
+        name="web",
+        object_document=Document.from_data(received),
+    )
+    written = SourceDocument(
+        received, "pod.yaml", 0, 1, JsonOrigin(SourceText(encode(received), "pod.yaml"), 0)
+    )
+    return Reviewed(written, review, decision)
+
+
+def text_of(told: Reviewed, *, blame: bool) -> list[str]:
+    stream = io.StringIO()
+    Texts(stream, Palette(), blame=blame).write(told)
+    return stream.getvalue().splitlines()
+
+
+POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}
+
+
+def test_text_tells_changes_and_denials_after_the_steps() -> None:
+    told = reviewed(POD, SET)
+    without, lines = text_of(told, blame=False), text_of(told, blame=True)
+    added = lines[len(without) - 1 : -1]
+    assert lines[: len(without) - 1] == without[:-1]
+    assert [line.strip() for line in added] == [
+        "who changed it:",
+        "+ spec.hostPID: true",
+        "by Mutator",
+        "what is denied:",
+        f"✗ {SENTENCE[:-1]}",
+    ]
+
+
+def test_text_shows_no_values_of_a_secret() -> None:
+    secret = {**POD, "kind": "Secret", "data": {}}
+    lines = text_of(reviewed(secret, SET), blame=True)
+    assert "          + spec.hostPID" in lines
+    assert not [line for line in lines if "true" in line]
+
+
+def test_what_nobody_changed_is_told_as_it_was_received() -> None:
+    told = reviewed(POD | {"spec": {"hostPID": True}})
+    assert "✗ spec.hostPID is as it was received" in text_of(told, blame=True)[-2]
+
+
+def test_a_change_that_no_step_tells_of_is_told_so() -> None:
+    assert "            by nobody who is known" in text_of(reviewed(POD), blame=True)
+
+
+def test_a_finding_is_the_same_with_a_remark() -> None:
+    told = reviewed(POD, SET)
+    (without,), (found,) = findings(told), findings(told, blame=True)
+    assert (without.text, without.remark, without.message) == ("spec.hostPID: no", "", "spec.hostPID: no")
+    assert (found.text, found.message) == (without.text, f"spec.hostPID: no. {SENTENCE}")
+
+
+def test_a_document_has_the_member_only_where_it_is_asked_for() -> None:
+    told = reviewed(POD, SET)
+    without, document = decision_document(told, blame=False), decision_document(told, blame=True)
+    assert "blame" not in without
+    blame = document.pop("blame")
+    assert document == without
+    assert [each["path"] for each in (*blame["changes"], *blame["denials"])] == ["/spec/hostPID"] * 2
+
+
+@pytest.mark.usefixtures("manifests")
+def test_the_pods_of_a_workload_have_their_own_blame(pratique: Program) -> None:
+    (document,) = json.loads(pratique(*RUN, "-o", "json", "--blame").stdout)
+    (pod,) = document["expanded"]
+    assert document["blame"]["denials"] == []
+    last = pod["blame"]["denials"][0]["lastChangedBy"]
+    assert last == {**LAST, "step": last["step"]}
+    assert pod["steps"][last["step"]]["name"] == "host"
+    assert pod["blame"]["denials"][0]["path"] == "/spec/hostPID"
+    assert "/spec/hostPID" in [each["path"] for each in pod["blame"]["changes"]]
+
+
+@pytest.mark.usefixtures("manifests")
+@pytest.mark.parametrize("name", ["json", "jsonl", "yaml", "text", "junit", "sarif", "github"])
+def test_nothing_of_it_is_written_where_nobody_asks(pratique: Program, name: str) -> None:
+    ran = pratique(*RUN, "-o", name)
+    assert ran.returncode == 1
+    assert "blame" not in ran.stdout
+    assert "last changed" not in ran.stdout
+
+
+@pytest.mark.usefixtures("manifests")
+def test_reports_tell_in_the_message_of_a_denial_who_last_changed_the_field(pratique: Program) -> None:
+    sentence = "spec.hostPID was last changed by MutatingAdmissionPolicy host (all)."
+    sarif = json.loads(pratique(*RUN, "-o", "sarif", "--blame").stdout)
+    results = [each for each in sarif["runs"][0]["results"] if each["level"] == "error"]
+    assert [each["message"]["text"].endswith(f". {sentence}") for each in results] == [True]
+    junit = ET.fromstring(pratique(*RUN, "-o", "junit", "--blame").stdout)
+    assert [str(each.text).endswith(f". {sentence}") for each in junit.iter("failure")] == [True]
+    assert pratique(*RUN, "-o", "github", "--blame").stdout.rstrip().endswith(f". {sentence}")
+
+
+@pytest.mark.usefixtures("manifests")
+def test_a_finding_is_recognised_from_one_run_to_the_next_with_and_without_it(pratique: Program) -> None:
+    runs = [json.loads(pratique(*RUN, "-o", "sarif", *flags).stdout) for flags in ((), ("--blame",))]
+    without, with_it = ([each["partialFingerprints"] for each in run["runs"][0]["results"]] for run in runs)
+    assert without == with_it
+
+
+@pytest.mark.usefixtures("manifests")
+def test_the_environment_may_ask_for_it(pratique: Program) -> None:
+    ran = pratique(*RUN, "-o", "jsonl", PRATIQUE_BLAME="true")
+    assert "blame" in json.loads(ran.stdout)

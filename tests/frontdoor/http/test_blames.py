@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from blaming import decided
+from doors.engines import AllowingEngine
+from doors.running import open_door
+
+if TYPE_CHECKING:
+    from doors.running import Door
+    from frontdoor.decisions import Decision
+    from pratique.reviews import Review
+
+
+class LabellingEngine(AllowingEngine):
+    """Adds a label in a step."""
+
+    async def conclude(self, review: Review) -> Decision:
+        return decided(review.object, [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}])
+
+
+def test_an_explanation_tells_who_changed_what_where_it_is_asked_for() -> None:
+    with open_door(LabellingEngine()) as door:
+        document = door.post("/explain?blame=true&phase=mutate").json
+        without = door.post("/explain?blame=false").json
+    (change,) = document.pop("blame")["changes"]
+    assert change == {
+        "op": "add",
+        "path": "/metadata/labels",
+        "before": None,
+        "after": {"seen": "yes"},
+        "step": 0,
+        "controller": "Mutator",
+        "name": "Mutator",
+        "configuration": "",
+        "round": 0,
+        "earlier": [],
+    }
+    assert document == without
+
+
+@pytest.mark.parametrize("path", ["/explain", "/explain?blame=false", "/admit?blame=true"])
+def test_nothing_of_it_is_answered_elsewhere(allowing: Door, path: str) -> None:
+    answer = allowing.post(path)
+    assert answer.code == 200
+    assert "blame" not in json.dumps(answer.json)
+
+
+@pytest.mark.parametrize("value", ["", "True", "1", "yes"])
+def test_any_other_value_is_a_bad_request(allowing: Door, value: str) -> None:
+    answer = allowing.post(f"/explain?blame={value}")
+    assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
+    text = f'blame: Unsupported value: "{value}": supported values: "true", "false"'
+    assert answer.json["message"] == text
