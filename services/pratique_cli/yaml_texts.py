@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import yaml
 
+from pratique import yaml_scalars
+
 if TYPE_CHECKING:
     from pratique.json_values import JSON
 
@@ -21,7 +23,9 @@ class _Dumper(_Base):  # type: ignore[misc, valid-type]  # libyaml's dumper wher
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    # PyYAML knows fewer ways to write a number than kubectl does: 0E0 is one.
+    plain = isinstance(yaml_scalars.resolve(text), str)
+    style = "|" if "\n" in text else None if plain else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

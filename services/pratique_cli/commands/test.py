@@ -1,0 +1,159 @@
+"""``pratique test``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pratique_cli.exits import ExitCode
+from pratique_cli.flags import ExistingPath, Number, Seconds, flag
+from pratique_cli.formats import REVIEW_FORMATS, format_flag
+from pratique_cli.palettes import printable
+from pratique_cli.progresses import progress_for
+from pratique_cli.suites.cases import Pattern
+from pratique_cli.suites.finding import find_suites
+from pratique_cli.suites.outputs.opening import open_suite_output
+from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.runs import SuiteRun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pratique.errors import InputError
+    from pratique_cli.progresses import Progress
+    from pratique_cli.suites.cases import Case
+
+EPILOG = """\b
+PATH is a file, or a folder that is searched with all folders inside it, for
+documents of apiVersion test.pratique/v1 and kind TestSuite. Each case names a
+manifest or an AdmissionReview and says what is to come of it. It has a chain
+of its own: no case sees what another has done.
+
+\b
+Examples:
+  pratique test policies/
+  pratique test policies/ --run 'restricted/.*privileged'
+  pratique test policies/ --list
+  pratique test policies/ -v --fail-fast
+  pratique test policies/ --coverage-threshold 90
+  pratique test -o junit policies/ > tests.xml
+
+\b
+Exit codes: 0 every case passed, 1 a case failed or the coverage is too low,
+2 wrong usage or an unreadable suite (others are run all the same), 3 the
+program itself failed, or a review was not decided in time.
+"""
+
+
+class _Pattern(click.ParamType[Pattern]):
+    """A pattern in the syntax of RE2."""
+
+    name = "pattern"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pattern:
+        """Compile it."""
+        from pratique.cel.errors import EvaluationError  # noqa: PLC0415 - help needs no patterns
+        from pratique.cel.libraries.regexes import compile_pattern  # noqa: PLC0415 - likewise
+
+        try:
+            return Pattern(value, compile_pattern(value))
+        except EvaluationError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("test", epilog=EPILOG)
+@click.argument("paths", metavar="PATH...", type=ExistingPath(), nargs=-1, required=True)
+@flag(
+    "--run", "pattern", type=_Pattern(), help="Run the cases alone whose SUITE/CASE matches, as in go test."
+)
+@flag("--list", "list_only", is_flag=True, help="List the cases, and run none.")
+@flag("-x", "--fail-fast", is_flag=True, help="Leave the rest out once a case has not passed.")
+@flag(
+    "--coverage/--no-coverage",
+    "with_coverage",
+    default=True,
+    help="Tell which policies, validations, bindings and webhooks the cases put to use, or do not.",
+)
+@flag(
+    "--coverage-threshold",
+    "--fail-under",
+    "coverage_threshold",
+    type=Number(0, 100),
+    metavar="PERCENT",
+    help="End with 1 where fewer of those have denied, changed or warned of anything.",
+)
+@format_flag(*REVIEW_FORMATS)
+@flag("-v", "--verbose", is_flag=True, help="In text: the steps of every case.")
+@flag(
+    "--color/--no-color",
+    default=None,
+    help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
+)
+@flag(
+    "--timeout",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    help="How long each review may take, such as 500ms or 30s.",
+)
+def command(  # noqa: PLR0913 - one for each flag
+    paths: tuple[Path, ...],
+    pattern: Pattern | None,
+    output: str,
+    *,
+    list_only: bool,
+    fail_fast: bool,
+    with_coverage: bool,
+    coverage_threshold: float | None,
+    verbose: bool,
+    color: bool | None,
+    timeout: float,
+) -> int:
+    """Run suites of cases for policies."""
+    problems: list[InputError] = []
+    progress = progress_for(sys.stderr, sys.stdout)
+    complain = functools.partial(_complain, progress)
+    cases = _chosen(list(read_cases(find_suites(paths, problems), problems)), pattern, problems)
+    if list_only:
+        return _list(cases, problems)
+    run = SuiteRun(
+        timeout_seconds=timeout,
+        output=open_suite_output(output, verbose=verbose, colour=color),
+        complain=complain,
+        progress=progress,
+        fail_fast=fail_fast,
+        with_coverage=with_coverage,
+        coverage_threshold=coverage_threshold,
+    )
+    # A read that blocks is not ended by cancelling a task, which is asyncio's way.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return asyncio.run(run.run(cases, problems))
+
+
+def _chosen(cases: list[Case], pattern: Pattern | None, problems: Sequence[InputError]) -> list[Case]:
+    if pattern is None:
+        return cases
+    chosen = [case for case in cases if pattern.found_in(case.full_name)]
+    if not chosen and not problems:
+        raise click.BadParameter(f"no case matches {pattern.text!r}; see --list", param_hint="--run")
+    return chosen
+
+
+def _list(cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
+    for case in cases:
+        click.echo(f"{printable(case.full_name)}  ({printable(case.document.file)}:{case.line})")
+    for problem in problems:
+        click.echo(f"pratique: {printable(str(problem))}", err=True)
+    return ExitCode.BAD_INPUT if problems else ExitCode.ADMITTED
+
+
+def _complain(progress: Progress, problem: str) -> None:
+    progress.clear()
+    sys.stdout.flush()
+    click.echo("pratique: " + "\n".join(map(printable, problem.split("\n"))), err=True)

@@ -1,0 +1,9 @@
+"""Suites: cases for ``pratique test``, which say what a chain is to decide. Read, run, compared and written here."""
+
+from pratique.suite_documents import GROUP
+
+API_VERSION = f"{GROUP}/v1"
+"""The version of the file format."""
+
+KIND = "TestSuite"
+"""The kind of its documents."""

@@ -1,0 +1,155 @@
+"""Comparing: what came of a review against what was expected of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.differences import identical
+from pratique.json_values import encode
+from pratique_cli.outputs.changes import is_secret
+from pratique_cli.outputs.differences import difference
+from pratique_cli.suites.containing import missing_parts
+from pratique_cli.suites.results import Mismatch
+from pratique_cli.suites.step_sequences import missing_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pratique.statuses import Status
+    from pratique_cli.suites.cases import Expectation
+    from pratique_cli.suites.results import Observed
+
+
+def compare(expected: Expectation, observed: Observed) -> tuple[Mismatch, ...]:
+    """Find all that is not as expected, in the order of the members below."""
+    return tuple(mismatch for comparison in _COMPARISONS for mismatch in comparison(expected, observed))
+
+
+def _allowed(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    decision = observed.decision
+    if expected.allowed not in (None, decision.allowed):
+        wanted = "the request to be admitted" if expected.allowed else "the request to be denied"
+        yield Mismatch((*expected.path, "allowed"), wanted, _verdict(decision.status))
+
+
+def _status(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    status = observed.decision.status
+    for name in ("code", "reason"):
+        wanted = getattr(expected, name)
+        if wanted is not None and (status is None or getattr(status, name) != wanted):
+            yield Mismatch((*expected.path, name), f"{name} {wanted}", _verdict(status))
+    pattern = expected.message
+    if pattern is not None and (status is None or not pattern.found_in(status.message)):
+        got = _verdict(None) if status is None else _quoted(status.message)
+        yield Mismatch((*expected.path, "message"), f"a message that matches {_quoted(pattern.text)}", got)
+
+
+def _warnings(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    path, warnings = (*expected.path, "warnings"), observed.decision.warnings
+    if expected.warnings is None:
+        return
+    got = ", ".join(map(_quoted, warnings)) or "no warning"
+    if not expected.warnings and warnings:
+        yield Mismatch(path, "no warning", got)
+    for index, pattern in enumerate(expected.warnings):
+        if not any(map(pattern.found_in, warnings)):
+            yield Mismatch((*path, index), f"a warning that matches {_quoted(pattern.text)}", got)
+
+
+def _annotations(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    got = observed.decision.audit_annotations
+    for key, value in (expected.audit_annotations or {}).items():
+        if got.get(key) != value:
+            came = (
+                _quoted(got[key]) if key in got else f"none of that key ({', '.join(got) or 'none at all'})"
+            )
+            yield Mismatch(
+                (*expected.path, "auditAnnotations", key), f"audit annotation {key} {_quoted(value)}", came
+            )
+
+
+def _object(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    got = observed.decision.object_document.data
+    if expected.object is not None and not identical(expected.object, got):
+        lines = tuple(difference(expected.object, got))
+        came = "none" if got is None else "another one"
+        yield Mismatch((*expected.path, "object"), "the object that is written there", came, lines)
+    if expected.contains is not None:
+        path = (*expected.path, "contains")
+        yield from missing_parts(expected.contains, got, path, hidden=is_secret(got))
+
+
+def _patch(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    patch = list(observed.decision.patch)
+    is_hidden = is_secret(observed.decision.object_document.data)
+    if expected.patch is not None and not identical(list(expected.patch), patch):
+        lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
+        wanted, got = (_counted(len(each), "operation") for each in (expected.patch, patch))
+        yield Mismatch((*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines)
+    if expected.unchanged is not None and expected.unchanged is bool(patch):
+        wanted = "the object to stay as it is" if expected.unchanged else "the object to be changed"
+        got = "it unchanged"
+        if patch:
+            got = "changes at " + ", ".join(operation["path"] or "the whole of it" for operation in patch)
+        yield Mismatch((*expected.path, "unchanged"), wanted, got)
+
+
+def _steps(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    if expected.steps is not None:
+        found = missing_step(expected.steps, observed.decision.steps, (*expected.path, "steps"))
+        yield from () if found is None else (found,)
+
+
+def _pods(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    if expected.expanded is None:
+        return
+    if len(expected.expanded) != len(observed.pods):
+        wanted, got = (_counted(len(each), "Pod") for each in (expected.expanded, observed.pods))
+        yield Mismatch((*expected.path, "expanded"), f"{wanted} to be made", got)
+        return
+    for one, pod in zip(expected.expanded, observed.pods, strict=True):
+        yield from compare(one, pod)
+
+
+def _fixed_point(expected: Expectation, observed: Observed) -> Iterator[Mismatch]:
+    if expected.fixed_point is None or observed.again is None:
+        return
+    path, again = (*expected.path, "fixedPoint"), observed.again
+    before, after = observed.decision.object_document.data, again.object_document.data
+    if again.status is not None:
+        if expected.fixed_point:
+            yield Mismatch(path, "nothing to happen in a second mutating phase", _verdict(again.status))
+    elif expected.fixed_point and not identical(before, after):
+        lines = tuple(difference(before, after))
+        yield Mismatch(path, "a second mutating phase to change nothing", "another object", lines)
+    elif not expected.fixed_point and identical(before, after):
+        yield Mismatch(path, "a second mutating phase to change the object", "it unchanged")
+
+
+_COMPARISONS: tuple[Callable[[Expectation, Observed], Iterator[Mismatch]], ...] = (
+    _allowed,
+    _status,
+    _warnings,
+    _annotations,
+    _object,
+    _patch,
+    _steps,
+    _pods,
+    _fixed_point,
+)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _verdict(status: Status | None) -> str:
+    if status is None:
+        return "it was admitted"
+    return " ".join(
+        filter(None, ("it was denied:", str(status.code), status.reason, _quoted(status.message)))
+    )
+
+
+def _quoted(text: str) -> str:
+    return encode(text).decode()

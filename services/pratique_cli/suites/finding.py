@@ -1,0 +1,67 @@
+"""Finding suites: the documents of files and folders, at any depth, that are suites."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique.document_lists import unwrap_lists
+from pratique.documents import FOLDER_SUFFIXES, read_file
+from pratique.errors import InputError
+from pratique.suite_documents import GROUP, is_suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pratique.source_documents import SourceDocument
+
+
+def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:
+    """Yield the suites of files, and of folders and the folders inside them, in the order of their names.
+
+    Other documents are passed over; a file that does not name the suites' API group is not even read as YAML, so
+    that templates may stand beside suites. Hidden folders are not searched. What cannot be read, and paths without
+    any suite, are added to ``problems``.
+    """
+    told: dict[str, bool] = {}
+    for path in paths:
+        found = False
+        for file in _files(path):
+            real = os.path.realpath(file)
+            if real not in told:
+                begun = len(problems)
+                documents = list(_suites(file, problems))
+                told[real] = bool(documents) or len(problems) > begun
+                yield from documents
+            found = found or told[real]
+        if not found:
+            problems.append(InputError(f"{path}: {_nothing(path)}", file=str(path)))
+
+
+def _nothing(path: Path) -> str:
+    where = ", nor does any folder inside it" if path.is_dir() else ""
+    return f"holds no suite: a document of apiVersion {GROUP}/v1 and kind TestSuite{where}"
+
+
+def _files(path: Path) -> Iterator[str]:
+    if not path.is_dir():
+        yield str(path)
+        return
+    for folder, inner, files in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        yield from (
+            str(Path(folder, name)) for name in sorted(files) if Path(name).suffix.lower() in FOLDER_SUFFIXES
+        )
+
+
+def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
+    try:
+        if GROUP.encode() in Path(file).read_bytes():
+            yield from (
+                each for each in unwrap_lists(read_file(file, unique_keys=True)) if is_suite(each.data)
+            )
+    except OSError as error:
+        problems.append(InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file))
+    except InputError as error:
+        problems.append(error)

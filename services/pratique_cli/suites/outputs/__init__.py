@@ -1,0 +1,1 @@
+"""Outputs: one file for each way in which ``pratique test`` writes results."""

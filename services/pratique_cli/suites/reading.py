@@ -1,0 +1,197 @@
+"""Reading suites: from documents to cases that can be run, and all that is wrong with the others."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.definitions import BOTH, MUTATE, VALIDATE
+from pratique.impersonations import impersonated
+from pratique.json_values import json_type
+from pratique.manifests import KUBECTL_USER
+from pratique.reviews import Operation
+from pratique_cli.requests import CREATED, RequestShape
+from pratique_cli.suites.cases import Case, ClusterSource
+from pratique_cli.suites.decoding import decode_suite, meant
+from pratique_cli.suites.expectations import read_expectation
+from pratique_cli.suites.flag_values import FlagError, read_flags
+from pratique_cli.suites.references import References
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path as File
+
+    from pratique.definitions import Phase
+    from pratique.errors import InputError
+    from pratique.field_errors import Step
+    from pratique.json_values import JSON
+    from pratique.reviews import UserInfo
+    from pratique.settings import ChainSettings
+    from pratique.source_documents import SourceDocument
+    from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm
+
+    Path = tuple[Step, ...]
+
+PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
+"""What a review can go through, by the names of ``phase``."""
+
+
+def read_cases(documents: Iterable[SourceDocument], problems: list[InputError]) -> Iterator[Case]:
+    """Read suites one by one, and yield the cases that can be run; ``problems`` gets what is wrong with others.
+
+    What is wrong with a suite itself costs all its cases; what is wrong with a case costs that one.
+    """
+    for document in documents:
+        form = decode_suite(document, problems)
+        if form is not None:
+            yield from _SuiteReader(document, form, problems).cases()
+
+
+class _SuiteReader:
+    """Reads one suite."""
+
+    def __init__(self, document: SourceDocument, form: SuiteForm, problems: list[InputError]) -> None:
+        self._document = document
+        self._form = form
+        self._problems = problems
+        self._references = References(document, problems)
+
+    def cases(self) -> Iterator[Case]:
+        begun = len(self._problems)
+        settings = self._settings()
+        cluster = self._cluster(self._form.cluster, ("cluster",))
+        if not self._form.metadata.name:
+            self._references.complain(
+                ("metadata", "name"), "metadata.name: Required value: a suite has a name"
+            )
+        if not self._form.cases:
+            self._references.complain(("cases",), "cases: Required value: a suite has at least one case")
+        if len(self._problems) > begun:
+            return
+        names = collections.Counter(form.name for form in self._form.cases)
+        for index, form in enumerate(self._form.cases):
+            case = self._case(form, ("cases", index), settings, cluster)
+            if names[form.name] > 1:
+                text = f'the name "{form.name}" is there {names[form.name]} times'
+                self._references.complain(("cases", index, "name"), text)
+            elif case is not None:
+                yield case
+
+    def _settings(self) -> ChainSettings:
+        try:
+            settings = read_flags(self._form.flags, self._references.folder)
+        except FlagError as error:
+            self._references.complain(("flags", error.name), str(error))
+            settings = read_flags({}, self._references.folder)
+        return dataclasses.replace(settings, config=self._references.paths(self._form.config, ("config",)))
+
+    def _cluster(self, entries: Iterable[JSON] | None, path: Path) -> ClusterSource | None:
+        if entries is None:
+            return None
+        paths: list[File] = []
+        objects: list[SourceDocument] = []
+        for index, entry in enumerate(entries):
+            place = (*path, index)
+            if isinstance(entry, str):
+                paths.append(self._references.path(entry, place))
+            elif isinstance(entry, dict):
+                objects.append(self._document.part(entry, place))
+            else:
+                text = f"must be the path of a file or folder or an object, not {json_type(entry)}"
+                self._references.complain(place, text)
+        return ClusterSource(tuple(paths), tuple(objects))
+
+    def _case(
+        self, form: CaseForm, path: Path, settings: ChainSettings, cluster: ClusterSource | None
+    ) -> Case | None:
+        begun = len(self._problems)
+        asked = self._asked(form, path)
+        shape, old = self._shape(form, path)
+        further = self._references.paths(form.config, (*path, "config"))
+        own = self._cluster(form.cluster, (*path, "cluster"))
+        if not form.name:
+            self._references.complain(path, "name: Required value: a case has a name")
+        if form.phase and form.phase not in PHASES:
+            text = f'there is no phase "{form.phase}"; {meant(form.phase, PHASES)}'
+            self._references.complain((*path, "phase"), text)
+        if form.expect is None:
+            self._references.complain(path, "expect: Required value: what is to come of it")
+            return None
+        expect = read_expectation(form.expect, (*path, "expect"), self._references)
+        if asked is None or len(self._problems) > begun:
+            return None
+        return Case(
+            suite=self._form.metadata.name,
+            name=form.name,
+            document=self._document,
+            path=path,
+            asked=asked,
+            shape=shape,
+            old=old,
+            phases=self._phases(form),
+            settings=dataclasses.replace(settings, config=(*settings.config, *further)),
+            cluster=_together(cluster, own),
+            expect=expect,
+        )
+
+    def _phases(self, form: CaseForm) -> frozenset[Phase]:
+        return PHASES[form.phase or "admit"]
+
+    def _asked(self, form: CaseForm, path: Path) -> SourceDocument | None:
+        given = {name: value for name in ("manifest", "review") if (value := getattr(form, name)) is not None}
+        if len(given) != 1:
+            found = "both are there" if given else "neither is there"
+            self._references.complain(path, f"a case has either a manifest or a review; {found}")
+            return None
+        [(name, value)] = given.items()
+        if name == "review" and form.request is not None:
+            self._references.complain(
+                (*path, "request"), "a review says itself what is asked: write a manifest"
+            )
+        asked = self._references.document_of(value, (*path, name))
+        is_review = asked is not None and asked.data.get("kind") == "AdmissionReview"
+        if asked is not None and is_review is not (name == "review"):
+            text = "is no AdmissionReview" if name == "review" else "is an AdmissionReview: call it review"
+            self._references.complain((*path, name), f"{name}: {text}")
+        return asked
+
+    def _shape(self, form: CaseForm, path: Path) -> tuple[RequestShape, SourceDocument | None]:
+        request = form.request
+        if request is None:
+            return CREATED, None
+        place = (*path, "request")
+        old = None
+        if request.old is not None:
+            old = self._references.document_of(request.old, (*place, "old"))
+        shape = RequestShape(
+            operation=self._operation(request.operation, (*place, "operation")),
+            namespace=request.namespace or None,
+            user=self._user(request, place),
+            dry_run=request.dry_run,
+            subresource=request.subresource,
+        )
+        return shape, old
+
+    def _operation(self, text: str, path: Path) -> Operation:
+        if not text:
+            return Operation.CREATE
+        try:
+            return Operation(text.upper())
+        except ValueError:
+            self._references.complain(path, f'there is no operation "{text}"; {meant(text, Operation)}')
+            return Operation.CREATE
+
+    def _user(self, request: RequestForm, path: Path) -> UserInfo:
+        if request.user:
+            return impersonated(request.user, request.groups)
+        if request.groups:
+            text = "groups says which groups the user is in: name a user, too"
+            self._references.complain((*path, "groups"), text)
+        return KUBECTL_USER
+
+
+def _together(first: ClusterSource | None, second: ClusterSource | None) -> ClusterSource | None:
+    if first is None or second is None:
+        return first or second
+    return ClusterSource((*first.paths, *second.paths), (*first.objects, *second.objects))

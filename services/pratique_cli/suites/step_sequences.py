@@ -1,0 +1,65 @@
+"""Step sequences: whether the steps that were expected are there, in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique_cli.suites.results import Mismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontdoor.decisions import Step
+    from pratique.field_errors import Step as PathStep
+    from pratique_cli.suites.cases import ExpectedStep
+
+
+def missing_step(
+    expected: Sequence[ExpectedStep], steps: Sequence[Step], path: tuple[PathStep, ...]
+) -> Mismatch | None:
+    """Find the first step that is not there, behind those before it; None where all are. Others may stand between."""
+    begun = 0
+    for index, one in enumerate(expected):
+        found = next((at for at in range(begun, len(steps)) if _matches(one, steps[at])), None)
+        if found is None:
+            return Mismatch((*path, index), f"a step {_written(one)}", _instead(one, steps, begun))
+        begun = found + 1
+    return None
+
+
+def _matches(expected: ExpectedStep, step: Step) -> bool:
+    if any(getattr(step, name) != value for name, value in expected.members.items()):
+        return False
+    return expected.reason is None or expected.reason.found_in(step.reason)
+
+
+def _written(expected: ExpectedStep) -> str:
+    parts = [f"{name} {value}" for name, value in expected.members.items()]
+    if expected.reason is not None:
+        parts.append(f"reason that matches {expected.reason.text}")
+    return f"({', '.join(parts)})"
+
+
+def _instead(expected: ExpectedStep, steps: Sequence[Step], begun: int) -> str:
+    """Tell of the steps that are nearest: those that agree in most members."""
+    if any(_matches(expected, step) for step in steps[:begun]):
+        return f"it only before the step that was found for the one before: {_told(steps[begun - 1])}"
+    agreeing = [(_agreement(expected, step), step) for step in steps]
+    best = max((count for count, _ in agreeing), default=0)
+    nearest = [_told(step) for count, step in agreeing if count == best and best > 0]
+    return "; ".join(nearest[:_NEAREST]) or "none that is like it"
+
+
+_NEAREST = 3
+"""Steps that are told of; more would hide what is near."""
+
+
+def _agreement(expected: ExpectedStep, step: Step) -> int:
+    return sum(getattr(step, name) == value for name, value in expected.members.items() if name != "phase")
+
+
+def _told(step: Step) -> str:
+    name = step.controller if step.name == step.controller else f"{step.controller} {step.name}"
+    origin = f" ({step.configuration})" if step.configuration else ""
+    reason = f": {step.reason}" if step.reason else ""
+    return f"{name}{origin} {step.phase.value} {step.outcome.value}{reason}"

@@ -1,0 +1,170 @@
+"""What a case expects is held against what comes, and what is not the same is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from suites_at_work import HEAD, case, deployment, differences, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MET = [
+    "{allowed: true}",
+    "{allowed: true, warnings: []}",
+    "{auditAnnotations: {replicas/replicas: '3'}}",
+    "{contains: {metadata: {labels: {owner: kubernetes-admin}}}}",
+    "{contains: {spec: {template: {spec: {containers: [{name: web}]}}}}}",
+    "{patch: [{op: add, path: /metadata/labels, value: {owner: kubernetes-admin}}]}",
+    "{unchanged: false}",
+    "{fixedPoint: true}",
+    "{steps: [{controller: MutatingAdmissionPolicy, name: owner, configuration: owner-everywhere, round: 0}]}",
+    "{steps: [{phase: mutate, outcome: mutated}, {phase: validate, outcome: allowed}]}",
+    "{expanded: [{allowed: true, unchanged: true, fixedPoint: true}]}",
+]
+REFUSED_MET = [
+    "{allowed: false, code: 422, reason: Invalid, message: 'at most [0-9] replicas$'}",
+    "{steps: [{name: replicas, outcome: denied, reason: at most}]}",
+]
+UNMET = [
+    ("{allowed: false}", "allowed", "the request to be denied", "it was admitted"),
+    ("{code: 422}", "code", "code 422", "it was admitted"),
+    ("{message: x}", "message", 'a message that matches "x"', "it was admitted"),
+    ("{warnings: [x]}", "warnings.0", 'a warning that matches "x"', "no warning"),
+    ("{contains: {spec: {replicas: 4}}}", "contains.spec.replicas", "spec.replicas 4", "3"),
+    ("{contains: {spec: {paused: true}}}", "contains.spec.paused", "spec.paused true", "nothing there"),
+    ("{unchanged: true}", "unchanged", "the object to stay as it is", "changes at /metadata/labels"),
+    ("{expanded: []}", "expanded", "0 Pods to be made", "1 Pod"),
+    (
+        "{expanded: [{allowed: false}]}",
+        "expanded.0.allowed",
+        "the request to be denied",
+        "it was admitted",
+    ),
+    (
+        "{fixedPoint: false}",
+        "fixedPoint",
+        "a second mutating phase to change the object",
+        "it unchanged",
+    ),
+    (
+        "{contains: {spec: {template: {spec: {containers: []}}}}}",
+        "contains.spec.template.spec.containers",
+        "spec.template.spec.containers to be a list of 0, not of 1",
+        '[{"name":"web","image":"web"}]',
+    ),
+    (
+        "{steps: [{phase: validate}, {phase: mutate}]}",
+        "steps.1",
+        "a step (phase mutate)",
+        (
+            "it only before the step that was found for the one before: ValidatingAdmissionPolicy replicas"
+            " (replicas-everywhere) validate allowed"
+        ),
+    ),
+    (
+        "{steps: [{controller: PodSecurity}]}",
+        "steps.0",
+        "a step (controller PodSecurity)",
+        "none that is like it",
+    ),
+]
+
+COUNTING = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: count}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >-
+        Object{metadata: Object.metadata{annotations: {
+          "count": object.metadata.?annotations["count"].orValue("") + "x"}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: count}
+spec: {policyName: count}
+"""
+"""Every time it sees an object, it counts on."""
+
+
+@pytest.mark.parametrize("expect", MET)
+def test_what_comes_as_expected_passes(tmp_path: Path, expect: str) -> None:
+    assert differences(tmp_path, HEAD + case(expect)) == []
+
+
+@pytest.mark.parametrize("expect", REFUSED_MET)
+def test_a_denial_that_comes_as_expected_passes(tmp_path: Path, expect: str) -> None:
+    assert differences(tmp_path, HEAD + case(expect, manifest=deployment(9))) == []
+
+
+@pytest.mark.parametrize(("expect", "member", "expected", "got"), UNMET)
+def test_what_does_not_come_as_expected_is_told(
+    tmp_path: Path, expect: str, member: str, expected: str, got: str
+) -> None:
+    assert differences(tmp_path, HEAD + case(expect)) == [(f"expect.{member}", expected, got)]
+
+
+def test_a_denial_where_none_is_expected_is_told_in_full(tmp_path: Path) -> None:
+    told = differences(tmp_path, HEAD + case("{allowed: true, code: 500}", manifest=deployment(9)))
+    assert [member for member, _, _ in told] == ["expect.allowed", "expect.code"]
+    assert told[0][2].startswith("it was denied: 422 Invalid ")
+    assert "at most 5 replicas" in told[0][2]
+
+
+def test_all_that_is_not_as_expected_is_told(tmp_path: Path) -> None:
+    expect = "{allowed: false, code: 403, contains: {spec: {replicas: 4, paused: true}}}"
+    members = [member for member, _, _ in differences(tmp_path, HEAD + case(expect))]
+    places = ["allowed", "code", "contains.spec.replicas", "contains.spec.paused"]
+    assert members == [f"expect.{place}" for place in places]
+
+
+def test_no_warning_is_expected_where_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "warn.yaml").write_text(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n"
+        "metadata: {name: warn}\nspec: {policyName: replicas, validationActions: [Warn]}\n"
+    )
+    text = HEAD + case("{warnings: []}", manifest=deployment(9), further="config: [warn.yaml]")
+    ((member, expected, got),) = differences(tmp_path, text)
+    assert (member, expected) == ("expect.warnings", "no warning")
+    assert "binding 'warn': at most 5 replicas" in got
+
+
+def test_a_whole_object_is_compared_with_every_member(tmp_path: Path) -> None:
+    whole = deployment().replace("namespace: shop", "namespace: shop, labels: {owner: kubernetes-admin}")
+    assert differences(tmp_path, HEAD + case(f"{{object: {whole}}}")) == []
+
+
+def test_the_difference_of_objects_shows_what_was_expected_and_what_came(tmp_path: Path) -> None:
+    whole = deployment(4).replace("namespace: shop", "namespace: shop, labels: {owner: kubernetes-admin}")
+    (result,) = run(tmp_path, HEAD + case(f"{{object: {whole}}}"))
+    (mismatch,) = result.mismatches
+    changed = [line for line in mismatch.difference if line.startswith(("-", "+"))]
+    assert changed == ["-  replicas: 4", "+  replicas: 3"]
+
+
+def test_what_a_secret_holds_is_not_shown(tmp_path: Path) -> None:
+    secret = "{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {key: c2VjcmV0}}"
+    expect = f"{{contains: {{data: {{key: b3RoZXI=}}}}, object: {secret.replace('c2VjcmV0', 'b3RoZXI=')}}}"
+    (result,) = run(tmp_path, HEAD + case(expect, manifest=secret))
+    assert len(result.mismatches) == 2
+    told = "".join(each.text + "".join(each.difference) for each in result.mismatches)
+    assert "c2VjcmV0" not in told
+    assert "b3RoZXI" not in told
+
+
+def test_a_policy_that_changes_its_own_work_has_no_fixed_point(tmp_path: Path) -> None:
+    (tmp_path / "count.yaml").write_text(COUNTING)
+    (result,) = run(tmp_path, HEAD.replace("policies.yaml", "count.yaml") + case("{fixedPoint: true}"))
+    (mismatch,) = result.mismatches
+    assert mismatch.expected == "a second mutating phase to change nothing"
+    changed = [line.strip() for line in mismatch.difference if line.startswith(("-", "+"))]
+    assert changed == ["-    count: x", "+    count: xx"]

@@ -1,0 +1,63 @@
+"""A case that is not decided in time is no failure of the policy, and the run does not look complete."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pratique_cli.suites.chains import Chains
+from pratique_cli.suites.results import Ending
+from pratique_cli.suites.running import CaseRunner
+from suites_at_work import HEAD, case, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from frontdoor.decisions import Decision
+    from frontdoor.engines import Engine
+    from pratique.calls import Deadline
+    from pratique.clusters import ObjectStore
+    from pratique.definitions import Phase
+    from pratique.reviews import Review
+    from pratique_cli.suites.cases import Case
+
+
+class LateEngine:
+    """Decides nothing in time."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.cluster = store
+        self.closed = False
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        raise TimeoutError
+
+    async def unready(self) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class LateChains(Chains):
+    """Chains that decide nothing in time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engines: list[LateEngine] = []
+
+    def engine(self, case: Case, store: ObjectStore) -> Engine:
+        self.engines.append(LateEngine(store))
+        return self.engines[-1]
+
+
+def test_it_is_undecided_and_its_chain_is_closed(tmp_path: Path) -> None:
+    (only,), _ = read(tmp_path, HEAD + case("{allowed: true}"))
+    chains = LateChains()
+    result = asyncio.run(CaseRunner(chains, timeout_seconds=0.05).run(only))
+    assert result.ending is Ending.UNDECIDED
+    assert str(result.error).endswith("line 7, column 3: no decision within 0.05 s; --timeout allows more")
+    assert [engine.closed for engine in chains.engines] == [True]

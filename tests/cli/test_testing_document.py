@@ -1,0 +1,36 @@
+"""What docs/testing-policies.md shows, executed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pratique_cli.suites import forms
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+TEXT = (Path(__file__).parents[2] / "docs" / "testing-policies.md").read_text("utf-8")
+FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+FORMS = (forms.SuiteForm, forms.CaseForm, forms.RequestForm, forms.ExpectForm, forms.StepForm)
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_writes_what_is_shown(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, shown: str
+) -> None:
+    for name, text in FILES:
+        (tmp_path / name).write_text(text)
+    ran = pratique(*command.split())
+    assert ran.stdout == shown
+    assert (ran.returncode, ran.stderr) == ("--list" not in command, "")
+
+
+def test_every_member_is_told_of() -> None:
+    names = {name for form in FORMS for name in form.__struct_encode_fields__}
+    assert {name for name in names if not re.search(rf"`(?:[\w.]*\.)?{name}[`:. ]", TEXT)} == set()
