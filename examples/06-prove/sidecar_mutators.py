@@ -1,0 +1,64 @@
+"""Kubernetes' own examples of mutators that are idempotent, and of mutators that are not."""
+
+import time
+
+from pratique import Answer, Edits, Review, allow, deny, member, mutator, rule
+
+PODS = rule("pods", operations=("CREATE",))
+LIMITS = {"cpu": "500m", "memory": "128Mi"}
+SIDECAR = {"name": "foo-sidecar", "image": "registry.example/sidecar:1.0", "resources": {"limits": LIMITS}}
+
+
+@mutator("RunAsNonRoot", PODS)
+def run_as_non_root(review: Review) -> Answer:
+    """Sets a field to what it always sets it to."""
+    edits = Edits(review.object)
+    edits.set(("spec", "securityContext", "runAsNonRoot"), value=True)
+    return edits.answer()
+
+
+@mutator("DefaultLimits", PODS)
+def default_limits(review: Review) -> Answer:
+    """Sets limits where there are none."""
+    edits = Edits(review.object)
+    for index, container in enumerate(review.object["spec"]["containers"]):
+        if not member(container, "resources", "limits"):
+            edits.set(("spec", "containers", index, "resources", "limits"), LIMITS)
+    return edits.answer()
+
+
+@mutator("SidecarOnce", PODS)
+def sidecar_once(review: Review) -> Answer:
+    """Injects a sidecar where there is none of its name."""
+    if any(each["name"] == SIDECAR["name"] for each in review.object["spec"]["containers"]):
+        return allow()
+    return with_container(review, SIDECAR)
+
+
+@mutator("SidecarByTime", PODS)
+def sidecar_by_time(review: Review) -> Answer:
+    """Injects a sidecar whose name nobody has ever had."""
+    return with_container(review, SIDECAR | {"name": time.strftime("foo-sidecar-%Y%m%d-%H%M%S")})
+
+
+@mutator("EnvOrNothing", rule("pods"))
+def env_or_nothing(review: Review) -> Answer:
+    """Sets a label, and refuses those who have it."""
+    labels = member(review.object, "metadata", "labels") or {}
+    if "env" in labels:
+        return deny("label env is not yours to set")
+    edits = Edits(review.object)
+    edits.set(("metadata", "labels", "env"), "prod")
+    return edits.answer()
+
+
+@mutator("SidecarBlindly", PODS)
+def sidecar_blindly(review: Review) -> Answer:
+    """Injects a sidecar without looking."""
+    return with_container(review, SIDECAR)
+
+
+def with_container(review: Review, container: dict) -> Answer:
+    edits = Edits(review.object)
+    edits.append(("spec", "containers"), container)
+    return edits.answer()

@@ -1,0 +1,201 @@
+"""``pratique prove``."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pratique.cluster_files import load_cluster
+from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
+from pratique_cli.exits import ExitCode
+from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
+from pratique_cli.formats import FORMATS, format_flag
+from pratique_cli.palettes import printable
+from pratique_cli.plugin_flags import plugin_flag_names
+from pratique_cli.progresses import progress_for
+from pratique_cli.sections import SectionedCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.clusters import ObjectStore
+    from pratique.settings import ChainSettings
+    from pratique.source_documents import SourceDocument
+    from pratique_cli.proofs.cases import Case
+    from pratique_cli.proofs.findings import Report
+
+EPILOG = """\b
+PATH is a webhook configuration, a policy with its binding, a manifest, an
+AdmissionReview, a folder of .yaml, .yml and .json with files of any of these,
+or - for standard input. Objects that are given are tried first; then others
+are made up of the kinds that the mutators want to see.
+
+\b
+Examples:
+  pratique prove policies/
+  pratique prove policies/ manifests/ --examples 1000
+  pratique prove --admission-control Sidecar,Limits pod.yaml
+  pratique prove policies/ --write found.yaml; pratique test found.yaml
+
+\b
+Exit codes: 0 held for every object that was tried, 1 something was found,
+2 wrong usage or unreadable input, 3 the program itself failed, or a mutator
+could not be asked.
+"""
+
+SECTIONS = {
+    "What decides": CHAIN_FLAGS,
+    "Settings of single controllers": plugin_flag_names(),
+}
+
+
+@click.command("prove", cls=SectionedCommand, sections=SECTIONS, epilog=EPILOG)
+@click.argument("paths", metavar="PATH...", type=ExistingPath(dash=True), nargs=-1)
+@flag(
+    "--examples",
+    type=WholeNumber(0),
+    default=100,
+    show_default=True,
+    help="How many objects to make up of each kind.",
+)
+@flag(
+    "--seed",
+    type=WholeNumber(0),
+    default=0,
+    show_default=True,
+    help="What they come of: the same number makes the same objects.",
+)
+@flag(
+    "--write",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what was found as a suite for pratique test.",
+)
+@flag(
+    "--no-dry-run",
+    is_flag=True,
+    help="Do not ask for dry runs, for webhooks that refuse them. They may then do what cannot be undone.",
+)
+@flag(
+    "--timeout",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    help="How long each run of the mutators may take, such as 500ms or 30s.",
+)
+@format_flag(*FORMATS)
+@flag(
+    "--color/--no-color",
+    default=None,
+    help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
+)
+@chain_flags
+def command(  # noqa: PLR0913 - one for each flag
+    paths: tuple[Path, ...],
+    chain: ChainSettings,
+    output: str,
+    *,
+    examples: int,
+    seed: int,
+    write: Path | None,
+    no_dry_run: bool,
+    timeout: float,
+    color: bool | None,
+) -> ExitCode:
+    """Find out whether mutators may run again, and in any order: on given objects, and on made-up ones."""
+    if not paths and chain == type(chain)():
+        raise click.UsageError("Missing argument 'PATH...': name configurations, manifests, or chain flags.")
+    from pratique_cli.proofs.inputs import read_proof_inputs  # noqa: PLC0415 - wrong usage need not wait for it
+
+    inputs = read_proof_inputs(paths)
+    chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
+    shape = _Shape(examples, seed, timeout, dry_run=not no_dry_run)
+    report = _prove(chain, inputs.objects, shape)
+    _tell(report, output, colour=color)
+    if write is not None:
+        _save(report, chain, write)
+    if report.trouble:
+        return ExitCode.BROKEN
+    return ExitCode.DENIED if report.findings else ExitCode.ADMITTED
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Shape:
+    """How much is tried, and how."""
+
+    examples: int
+    seed: int
+    timeout: float
+    dry_run: bool
+
+
+def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shape) -> Report:
+    from frontdoor.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
+    from pratique_cli.proofs.runs import ProofRun  # noqa: PLC0415
+    from pratique_cli.proofs.trials import Bench  # noqa: PLC0415
+
+    store = load_cluster(chain.cluster)
+    given = _cases(objects, store, dry_run=shape.dry_run)
+    progress = progress_for(sys.stderr, sys.stdout)
+
+    async def open_set() -> MutatorSet:
+        return MutatorSet(chain, store)
+
+    with asyncio.Runner() as loop:
+        mutators = loop.run(open_set())
+        try:
+            run = ProofRun(
+                bench=Bench(mutators, shape.timeout),
+                store=store,
+                loop=loop,
+                seed=shape.seed,
+                examples=shape.examples,
+                dry_run=shape.dry_run,
+                progress=lambda tried, found: progress.tell(f"{tried} tried, {found} found"),
+            )
+            return run.run(given)
+        finally:
+            progress.clear()
+            loop.run(mutators.close())
+
+
+def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bool) -> list[Case]:
+    from pratique_cli.proofs.cases import given_case  # noqa: PLC0415 - likewise
+
+    for document in objects:
+        if document.data.get("kind") == "CustomResourceDefinition":
+            store.put(document.data)  # what comes with its definition may be tried
+    cases = (given_case(document, store, dry_run=dry_run) for document in objects)
+    return [case for case in cases if case is not None]
+
+
+def _tell(report: Report, output: str, *, colour: bool | None) -> None:
+    if output == "text":
+        from pratique_cli.palettes import palette_for  # noqa: PLC0415 - each format imports what it needs
+        from pratique_cli.proofs.texts import report_text  # noqa: PLC0415
+
+        sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
+    else:
+        from pratique_cli.proofs.documents import report_document, written  # noqa: PLC0415
+
+        sys.stdout.buffer.write(written(report_document(report), output))
+    sys.stdout.flush()
+    if report.trouble:
+        click.echo(f"pratique: {printable(report.trouble)}", err=True)
+
+
+def _save(report: Report, chain: ChainSettings, file: Path) -> None:
+    from pratique_cli.proofs.saving import saved, writable  # noqa: PLC0415 - few ask for it
+
+    if not writable(report):
+        click.echo(
+            f"pratique: nothing was found that a test can tell; {printable(str(file))} is not written",
+            err=True,
+        )
+        return
+    file.write_text(saved(report, chain, file.parent), "utf-8")

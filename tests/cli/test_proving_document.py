@@ -1,0 +1,43 @@
+"""What docs/proving.md shows, executed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique_cli.proofs.texts import HEADS
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+TEXT = (Path(__file__).parents[2] / "docs" / "proving.md").read_text("utf-8")
+((NAME, POLICIES),) = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+((COMMAND, SHOWN),) = re.findall(
+    r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
+)
+(CONDITION,) = re.findall(r"With `(matchConditions: .*?)` it holds", TEXT)
+
+
+def test_the_example_writes_what_is_shown(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / NAME).write_text(POLICIES)
+    ran = pratique(*COMMAND.split())
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert ran.stdout == SHOWN
+
+
+def test_the_mended_example_holds(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / NAME).write_text(POLICIES.replace("  failurePolicy", f"  {CONDITION}\n  failurePolicy"))
+    ran = pratique(*COMMAND.split())
+    assert ran.returncode == 0, ran.stdout
+    assert "held for 20 objects (0 given, 20 generated: 20 v1/Pod); seed 0" in ran.stdout
+
+
+def test_every_column_is_explained() -> None:
+    explained = {name.upper() for name in re.findall(r"^\| \*\*(.+?)\*\* \|", TEXT, re.MULTILINE)}
+    assert explained == set(HEADS) - {"ACTED"}
