@@ -45,11 +45,13 @@ FILE is an AdmissionReview in JSON or YAML, a JSON Lines stream of them, any
 Kubernetes manifest (reviewed as a CREATE, unless flags say otherwise), a
 folder of .yaml, .yml and .json, or - for standard input. Documents are
 reviewed in order; what is admitted is seen by the reviews after it, as in
-kubectl apply -f.
+kubectl apply -f. The Pods that Deployments and other workloads would make
+are reviewed with them: a Deployment may be admitted and run no Pods.
 
 \b
 Examples:
   pratique review deployment.yaml
+  pratique review --pod-security restricted deployment.yaml
   pratique review --config webhooks/ --cluster cluster/ manifests/
   helm template chart | pratique review -o text -
   pratique review --operation UPDATE --old before.yaml after.yaml
@@ -87,6 +89,7 @@ SECTIONS = {
     default=None,
     help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
 )
+@flag("--blame", is_flag=True, help="Tell which step set each field that changed, or that is denied.")
 @flag(
     "--no-expand",
     is_flag=True,
@@ -117,6 +120,7 @@ def command(  # noqa: PLR0913 - one for each flag
     warn_exit_code: int,
     verbose: bool,
     color: bool | None,
+    blame: bool,
     no_expand: bool,
     timeout: float,
 ) -> int:
@@ -130,7 +134,7 @@ def command(  # noqa: PLR0913 - one for each flag
             store=store,
             phases=_PHASES[phase],
             timeout_seconds=timeout,
-            output=open_output(output, verbose=verbose, colour=color),
+            output=open_output(output, verbose=verbose, colour=color, blame=blame),
             complain=functools.partial(_complain, progress),
             shape=shape(store),
             progress=progress,

@@ -1,0 +1,117 @@
+"""Rotated files: lines appended to a file, which is renamed and begun anew when it is full.
+
+``logging.handlers.RotatingFileHandler`` does the same for logs. It opens files for everybody to read, writes a line in
+two, and does not notice that its file is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MODE = 0o600
+_OPENING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+"""Readable, to see how the file ends; and never waiting, should it be a pipe."""
+
+
+class RotatedFile:
+    """The newest of several files that together hold the last lines: before ``FILE`` was ``FILE.1``, and so on."""
+
+    def __init__(self, path: Path, *, max_bytes: int, files: int) -> None:
+        """Open or make the file, for its owner alone.
+
+        Args:
+            path: The newest file. What it holds already stays.
+            max_bytes: The size that no file exceeds.
+            files: How many there are at most, the newest included.
+
+        Raises:
+            OSError: it cannot be written to.
+        """
+        self._path = path
+        self._max_bytes = max_bytes
+        self._files = files
+        self._descriptor = -1
+        self._torn = False
+        self._open()
+
+    def append(self, line: bytes) -> None:
+        """Write a line, which ends with a newline; whole, or not at all.
+
+        Raises:
+            OSError: it could not be written. Another line may be.
+        """
+        if len(line) > self._max_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        try:
+            self._follow()
+            if self._is_regular and self._size + len(line) > self._max_bytes:
+                self._rotate()
+            self._write(line)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self._path, _OPENING, _MODE)
+        state = os.fstat(self._descriptor)
+        self._is_regular = stat.S_ISREG(state.st_mode)
+        self._identity = (state.st_dev, state.st_ino)
+        self._torn = False
+        if not self._is_regular:
+            return
+        if stat.S_IMODE(state.st_mode) != _MODE:
+            with contextlib.suppress(PermissionError):  # somebody else's, and ours to write to
+                os.fchmod(self._descriptor, _MODE)
+        # A writer that was killed may have left half a line. It is ended with the next one: now there may be no room.
+        self._torn = bool(state.st_size) and os.pread(self._descriptor, 1, state.st_size - 1) != b"\n"
+
+    def _follow(self) -> None:
+        """Open the file anew where its path leads to another one now, or to none."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                state = self._path.stat()
+                if (state.st_dev, state.st_ino) == self._identity:
+                    return
+            self.close()
+        self._open()
+
+    @property
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def _rotate(self) -> None:
+        self.close()
+        for number in range(self._files - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                self._numbered(number - 1).replace(self._numbered(number))
+        if self._files == 1:
+            self._path.unlink(missing_ok=True)
+        self._open()
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+    def _write(self, line: bytes) -> None:
+        before = self._size if self._is_regular else 0
+        rest = memoryview(b"\n" + line if self._torn else line)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            if self._is_regular:
+                os.ftruncate(self._descriptor, before)
+            raise
+        self._torn = False

@@ -1,0 +1,166 @@
+"""``pratique replay``."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from frontdoor.engines import open_local
+from pratique.catalogues import load_catalogue
+from pratique.cluster_files import load_cluster
+from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
+from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
+from pratique_cli.formats import FORMATS, format_flag
+from pratique_cli.palettes import printable
+from pratique_cli.plugin_flags import plugin_flag_names
+from pratique_cli.progresses import progress_for
+from pratique_cli.replays.comparisons import Comparer
+from pratique_cli.replays.outputs import open_replay_output
+from pratique_cli.replays.readers import Readers, mentions_extra
+from pratique_cli.replays.recorded import PHASES
+from pratique_cli.replays.replay_runs import WEBHOOKS, ReplayRun
+from pratique_cli.replays.reports import Report
+from pratique_cli.replays.stillness import StillCluster
+from pratique_cli.sections import SectionedCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from frontdoor.engines import Engine
+    from pratique.settings import ChainSettings
+    from pratique_cli.exits import ExitCode
+    from pratique_cli.progresses import Progress
+
+EPILOG = """\b
+FILE is a recording (pratique record, --record), a JSON Lines stream of
+AdmissionReviews, or - for standard input. Each review is decided alone: it
+sees nothing of the others, and is charged to no quota. Webhooks are called.
+
+\b
+Examples:
+  pratique replay reviews.jsonl --config new/
+  pratique replay reviews.jsonl.1 reviews.jsonl --config new/ -o text
+  pratique replay reviews.jsonl --config new/ --against old/
+
+\b
+Exit codes: 0 nothing differs, 1 something does, 2 wrong usage or at least one
+unreadable line (the others are replayed all the same), 3 the program itself
+failed, or a review was not decided in time.
+"""
+
+SECTIONS = {
+    "What is to decide": CHAIN_FLAGS,
+    "Settings of single controllers": plugin_flag_names(),
+}
+
+
+@click.command("replay", cls=SectionedCommand, sections=SECTIONS, epilog=EPILOG)
+@click.argument("files", metavar="FILE...", type=ExistingPath(dash=True), nargs=-1, required=True)
+@flag(
+    "--against",
+    type=ExistingPath(),
+    multiple=True,
+    help="Configurations to compare with, decided by here, instead of what was recorded. Repeatable.",
+)
+@flag(
+    "--phase",
+    type=click.Choice(list(PHASES)),
+    default="admit",
+    show_default=True,
+    help="What AdmissionReviews go through that are no recording.",
+)
+@flag("--skip-webhooks", is_flag=True, help="Call no webhooks, and do not compare what they had a part in.")
+@flag(
+    "--examples",
+    type=WholeNumber(0, 1000),
+    default=3,
+    show_default=True,
+    help="How many reviews to show for each difference.",
+)
+@flag(
+    "--timeout",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    help="How long each decision may take, such as 500ms or 30s.",
+)
+@format_flag(*FORMATS)
+@chain_flags
+def command(
+    files: tuple[Path, ...],
+    chain: ChainSettings,
+    against: tuple[Path, ...],
+    phase: str,
+    output: str,
+    *,
+    skip_webhooks: bool,
+    examples: int,
+    timeout: float,
+) -> int:
+    """Decide recorded reviews by another configuration, and say what differs, by who made the difference."""
+    cluster = StillCluster(load_cluster(chain.cluster))
+    progress = progress_for(sys.stderr, sys.stdout)
+
+    def make_run(engine: Engine, baseline: Engine | None) -> ReplayRun:
+        return ReplayRun(
+            engine=engine,
+            against=baseline,
+            cluster=cluster,
+            phases=PHASES[phase],
+            timeout_seconds=timeout,
+            skip_webhooks=skip_webhooks,
+            comparer=Comparer(
+                Readers(load_catalogue(), policies_read_extra=mentions_extra(chain.config)).read
+            ),
+            report=Report(examples),
+            output=open_replay_output(output),
+            complain=functools.partial(_complain, progress),
+            progress=progress,
+        )
+
+    asked = _without_webhooks(chain) if skip_webhooks else chain
+    return asyncio.run(_replay(files, asked, against, cluster, make_run))
+
+
+async def _replay(
+    files: tuple[Path, ...],
+    chain: ChainSettings,
+    against: tuple[Path, ...],
+    cluster: StillCluster,
+    make_run: Callable[[Engine, Engine | None], ReplayRun],
+) -> ExitCode:
+    # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    chains = [chain, *([dataclasses.replace(chain, config=against)] if against else [])]
+    engines: list[Engine] = []
+    try:
+        for each in chains:
+            engines.append(open_local(each, cluster))  # noqa: PERF401 - those that are open are closed where one fails
+        return await make_run(engines[0], engines[1] if against else None).run(files)
+    finally:
+        for engine in engines:
+            await engine.close()
+
+
+def _without_webhooks(chain: ChainSettings) -> ChainSettings:
+    if chain.admission_control is not None:
+        kept = tuple(name for name in chain.admission_control if name not in WEBHOOKS)
+        return dataclasses.replace(chain, admission_control=kept)
+    enabled = tuple(name for name in chain.enable_admission_plugins if name not in WEBHOOKS)
+    disabled = (*chain.disable_admission_plugins, *WEBHOOKS)
+    return dataclasses.replace(
+        chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
+    )
+
+
+def _complain(progress: Progress, problem: str) -> None:
+    progress.clear()
+    sys.stdout.flush()
+    click.echo(f"pratique: {printable(problem)}", err=True)

@@ -1,0 +1,1 @@
+"""Replays: recorded reviews, decided again by another configuration, and what differs."""

@@ -1,0 +1,91 @@
+"""``pratique record``: the local stack, with a recording."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from pratique_cli.flags import ByteCount
+from pratique_cli.main import root
+from pratique_cli.stacks import Stack as LocalStack
+from recordings_of import deployment
+from stacks import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1", 1), ("65536", 65536), ("64Ki", 65536), ("64KiB", 65536), ("2MiB", 2 << 20), ("1Gi", 1 << 30)],
+)
+def test_bytes_are_counted_in_units_of_kubernetes(text: str, count: int) -> None:
+    assert ByteCount()(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "0", "0Ki", "-1", "1.5Mi", "1MB", "1 Mi", "x"])
+def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
+    ran = CliRunner().invoke(root, ["up", "--record-max-bytes", text])
+    assert ran.exit_code == 2
+    assert "write 65536, 64KiB or 64MiB" in ran.output
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "up", **variables: str
+) -> tuple[str, ...]:
+    """What the front door is told of a recording."""
+    made: list[tuple[str, ...]] = []
+
+    class NoStack(LocalStack):
+        def __init__(self, *_: object, recording: tuple[str, ...], **__: object) -> None:
+            made.append(recording)
+            raise SystemExit(0)
+
+    monkeypatch.setattr("pratique_cli.commands.up.Stack", NoStack)
+    ran = CliRunner(env=variables).invoke(root, [command, "--port", "0", *arguments])
+    assert ran.exit_code == 0, ran.output
+    return made[0]
+
+
+LIMITS = ("--record-max-bytes", "67108864", "--record-files", "4", "--record-max-review-bytes", "1048576")
+
+
+def test_the_stack_records_where_it_is_told_to_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch) == ()
+    assert told(monkeypatch, "--record", "a.jsonl") == ("--record", "a.jsonl", *LIMITS)
+    assert told(monkeypatch, PRATIQUE_RECORD="b.jsonl") == ("--record", "b.jsonl", *LIMITS)
+    assert told(monkeypatch, "c.jsonl", command="record") == ("--record", "c.jsonl", *LIMITS)
+    assert told(monkeypatch, "c.jsonl", "--record-files", "2", command="record")[5] == "2"
+
+
+def test_what_the_stack_decides_is_recorded_and_replayed(
+    pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    command = [str(PROGRAM), "record", "reviews.jsonl", "--validators", "1", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.match(r"pratique: ready on http://127\.0\.0\.1:(\d+)", process.stdout.readline())
+            assert ready is not None
+            stack = Stack(process, int(ready[1]))
+            answers = [stack.post("/admit", deployment(n, uid=f"u{n}"))["response"] for n in range(3)]
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
+    assert [answer["uid"] for answer in answers] == ["u0", "u1", "u2"]
+    lines = [json.loads(line) for line in (tmp_path / "reviews.jsonl").read_text().splitlines()]
+    assert [line["review"]["request"]["uid"] for line in lines] == ["u0", "u1", "u2"]
+    ran = pratique("replay", "reviews.jsonl", "-o", "text")
+    assert (ran.returncode, ran.stdout) == (0, "3 replayed, 3 as before, 0 different\n")
