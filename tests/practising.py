@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from frontdoor.trials import ChainTrial
 from pratique.clusters import ANY_NAMESPACE
 from pratique.configurations.load import load_configurations
 from pratique.practices.findings import find
 from pratique.practices.registry import RULES
+from pratique.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -105,7 +107,9 @@ def findings_of(
     rules: Collection[str] = RULES,
     now: float = NOW,
 ) -> list[Finding]:
-    return find(load_configurations([path]), cluster, rules=rules, now=now)
+    configurations = load_configurations([path])
+    with ChainTrial(ChainSettings(), configurations, cluster) as trial:
+        return find(configurations, cluster, trial, rules=rules, now=now)
 
 
 def rules_of(path: Path, cluster: Cluster = ANY_NAMESPACE, rules: Collection[str] = RULES) -> set[str]:

@@ -212,3 +212,34 @@ def test_the_rules_are_listed(pratique: Program) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.count("\n    fix: ") == len(PRACTICES)
     assert ran.stdout.startswith("timeout-too-long (warning)\n    While a webhook does not answer, ")
+
+
+BLOCKING = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: hooks}
+webhooks:
+- name: a.example.com
+  clientConfig: {service: {namespace: hooks, name: hook}}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
+  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+"""
+
+
+def test_a_webhook_that_cannot_start_again_is_an_error(pratique: Program) -> None:
+    ran = pratique("check", "-", "--strict", stdin=BLOCKING)
+    assert (ran.returncode, ran.stdout) == (1, "no problems found; bad practice: 1 error\n")
+    assert "error: deadlock: webhook" in ran.stderr
+    assert 'CREATE of pods in namespace hooks for Deployment "hook"' in ran.stderr
+    off = pratique("check", "-", "--strict", "--disable-rules", "deadlock", stdin=BLOCKING)
+    assert (off.returncode, off.stderr) == (0, "")
+
+
+def test_deadlocks_are_those_of_the_chain_that_is_chosen(pratique: Program) -> None:
+    flags = ("--disable-admission-plugins", "ValidatingAdmissionWebhook")
+    assert pratique("check", "-", *flags, stdin=BLOCKING).stderr == ""
+    ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=BLOCKING)
+    assert ran.returncode == 2
+    assert "error: deadlock: webhook" in ran.stderr

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import io
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +16,9 @@ from pratique.clusters import ObjectStore
 from pratique.definitions import BOTH, Phase
 from pratique.statuses import failure
 from pratique_cli.exits import ExitCode
+from pratique_cli.outputs.github import GitHub
+from pratique_cli.outputs.junit import JUnit
+from pratique_cli.outputs.sarif import Sarif
 from pratique_cli.outputs.texts import Texts
 from pratique_cli.palettes import Palette
 from pratique_cli.review_runs import ReviewRun
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from pratique.calls import Deadline
     from pratique.reviews import Review
+    from pratique_cli.outputs import Output
 
     Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -92,6 +97,19 @@ def review_of(manifest: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
+REPORTS = [
+    (
+        JUnit,
+        r'<testcase name="Pod shop/web-[^>]*>\s*<error type="undecided" message="[^"]*a.yaml: document 1, line \d+',
+    ),
+    (
+        Sarif,
+        r'"id": "undecided"\s*},\s*"message": {\s*"text": "[^"]*no decision on its Pods.*?"Pod shop/web-',
+    ),
+    (GitHub, r"::error file=[^,]*a.yaml,line=\d+,col=\d+,title=undecided%3A Pod shop/web-"),
+]
+
+
 @pytest.fixture
 def decide(pratique: Program, tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]]]]:
     """Review documents in a cluster; give exit code and decisions."""
@@ -131,6 +149,94 @@ def test_one_command_tells_why_a_deployment_would_run_no_pods(pratique: Program,
     field = "spec.template.spec.containers[0].securityContext.seccompProfile.type"
     assert f"        → {BOUTIQUE}:{security}  {field}\n" in ran.stdout
     assert ran.stdout.endswith("35 reviewed, 35 admitted, 0 denied, 12 denied of the Pods they would make\n")
+
+
+def test_the_readme_tells_that_command(pratique: Program) -> None:
+    root = BOUTIQUE.parents[3]
+    (told,) = re.findall(
+        r"^\$ \.venv/bin/pratique (review .*)$", (root / "README.md").read_text(), re.MULTILINE
+    )
+    ran = pratique(*told.replace("tests/data", f"{root}/tests/data").split())
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "✓ admitted  Deployment default/frontend" in ran.stdout
+    assert 'violates PodSecurity "restricted:latest"' in ran.stdout
+    assert ran.stdout.endswith("12 denied of the Pods they would make\n")
+
+
+@pytest.mark.parametrize("command", [("--help",), ("review", "--help")])
+def test_the_help_tells_it_too(pratique: Program, command: tuple[str, ...]) -> None:
+    assert "pratique review --pod-security restricted deployment.yaml" in pratique(*command).stdout
+
+
+def test_a_level_for_all_namespaces_leaves_what_labels_say(decide: Decide) -> None:
+    for labels, code in (({}, 1), ({"pod-security.kubernetes.io/enforce": "privileged"}, 0)):
+        cluster = [namespace(**labels), account()]
+        assert decide(deployment(), cluster=cluster, flags=["--pod-security", "restricted"])[0] == code
+
+
+def pod_of(name: str, kind: str, owner: str, **labels: str) -> dict[str, Any]:
+    made = pod(name, **labels)
+    api_version = "batch/v1" if kind == "Job" else "apps/v1"
+    reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": "u", "controller": True}
+    made["metadata"]["ownerReferences"] = [reference]
+    return made
+
+
+def replica_set(name: str, owner: str) -> dict[str, Any]:
+    made = document("apps/v1", "ReplicaSet", name, spec=deployment()["spec"])
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": "u", "controller": True}
+    made["metadata"]["ownerReferences"] = [reference]
+    return made
+
+
+OWNED = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"app": "web", "pod-template-hash": "5d9c"})
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [deployment(), OWNED],
+        [deployment(), replica_set("web-x", "web"), pod_of("a", "ReplicaSet", "web-x")],
+        [
+            document("apps/v1", "StatefulSet", "db", spec=deployment()["spec"]),
+            pod_of("db-0", "StatefulSet", "db"),
+        ],
+        [document("batch/v1", "Job", "once", spec={"template": template()}), pod_of("once-x", "Job", "once")],
+        [
+            document(
+                "batch/v1", "CronJob", "often", spec={"jobTemplate": {"spec": {"template": template()}}}
+            ),
+            pod_of("often-1-x", "Job", "often-28928160"),
+        ],
+    ],
+)
+def test_a_pod_beside_its_workload_is_charged_once(decide: Decide, documents: list[dict[str, Any]]) -> None:
+    cluster = [namespace(), account(), quota(1)]
+    assert decide(*documents, cluster=cluster)[0] == 0
+    code, decisions = decide(*documents, pod("other"), cluster=cluster)
+    assert (code, decisions[-1]["allowed"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod_of("b", "ReplicaSet", "web-5d9c", **{"pod-template-hash": "5d9c"}),
+        pod_of("b", "ReplicaSet", "else"),
+    ],
+)
+def test_other_pods_come_on_top(decide: Decide, other: dict[str, Any]) -> None:
+    cluster = [namespace(), account(), quota(1)]
+    code, decisions = decide(deployment(), OWNED, other, cluster=cluster)
+    assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
+
+
+def test_a_pod_that_waits_for_its_account_is_not_charged_after_the_pod_that_came(decide: Decide) -> None:
+    waiting = deployment(serviceAccountName="robot")
+    arrived = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"pod-template-hash": "5d9c"})
+    arrived["spec"]["serviceAccountName"] = "robot"
+    cluster = [namespace(), account(), quota(1)]
+    code, decisions = decide(waiting, account("robot"), arrived, cluster=cluster)
+    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True, True])
 
 
 def test_a_denied_pod_stands_under_its_workload(decide: Decide) -> None:
@@ -316,6 +422,25 @@ def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int,
         " on its Pods within 0.05 s; --timeout allows more"
     ]
     assert written.getvalue().count("denied    Pod") == denied
+
+
+@pytest.mark.parametrize(("make", "told"), REPORTS, ids=["junit", "sarif", "github"])
+def test_pods_without_a_decision_are_errors_of_reports(
+    tmp_path: Path, make: Callable[[io.BytesIO], Output], told: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
+    written = io.BytesIO()
+    store = ObjectStore(assume_namespaces=True)
+    run = ReviewRun(
+        engine=LateEngine(store, 1),
+        store=store,
+        phases=BOTH,
+        timeout_seconds=0.05,
+        output=make(written),
+        complain=lambda _: None,
+    )
+    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
+    assert len(re.findall(told, written.getvalue().decode(), re.DOTALL)) == 1
 
 
 def test_a_denial_that_nothing_later_can_put_right_is_final_at_once(tmp_path: Path) -> None:

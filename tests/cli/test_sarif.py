@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci_reports import read_sarif
 from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique_cli.outputs import Tally
 from pratique_cli.outputs.sarif import Sarif
@@ -79,6 +80,7 @@ def check_shape(value: Any, shape: Any) -> None:
 
 def read(log: str | bytes) -> dict[str, Any]:
     """Parse a log, hold it against the specification (its sections are in the comments), and give its run."""
+    read_sarif(log)
     read_log = json.loads(log)
     check_shape(read_log, LOG)
     assert read_log["version"] == "2.1.0"  # 3.13.2

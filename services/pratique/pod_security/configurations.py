@@ -54,6 +54,8 @@ class PodSecurityConfiguration(msgspec.Struct, frozen=True, forbid_unknown_field
     kind: str = ""
     defaults: Defaults = Defaults()
     exemptions: Exemptions = Exemptions()
+    level: str = msgspec.field(default="", name="pod-security")
+    """The flag of that name: a level that takes the place of ``defaults.enforce``."""
 
 
 _NOTHING = PodSecurityConfiguration()
@@ -73,9 +75,12 @@ def read_standards(configuration: PodSecurityConfiguration) -> Standards:
     Raises:
         ConfigurationError: it cannot; the text names the fields.
     """
-    if configuration != _NOTHING:
+    if msgspec.structs.replace(configuration, level="") != _NOTHING:
         _check_kind(configuration)
-    policies = Policies(_policy(configuration.defaults))
+    defaults = configuration.defaults
+    if configuration.level:
+        defaults = msgspec.structs.replace(defaults, enforce=configuration.level)
+    policies = Policies(_policy(defaults))
     exemptions = configuration.exemptions
     if errors := tuple(_wrong_exemptions(exemptions)):
         raise ConfigurationError(f"PodSecurity invalid: {join(errors)}")

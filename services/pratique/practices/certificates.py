@@ -1,17 +1,16 @@
-"""Practices about the certificates that webhooks are known by.
-
-Only what OpenSSL tells by way of ``ssl`` is looked at: of certificates of authorities, until when they hold.
-"""
+"""Practices about the certificates that webhooks are trusted by."""
 
 from __future__ import annotations
 
-import ssl
 from typing import TYPE_CHECKING
 
+from pratique.practices.certificate_chains import in_words, is_authority, read_certificates
 from pratique.practices.definitions import Breach, Practice, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from cryptography.x509 import Certificate
 
     from pratique.practices.subjects import Hook, Subject
 
@@ -20,37 +19,15 @@ SOON = 30 * 24 * 60 * 60
 _PATH = ("clientConfig", "caBundle")
 
 
-def _contexts(subject: Subject) -> Iterator[tuple[Hook, ssl.SSLContext]]:
+def _bundles(subject: Subject) -> Iterator[tuple[Hook, tuple[Certificate, ...]]]:
     for hook in subject.hooks:
-        bundle = hook.webhook.client_config.ca_bundle
-        context = _context(bundle) if bundle else None
-        if context is not None:
-            yield hook, context
-
-
-def _context(bundle: bytes) -> ssl.SSLContext | None:
-    """The certificates of a bundle; None where they cannot be read."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(cadata=bundle.decode())
-    except (ssl.SSLError, ValueError):
-        return None
-    return context
-
-
-def _last_ends(subject: Subject) -> Iterator[tuple[Hook, str, float]]:
-    """For each webhook, until when the longest-lived authority of its bundle holds, in text and in seconds."""
-    for hook, context in _contexts(subject):
-        ends = [str(one["notAfter"]) for one in context.get_ca_certs()]
-        if ends:
-            last = max(ends, key=ssl.cert_time_to_seconds)
-            yield hook, last, ssl.cert_time_to_seconds(last)
+        if bundle := hook.webhook.client_config.ca_bundle:
+            yield hook, read_certificates(bundle)
 
 
 def _unreadable(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
-        bundle = hook.webhook.client_config.ca_bundle
-        if bundle and _context(bundle) is None:
+    for hook, certificates in _bundles(subject):
+        if not certificates:
             yield hook.breach("holds no certificates in PEM: the webhook cannot be called", *_PATH)
 
 
@@ -63,25 +40,39 @@ UNREADABLE = Practice(
 )
 
 
+def _longest_lived(subject: Subject) -> Iterator[tuple[Hook, Certificate]]:
+    """For each webhook the certificate of its bundle that ends last: one that holds is enough."""
+    for hook, certificates in _bundles(subject):
+        if certificates:
+            yield hook, max(certificates, key=lambda each: each.not_valid_after_utc)
+
+
 def _expired(subject: Subject) -> Iterator[Breach]:
-    for hook, text, end in _last_ends(subject):
-        if end <= subject.now:
-            yield hook.breach(f"expired at {text}: the webhook cannot be called", *_PATH)
+    for hook, last in _longest_lived(subject):
+        end = last.not_valid_after_utc
+        if end.timestamp() <= subject.now:
+            yield hook.breach(f"expired at {in_words(end)}: the webhook cannot be called", *_PATH)
+    for hook, certificates in _bundles(subject):
+        begins = [each.not_valid_before_utc for each in certificates]
+        if begins and min(begins).timestamp() > subject.now:
+            text = f"holds from {in_words(min(begins))} on: until then the webhook cannot be called"
+            yield hook.breach(text, *_PATH)
 
 
 EXPIRED = Practice(
     rule="ca-bundle-expired",
     severity=Severity.ERROR,
-    explanation="A certificate that has expired is not trusted, and every call to the webhook fails.",
+    explanation="Outside the time for which it holds a certificate is not trusted, and every call fails.",
     fix="Renew the certificate authority, and put the new one into caBundle.",
     check=_expired,
 )
 
 
 def _expires_soon(subject: Subject) -> Iterator[Breach]:
-    for hook, text, end in _last_ends(subject):
-        if subject.now < end <= subject.now + SOON:
-            yield hook.breach(f"expires at {text}", *_PATH)
+    for hook, last in _longest_lived(subject):
+        end = last.not_valid_after_utc
+        if subject.now < end.timestamp() <= subject.now + SOON:
+            yield hook.breach(f"expires at {in_words(end)}", *_PATH)
 
 
 EXPIRES_SOON = Practice(
@@ -94,11 +85,10 @@ EXPIRES_SOON = Practice(
 
 
 def _not_a_ca(subject: Subject) -> Iterator[Breach]:
-    for hook, context in _contexts(subject):
-        stats = context.cert_store_stats()
-        if stats["x509_ca"] < stats["x509"]:
-            text = f"{stats['x509'] - stats['x509_ca']} of {stats['x509']} certificates are of no authority"
-            yield hook.breach(text, *_PATH)
+    for hook, certificates in _bundles(subject):
+        others = sum(not is_authority(each) for each in certificates)
+        if others:
+            yield hook.breach(f"{others} of {len(certificates)} certificates are of no authority", *_PATH)
 
 
 NOT_A_CA = Practice(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pratique.clusters import Cluster
     from pratique.configurations.load import Configurations
     from pratique.practices.definitions import Breach, Owner, Practice
+    from pratique.practices.trials import Trial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Finding:
 def find(
     configurations: Configurations,
     cluster: Cluster,
+    trial: Trial,
     *,
     rules: Collection[str] = RULES,
     now: float | None = None,
@@ -48,10 +50,11 @@ def find(
     Args:
         configurations: What is looked at.
         cluster: The cluster that they are for.
+        trial: Tells what becomes of a request while the servers of all webhooks are down.
         rules: The names of the practices that are looked at.
         now: Seconds since 1970; None means the time that it is.
     """
-    subject = Subject(configurations, cluster, time.time() if now is None else now)
+    subject = Subject(configurations, cluster, trial, time.time() if now is None else now)
     found = [
         Finding(practice, breach)
         for practice in PRACTICES

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pratique.json_values import Document
 from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.namespaces import assumed_namespace, with_defaults
 from pratique.reviews import Operation, Review, UserInfo
 from pratique.rules import compile_rules
 from pratique.selectors import EVERYTHING, compile_selector, labels_of
@@ -37,7 +36,6 @@ class Sample:
     namespace: str = ""
     """Empty for what has no namespace."""
     user: UserInfo = _CONTROLLER_MANAGER
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -68,7 +66,6 @@ class Sample:
             "metadata": {
                 "name": _NAME,
                 "namespace": self.namespace,
-                "labels": dict(self.labels),
                 "annotations": dict(self.annotations),
             },
         }
@@ -87,14 +84,12 @@ def _reaches(hook: Hook, sample: Sample, cluster: Cluster) -> bool:
     if not rules.first_wanted(review.operation, versions, review.subresource, review.namespace):
         return False
     spaces = compile_selector(webhook.namespace_selector or EVERYTHING)
-    if review.namespace and not spaces.matches(_namespace_labels(review.namespace, cluster)):
+    if review.namespace and not spaces.matches(
+        labels_of(cluster.get("", "namespaces", review.namespace)) or {}
+    ):
         return False
     objects = compile_selector(webhook.object_selector or EVERYTHING)
     return objects.matches_object(review.object, review.old_object) and _conditions_hold(hook, review)
-
-
-def _namespace_labels(name: str, cluster: Cluster) -> Mapping[str, str]:
-    return labels_of(with_defaults(cluster.get("", "namespaces", name) or assumed_namespace(name))) or {}
 
 
 def _conditions_hold(hook: Hook, review: Review) -> bool:
@@ -117,12 +112,3 @@ def _conditions_hold(hook: Hook, review: Review) -> bool:
     except OutOfBudgetError:
         return hook.fails_closed
     return first_false(found) is None and (hook.fails_closed or not errors_of(found))
-
-
-def pods_in(namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Sample, ...]:
-    """What makes Pods run in a namespace: the Pods, and what makes those."""
-    return (
-        Sample(resource="pods", kind="Pod", namespace=namespace, labels=labels or {}),
-        Sample(group="apps", resource="replicasets", kind="ReplicaSet", namespace=namespace),
-        Sample(group="apps", resource="deployments", kind="Deployment", namespace=namespace),
-    )

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.practices.definitions import Breach, Practice, Severity
-from pratique.practices.samples import Sample, first_reached, pods_in
+from pratique.practices.samples import Sample, first_reached
 from pratique.reviews import Operation, UserInfo
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ _KUBELET = UserInfo("system:node:sample", groups=("system:nodes", "system:authen
 _BY_KUBELET = functools.partial(Sample, user=_KUBELET)
 
 _SYSTEM_OBJECTS = (
-    *pods_in(_SYSTEM),
+    Sample(resource="pods", kind="Pod", namespace=_SYSTEM),
+    Sample(group="apps", resource="replicasets", kind="ReplicaSet", namespace=_SYSTEM),
+    Sample(group="apps", resource="deployments", kind="Deployment", namespace=_SYSTEM),
     Sample(group="apps", resource="daemonsets", kind="DaemonSet", namespace=_SYSTEM),
     Sample(resource="configmaps", kind="ConfigMap", operation=Operation.UPDATE, namespace=_SYSTEM),
 )
@@ -73,18 +75,6 @@ def _reaching(
     return check
 
 
-def _any(_hook: Hook) -> bool:
-    return True
-
-
-def _mutates(hook: Hook) -> bool:
-    return hook.mutates
-
-
-def _fails_closed(hook: Hook) -> bool:
-    return hook.fails_closed
-
-
 def _may_break(hook: Hook) -> bool:
     return hook.mutates or hook.fails_closed
 
@@ -101,14 +91,14 @@ LEASES = Practice(
     severity=Severity.ERROR,
     explanation="A node whose Lease is not renewed in time is taken for dead.",
     fix="Take leases out of the rules, or exclude kube-node-lease by namespaceSelector.",
-    check=_reaching(_LEASES, "a node whose Lease comes late or changed is taken for dead", _any),
+    check=_reaching(_LEASES, "a node whose Lease comes late or changed is taken for dead", lambda _: True),
 )
 NODES = Practice(
     rule="intercepts-nodes",
     severity=Severity.WARNING,
     explanation="A kubelet whose Node is refused can neither join the cluster nor report.",
     fix="Take nodes out of the rules, leave out system:nodes by matchConditions, or set failurePolicy to Ignore.",
-    check=_reaching(_NODES, "while it is down, no node can join or report", _fails_closed),
+    check=_reaching(_NODES, "while it is down, no node can join or report", lambda hook: hook.fails_closed),
 )
 ACCESS_REVIEWS = Practice(
     rule="intercepts-access-reviews",
@@ -138,5 +128,7 @@ MIRROR_PODS = Practice(
     severity=Severity.INFO,
     explanation="A mirror Pod shows a static Pod, which does not change with it.",
     fix="Leave out by matchConditions what has the annotation kubernetes.io/config.mirror, or exclude its namespace.",
-    check=_reaching(_MIRROR_PODS, "the static Pod behind a mirror Pod does not change with it", _mutates),
+    check=_reaching(
+        _MIRROR_PODS, "the static Pod behind it does not change with it", lambda hook: hook.mutates
+    ),
 )

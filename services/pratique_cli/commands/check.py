@@ -38,8 +38,10 @@ the schemas of custom resources.
 
 \b
 What is right and yet unwise is told likewise, by the name of the rule that it
-goes against, with a way to mend it below. A comment in the YAML switches rules
-off, above a field for that field and above a document for all of it:
+goes against, with a way to mend it below: a deadlock, for one, is a webhook
+that stands in the way of its own server once that is down. --cluster brings
+the workloads and certificates behind Services. A comment in the YAML switches
+rules off, above a field for that field and above a document for all of it:
   # pratique: disable=timeout-too-long
 
 \b

@@ -10,7 +10,7 @@ import msgspec
 
 from pratique.catalogues import load_catalogue
 from pratique.json_values import encode
-from pratique_cli.formats import FORMATS, format_flag
+from pratique_cli.formats import REVIEW_FORMATS, format_flag
 from pratique_cli.palettes import palette_for
 from pratique_cli.yaml_texts import dump_yaml
 
@@ -29,7 +29,7 @@ Examples:
 
 
 @click.command("plugins", epilog=EPILOG)
-@format_flag(*FORMATS)
+@format_flag(*REVIEW_FORMATS)
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 
@@ -41,7 +41,19 @@ def command(output: str) -> None:
         click.echo(_table(controllers, palette), color=palette.colour)
     else:
         documents = [_document(controller) for controller in controllers]
-        click.echo(_WRITERS[output](documents), nl=False)
+        click.echo(_writer(output)(documents), nl=False)
+
+
+def _writer(output: str) -> Callable[[list[JSONObject]], bytes]:
+    if output in _WRITERS:
+        return _WRITERS[output]
+    from pratique_cli.outputs import catalogue_reports as reports  # noqa: PLC0415 - few ask for them
+
+    return {
+        "junit": reports.catalogue_junit,
+        "sarif": reports.catalogue_sarif,
+        "github": reports.catalogue_github,
+    }[output]
 
 
 def _json(documents: list[JSONObject]) -> bytes:

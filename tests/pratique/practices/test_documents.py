@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from practising import findings_of
 from pratique.practices.registry import PRACTICES
+from pratique_cli.main import SUMMARIES
 
-PAGE = Path(__file__).parents[3] / "docs" / "practices.md"
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "practices.md"
 NAME = re.compile(r"`([a-z-]+)`")
+COMMAND = re.compile(r"`pratique ([a-z]+)")
+EXAMPLE = re.compile(r"```yaml (\S+)\n(.*?)```\n\n```console\n\$ pratique check (\S+)\n(.*?)```", re.DOTALL)
 
 
 def rows() -> list[list[str]]:
@@ -28,3 +37,17 @@ def test_every_rule_is_in_the_table_and_no_other() -> None:
 
 def test_what_no_rule_checks_has_a_reason() -> None:
     assert not [advice for advice, rules, remark in rows() if not NAME.findall(rules) and not remark]
+
+
+def test_the_commands_that_are_named_are_there() -> None:
+    named = set(COMMAND.findall(PAGE.read_text("utf-8")))
+    assert named >= {"check", "prove", "replay", "review", "test"}
+    assert named <= set(SUMMARIES)
+
+
+def test_the_example_of_a_deadlock_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((name, text, checked, shown),) = EXAMPLE.findall(PAGE.read_text("utf-8"))
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text)
+    (finding,) = findings_of(Path(checked))
+    assert shown == f"pratique: {finding}\nno problems found; bad practice: 1 error\n"

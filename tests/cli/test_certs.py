@@ -1,0 +1,294 @@
+"""``pratique certs``: what it makes, keeps and renews."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import ssl
+import stat
+import subprocess
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+import trustme
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from pratique.tls.pairs import PairFiles, read_pair
+from pratique_cli.certificates import issuing
+from pratique_cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+NAMES = ("frontdoor", "mutator", "validator")
+
+
+@pytest.fixture(name="pratique")
+def _pratique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
+    """The program in this process: what is tested here are files, and processes take their time."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), told.out, told.err)
+
+    return run
+
+
+def certificate(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def hosts(path: Path) -> set[str]:
+    names = certificate(path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(one.value) for one in names}
+
+
+def words(text: str) -> list[str]:
+    """What was done, line by line."""
+    return [line.split()[0] for line in text.splitlines()]
+
+
+def test_an_authority_and_a_pair_for_each_service_are_made(pratique: Program, tmp_path: Path) -> None:
+    ran = pratique("certs", "certs", "--client", "kube-apiserver")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert words(ran.stdout) == ["made"] * 5
+    end = certificate(tmp_path / "certs/ca.crt").not_valid_after_utc
+    assert ran.stdout.splitlines()[0] == f"made     certs/ca.crt, ends {end:%Y-%m-%d}"
+    for name in (*NAMES, "kube-apiserver"):
+        folder = tmp_path / "certs" / name
+        pair = read_pair(PairFiles(folder / "tls.crt", folder / "tls.key", "", ""))
+        assert pair.chain == (folder / "tls.crt").read_bytes()
+        assert (folder / "ca.crt").read_bytes() == (tmp_path / "certs/ca.crt").read_bytes()
+
+
+def test_openssl_believes_what_was_made(pratique: Program, tmp_path: Path) -> None:
+    pratique("certs", "certs")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tmp_path / "certs/ca.crt")
+    serving.verify_mode = ssl.CERT_REQUIRED
+    serving.load_cert_chain(tmp_path / "certs/mutator/tls.crt", tmp_path / "certs/mutator/tls.key")
+    asking = ssl.create_default_context(cafile=tmp_path / "certs/ca.crt")
+    asking.verify_flags |= ssl.VERIFY_X509_STRICT
+    asking.load_cert_chain(tmp_path / "certs/frontdoor/tls.crt", tmp_path / "certs/frontdoor/tls.key")
+    client = asking.wrap_bio(incoming, outgoing, server_hostname="pratique-mutator.default.svc")
+    server = serving.wrap_bio(outgoing, incoming, server_side=True)
+    for side in (client, server, client, server):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    assert client.getpeercert()
+    assert server.getpeercert()
+
+
+def test_names_are_those_of_compose_of_the_cluster_and_of_this_machine(
+    pratique: Program, tmp_path: Path
+) -> None:
+    pratique(
+        "certs",
+        "certs",
+        "--service",
+        "adm",
+        "--namespace",
+        "sys",
+        "--host",
+        "adm.example.com",
+        "--host",
+        "10.0.0.9",
+    )
+    everywhere = {"localhost", "127.0.0.1", "::1", "adm.example.com", "10.0.0.9"}
+    ends = ("", ".sys", ".sys.svc", ".sys.svc.cluster.local")
+    for name in NAMES:
+        begins = {name, f"adm-{name}"} | ({"adm"} if name == "frontdoor" else set())
+        assert hosts(tmp_path / "certs" / name / "tls.crt") == everywhere | {
+            begin + end for begin in begins for end in ends
+        }
+
+
+def test_keys_are_elliptic_and_for_their_owner_alone(pratique: Program, tmp_path: Path) -> None:
+    pratique("certs", "certs", "--client", "one")
+    keys = sorted((tmp_path / "certs").rglob("*.key"))
+    assert len(keys) == 5
+    assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
+    public = certificate(tmp_path / "certs/ca.crt").public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    assert public.curve.name == "secp256r1"
+
+
+def test_what_clients_show_cannot_serve(pratique: Program, tmp_path: Path) -> None:
+    pratique("certs", "certs", "--client", "system:kube-apiserver")
+    made = certificate(tmp_path / "certs/system:kube-apiserver/tls.crt")
+    usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert made.subject.rfc4514_string() == "CN=system:kube-apiserver"
+
+
+def test_what_is_good_is_kept_and_what_does_not_fit_is_renewed(pratique: Program, tmp_path: Path) -> None:
+    pratique("certs", "certs")
+    before = {path: path.read_bytes() for path in (tmp_path / "certs").rglob("*.*")}
+    assert words(pratique("certs", "certs").stdout) == ["kept"] * 4
+    assert {path: path.read_bytes() for path in before} == before
+    (tmp_path / "certs/mutator/tls.key").write_text("broken")
+    assert words(pratique("certs", "certs").stdout) == ["kept", "kept", "made", "kept"]
+    assert words(pratique("certs", "certs", "--host", "new.example.com").stdout) == ["kept", *["renewed"] * 3]
+    assert words(pratique("certs", "certs", "--host", "new.example.com").stdout) == ["kept"] * 4
+
+
+def test_all_is_made_anew_by_force(pratique: Program, tmp_path: Path) -> None:
+    pratique("certs", "certs")
+    before = (tmp_path / "certs/ca.crt").read_bytes()
+    assert words(pratique("certs", "certs", "--force").stdout) == ["made", *["renewed"] * 3]
+    assert (tmp_path / "certs/ca.crt").read_bytes() != before
+    assert words(pratique("certs", "certs").stdout) == ["kept"] * 4
+
+
+def test_what_has_lived_two_thirds_of_its_time_is_renewed(
+    pratique: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "certs"
+    with monkeypatch.context() as then:
+        then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=70))
+        authority = issuing.issue_authority()
+        wanted = issuing.Wanted("one", (), serves=False)
+        young, old = (issuing.issue(authority, wanted, days) for days in (120, 100))
+    folder.mkdir()
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "ca.key").write_bytes(authority.key_pem)
+    for issued, expected in ((young, "kept"), (old, "renewed")):
+        (folder / "one").mkdir(exist_ok=True)
+        (folder / "one/tls.crt").write_bytes(issued.certificate_pem)
+        (folder / "one/tls.key").write_bytes(issued.key_pem)
+        assert words(pratique("certs", "certs", "--client", "one").stdout)[-1] == expected
+
+
+def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
+    pratique: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "certs"
+    folder.mkdir()
+    with monkeypatch.context() as then:
+        then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=2500))
+        authority = issuing.issue_authority()
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "ca.key").write_bytes(authority.key_pem)
+    signed = issuing.issue(authority, issuing.Wanted("one", (), serves=False), 300)
+    (folder / "one").mkdir()
+    (folder / "one/tls.crt").write_bytes(signed.certificate_pem)
+    (folder / "one/tls.key").write_bytes(signed.key_pem)
+    told = words(pratique("certs", "certs", "--client", "one").stdout)
+    assert (told[0], told[-1]) == ("renewed", "kept")
+    renewed = certificate(folder / "ca.crt")
+    assert renewed.not_valid_after_utc > authority.certificate.not_valid_after_utc
+    assert issuing.is_signed_by(signed.certificate, renewed)
+
+
+def test_an_authority_of_somebody_elses_is_used(pratique: Program, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    (tmp_path / "certs").mkdir()
+    authority.cert_pem.write_to_path(tmp_path / "certs/ca.crt")
+    authority.private_key_pem.write_to_path(tmp_path / "certs/ca.key")
+    told = words(pratique("certs", "certs").stdout)
+    assert told[1:] == ["made"] * 3
+    own = certificate(tmp_path / "certs/ca.crt")
+    assert issuing.is_signed_by(certificate(tmp_path / "certs/mutator/tls.crt"), own)
+
+
+def test_certificates_do_not_outlive_their_authority(pratique: Program, tmp_path: Path) -> None:
+    ran = pratique("certs", "certs", "--days", "3650")
+    assert ran.returncode == 0
+    ends = [certificate(path).not_valid_after_utc for path in (tmp_path / "certs").rglob("*.crt")]
+    assert max(ends) == certificate(tmp_path / "certs/ca.crt").not_valid_after_utc
+
+
+def test_secrets_hold_the_same_and_never_the_authoritys_key(pratique: Program, tmp_path: Path) -> None:
+    ran = pratique("certs", "certs", "-o", "yaml", "--namespace", "sys", "--client", "system:api")
+    assert words(ran.stderr) == ["made"] * 5
+    secrets = list(yaml.safe_load_all(ran.stdout))
+    bundle = base64.b64encode((tmp_path / "certs/ca.crt").read_bytes()).decode()
+    assert f"# caBundle: {bundle}\n" in ran.stdout
+    assert [one["metadata"] for one in secrets] == [
+        {"name": f"pratique-{name}-tls", "namespace": "sys"} for name in (*NAMES, "system-api")
+    ]
+    for one, name in zip(secrets, (*NAMES, "system:api"), strict=True):
+        assert (one["kind"], one["type"]) == ("Secret", "kubernetes.io/tls")
+        for file, content in one["data"].items():
+            assert base64.b64decode(content) == (tmp_path / "certs" / name / file).read_bytes()
+    assert base64.b64encode((tmp_path / "certs/ca.key").read_bytes()).decode() not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--host", "no host"], "--host no host: expected a DNS name or an IP address"),
+        (["--host", "-x.example.com"], "--host -x.example.com: expected a DNS name or an IP address"),
+        (["--host", "a..b"], "--host a..b: expected a DNS name or an IP address"),
+        (["--service", "Upper"], "--service Upper: expected lower case letters"),
+        (["--namespace", ""], "--namespace : expected lower case letters"),
+        (["--client", "../up"], "--client ../up: expected at most 63 letters"),
+        (["--client", "mutator"], "--client mutator: expected at most 63 letters"),
+        (["--days", "0"], "'0' is not a whole number from 1 to 3650"),
+    ],
+)
+def test_what_cannot_be_made_is_told(
+    pratique: Program, tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    ran = pratique("certs", "certs", *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert complaint in ran.stderr
+    assert not (tmp_path / "certs").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (
+            lambda folder: (folder / "ca.key").unlink(),
+            "certs/ca.key: is not there, and ca.crt is: bring it back",
+        ),
+        (
+            lambda folder: (folder / "ca.crt").unlink(),
+            "certs/ca.crt: is not there, and ca.key is: bring it back",
+        ),
+        (
+            lambda folder: (folder / "ca.crt").write_text("x"),
+            "cannot be read as a certificate and its unencrypted",
+        ),
+        (
+            lambda folder: trustme.CA().private_key_pem.write_to_path(folder / "ca.key"),
+            "cannot be read as a certificate and its unencrypted",
+        ),
+        (
+            lambda folder: [
+                (folder / f"mutator/tls.{end}").rename(folder / f"ca.{end}") for end in ("crt", "key")
+            ],
+            "certs/ca.crt: is not the certificate of an authority",
+        ),
+    ],
+)
+def test_an_authority_that_cannot_be_used_is_told_of_and_left_alone(
+    pratique: Program, tmp_path: Path, spoil: Callable[[Path], object], complaint: str
+) -> None:
+    pratique("certs", "certs")
+    spoil(tmp_path / "certs")
+    before = {path: path.read_bytes() for path in (tmp_path / "certs").rglob("*.*")}
+    ran = pratique("certs", "certs")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert complaint in ran.stderr
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_of(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "certs").write_text("")
+    ran = pratique("certs", "certs")
+    assert ran.returncode == 2
+    assert "certs" in ran.stderr
+    assert "Traceback" not in ran.stderr

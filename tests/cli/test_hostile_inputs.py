@@ -1,0 +1,71 @@
+"""What `pratique review` says of JSON that no API server writes: in a review, and in an object that a person wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.reviews import review_body
+from hostile_texts import HOSTILE
+from pratique_cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UNREADABLE = sorted(
+    {name for name, (_, problem) in HOSTILE.items() if problem == "is not JSON"} | {"4,301 digits", "1e400"}
+)
+LIMITED = {
+    "2^63": "integer out of the range of int64",
+    "2^64": "integer out of the range of int64",
+    "a NUL in a name": "a member whose name has a NUL",
+    "201 levels": "nested too deeply",
+    "600,001 values": "more than 600000 values",
+}
+OBJECT = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default"},"data":-}'
+
+
+def told(path: Path, text: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    file = path / "hostile.json"
+    file.write_bytes(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["review", str(file)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("around", ["an object", "a review"])
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_not_json_is_told_with_its_place(
+    tmp_path: Path, around: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = OBJECT.replace(b"-", HOSTILE[name][0])
+    if around == "a review":
+        text = review_body(object="-the object-").replace(b'"-the object-"', text)
+    code, said = told(tmp_path, text, capsys)
+    assert code == 2
+    assert "hostile.json: document 1, line 1, column " in said
+    assert "not JSON: " in said or "not UTF-8: " in said
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_what_no_api_server_asks_is_told_as_the_front_door_tells_it(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = review_body(object="-the object-").replace(b'"-the object-"', HOSTILE[name][0])
+    code, said = told(tmp_path, text, capsys)
+    assert code == 2
+    assert LIMITED[name] in said
+
+
+def test_of_a_member_that_is_there_twice_the_last_one_counts_as_it_does_for_kubectl(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "twice.json"
+    file.write_bytes(OBJECT.replace(b"-", b'{"a":"first","a":"last"}'))
+    with pytest.raises(SystemExit) as ended:
+        main(["review", str(file), "-o", "json"])
+    assert ended.value.code == 0
+    assert "first" not in json.dumps(capsys.readouterr().out)

@@ -1,0 +1,149 @@
+"""What docs/kubernetes.md shows, executed from top to bottom, as far as it needs no cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cluster_manifests import EXAMPLE
+from frontdoor.webhook_credentials import WebhookCredentials
+from pratique.kubeconfigs import load_kubeconfig
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+FILES = {name: text for kind, name, text in BLOCKS if kind == "yaml"}
+OFFLINE = [
+    (kind, text)
+    for kind, name, text in BLOCKS
+    if kind == "console" or (kind == "sh" and not re.search(r"^kubectl ", text, re.MULTILINE))
+]
+"""What is shown with its output, and what prepares it."""
+
+
+def sh(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    return subprocess.run(
+        ["sh", "-eu", "-c", script],
+        cwd=folder,
+        env=kept | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def undated(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\d", "DATE", text)
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[str, str]]]:
+    """A folder in which the page was followed; and of each command what it shows, and what it wrote."""
+    folder = tmp_path_factory.mktemp("reader")
+    shutil.copytree(EXAMPLE, folder / "examples" / EXAMPLE.name)
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    told = []
+    for kind, text in OFFLINE:
+        script, _, shown = text.removeprefix("$ ").partition("\n") if kind == "console" else (text, "", "")
+        ran = sh(folder, script)
+        assert ran.returncode == 0, ran.stderr
+        told.append(
+            (shown if kind == "console" else ran.stdout, ran.stdout + ("" if kind == "sh" else ran.stderr))
+        )
+    return folder, told
+
+
+def test_every_command_writes_what_is_shown(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+    _, told = followed
+    assert len(told) == 4
+    assert [undated(written) for _, written in told] == [undated(shown) for shown, _ in told]
+
+
+def test_nothing_is_left_to_fill_in(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+    folder, _ = followed
+    text = "".join(file.read_text() for file in [*(folder / "stack").iterdir(), folder / "webhooks.yaml"])
+    assert "0" * 64 not in text
+    assert "192.0.2" not in text
+    assert "CA_BUNDLE" not in text
+
+
+def test_secrets_hold_what_the_pods_mount_and_not_what_the_api_server_shows(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
+    folder, _ = followed
+    secrets = [each for each in yaml.safe_load_all((folder / "secrets.yaml").read_text()) if each]
+    assert {each["metadata"]["name"] for each in secrets} == {
+        f"pratique-{service}-tls" for service in ("frontdoor", "mutator", "validator")
+    }
+
+
+def test_what_a_pod_of_the_stack_may_not_do_is_refused(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+    folder, _ = followed
+    bad = (
+        (folder / "stack" / "40-validator.yaml")
+        .read_text()
+        .replace("runAsNonRoot: true", "runAsNonRoot: false")
+    )
+    (folder / "bad.yaml").write_text(bad)
+    ran = sh(
+        folder,
+        "pratique review --cluster cluster.yaml -o text stack/00-namespace.yaml stack/10-accounts.yaml bad.yaml",
+    )
+    assert ran.returncode == 1
+    assert 'violates PodSecurity "restricted:latest"' in ran.stdout
+
+
+def test_what_comes_before_its_namespace_is_refused(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+    folder, _ = followed
+    ran = sh(
+        folder,
+        "pratique review --cluster cluster.yaml -o text stack/10-accounts.yaml stack/00-namespace.yaml",
+    )
+    assert ran.returncode == 1
+    assert 'namespaces "pratique" not found' in ran.stdout
+
+
+def test_webhooks_that_are_asked_about_their_own_server_are_found(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
+    folder, _ = followed
+    (folder / "own.yaml").write_text((folder / "webhooks.yaml").read_text().replace(", pratique]", "]"))
+    ran = sh(folder, "pratique check --strict --cluster stack --cluster secrets.yaml own.yaml")
+    assert ran.returncode == 1
+    assert "error: deadlock" in ran.stderr
+
+
+def test_certificates_for_another_namespace_are_found(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+    folder, _ = followed
+    made = "pratique certs other --namespace elsewhere -o yaml | sed 's/namespace: elsewhere/namespace: pratique/'"
+    ran = sh(
+        folder,
+        f"{made} >other.yaml; pratique check --strict --cluster stack --cluster other.yaml webhooks.yaml",
+    )
+    assert ran.returncode == 1
+    assert "serving-certificate-misnamed" in ran.stderr
+
+
+def test_the_api_server_shows_its_certificate_to_the_front_door_alone(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
+    folder, _ = followed
+    configuration = yaml.safe_load(FILES["admission.yaml"])
+    files = {plugin["configuration"]["kubeConfigFile"] for plugin in configuration["plugins"]}
+    assert files == {"/etc/kubernetes/pratique/kubeconfig"}
+    here = folder / "certs" / "kube-apiserver"
+    (here / "kubeconfig").write_text(FILES["kubeconfig"].replace("/etc/kubernetes/pratique", str(here)))
+    credentials = WebhookCredentials(load_kubeconfig(here / "kubeconfig"), environment={})
+    assert credentials.for_target("pratique.pratique.svc:443").certificate is not None
+    assert credentials.for_target("other.pratique.svc:443").certificate is None
