@@ -13,7 +13,7 @@ import trustme
 from pratique.calls import Call
 from pratique.errors import ConfigurationError
 from pratique.outcomes import ALLOWED
-from pratique.rpc.credentials import server_credentials
+from pratique.rpc.credentials import ServerTls
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
 from serving import controllers
@@ -71,13 +71,13 @@ def test_a_client_is_not_served_that(client: str, settings: ServerSettings) -> N
 
 
 def test_without_files_there_is_no_tls() -> None:
-    assert server_credentials(ServerSettings()) is None
+    assert ServerTls.of(ServerSettings()) is None
 
 
 @pytest.mark.parametrize("field", ["tls_cert_file", "tls_private_key_file"])
 def test_one_file_without_the_other_is_refused(field: str) -> None:
     with pytest.raises(ConfigurationError, match="go together: give both or neither"):
-        server_credentials(ServerSettings(**{field: Path("tls.pem")}))  # type: ignore[arg-type]  # by name
+        ServerTls.of(ServerSettings(**{field: Path("tls.pem")}))  # type: ignore[arg-type]  # by name
 
 
 def spoil(settings: ServerSettings, how: str) -> None:
@@ -98,9 +98,9 @@ def spoil(settings: ServerSettings, how: str) -> None:
     ("how", "words"),
     [
         ("missing", "No such file or directory"),
-        ("no PEM", "expected a PEM certificate"),
-        ("another's key", "key values mismatch"),
-        ("cut off", "expected a PEM certificate"),
+        ("no PEM", "cannot be read as a certificate chain"),
+        ("another's key", "does not belong to the certificate"),
+        ("cut off", "cannot be read as a certificate chain"),
     ],
 )
 def test_files_that_cannot_be_used_are_refused_by_name(
@@ -108,5 +108,5 @@ def test_files_that_cannot_be_used_are_refused_by_name(
 ) -> None:
     spoil(settings, how)
     with pytest.raises(ConfigurationError, match=words) as refusal:
-        server_credentials(settings)
+        ServerTls.of(settings)
     assert str(settings.tls_private_key_file) in str(refusal.value)

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+import trustme
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 
+from mounts import Mount
 from pratique.rpc import probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -70,4 +73,33 @@ def test_a_wrong_call_says_what_is_right(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "pratique.rpc.probes", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "usage: python -m pratique.rpc.probes HOST:PORT\n"
+    assert done.stderr.startswith("usage: python -m pratique.rpc.probes ")
+    assert "HOST:PORT" in done.stderr
+
+
+def test_a_service_behind_mutual_tls_is_asked_with_a_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = trustme.CA()
+    mount = Mount.of(tmp_path / "tls", authority.issue_cert("mutator"), authority)
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
+    servicer = health.HealthServicer()
+    servicer.set("", HealthCheckResponse.SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    pair = (mount.key.read_bytes(), mount.certificate.read_bytes())
+    credentials = grpc.ssl_server_credentials(
+        [pair], mount.authorities.read_bytes(), require_client_auth=True
+    )
+    target = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
+    server.start()
+    shown = ["--cert-file", str(mount.certificate), "--private-key-file", str(mount.key)]
+    trusted = ["--ca-file", str(mount.authorities), "--server-name", "mutator"]
+    try:
+        assert probes.main([*trusted, *shown, target]) == 0
+        for flags in (trusted, [*trusted[:2], *shown], []):
+            assert probes.main([*flags, target]) == 1
+            assert capsys.readouterr().err == f"{target}: UNAVAILABLE\n"
+        assert probes.main(["--ca-file", "nothing", target]) == 1
+        assert capsys.readouterr().err == "nothing: No such file or directory\n"
+    finally:
+        server.stop(grace=None).wait()

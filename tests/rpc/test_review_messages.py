@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from hostile_texts import HOSTILE
 from pratique.admission.v1 import review_pb2
 from pratique.clusters import ANY_NAMESPACE, ObjectStore
 from pratique.errors import ReviewError
@@ -33,12 +34,18 @@ def test_a_review_arrives_as_it_was_sent(review: Review) -> None:
 
 
 def test_objects_travel_as_the_bytes_that_they_were() -> None:
-    raw = b'{ "b": 1.0, "a": 9007199254740993, "b": 1e2 }'
+    raw = b'{ "b": 1.0, "a": 9007199254740993, "c": 1e2 }'
     assert sent(review_of(raw)).object_document.raw == raw
 
 
-def test_what_is_not_json_travels_unread() -> None:
-    assert sent(review_of(b"{")).object_document.raw == b"{"
+@pytest.mark.parametrize("field", ["object", "old_object", "options"])
+@pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_what_no_api_server_writes_is_refused_on_arrival(field: str, raw: bytes, problem: str) -> None:
+    message = review_to_message(review_of())
+    setattr(message, field, raw)
+    with pytest.raises(ReviewError) as refusal:
+        review_from_message(message, ANY_NAMESPACE)
+    assert str(refusal.value) == f"review.{field} {problem}"
 
 
 def test_null_is_no_object() -> None:

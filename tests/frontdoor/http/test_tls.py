@@ -1,25 +1,25 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import dataclasses
 import logging
 import ssl
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
 from doors.engines import AllowingEngine
-from doors.running import PATIENCE_SECONDS, open_door, read_all
-from frontdoor.certificates import Certificate
+from doors.running import open_door, read_all
+from frontdoor.certificates import PAIR_FLAGS, SUITES, Certificate, Handshakes
 from frontdoor.settings import FrontDoorSettings
 from pratique.errors import ConfigurationError
+from pratique.tls.pairs import PairFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from doors.running import Door
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,10 @@ def write_pair(folder: Path, authority: trustme.CA, name: str = "127.0.0.1") -> 
     return cert_file, key_file
 
 
+def opened(pair: tuple[Path, Path]) -> Certificate:
+    return Certificate(PairFiles(*pair, *PAIR_FLAGS))
+
+
 def settings_of(pair: tuple[Path, Path]) -> FrontDoorSettings:
     return FrontDoorSettings(tls_cert_file=pair[0], tls_private_key_file=pair[1], head_seconds=0.5)
 
@@ -43,14 +47,6 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     return context
-
-
-def serial_number(door: Door, context: ssl.SSLContext) -> str:
-    host, _ = door.address
-    with door.socket() as plain, context.wrap_socket(plain, server_hostname=host) as connection:
-        certificate = connection.getpeercert()
-        assert certificate is not None
-        return str(certificate["serialNumber"])
 
 
 def test_https_is_served_with_the_given_certificate(tmp_path: Path, authority: trustme.CA) -> None:
@@ -71,6 +67,7 @@ def test_plain_http_is_not_served_beside_it(tmp_path: Path, authority: trustme.C
 @pytest.mark.parametrize(
     ("version", "accepted"),
     [
+        (ssl.TLSVersion.TLSv1, False),
         (ssl.TLSVersion.TLSv1_1, False),
         (ssl.TLSVersion.TLSv1_2, True),
         (ssl.TLSVersion.TLSv1_3, True),
@@ -101,12 +98,12 @@ def test_who_does_not_shake_hands_is_disconnected(tmp_path: Path, authority: tru
 
 
 def test_a_new_certificate_is_shown_and_open_connections_stay(tmp_path: Path, authority: trustme.CA) -> None:
-    certificate = Certificate(*write_pair(tmp_path, authority))
+    certificate = opened(write_pair(tmp_path, authority))
     before = _shown_by(certificate, authority)
-    certificate.reload_if_changed()
+    asyncio.run(certificate.pair.refresh())
     assert _shown_by(certificate, authority) == before
     write_pair(tmp_path, authority)
-    certificate.reload_if_changed()
+    asyncio.run(certificate.pair.refresh())
     assert _shown_by(certificate, authority) != before
 
 
@@ -132,11 +129,11 @@ def test_a_mounted_secret_that_changes_is_seen_without_a_restart(
         write_pair(tmp_path / str(number), authority)
     link = tmp_path / "..data"
     link.symlink_to("1")
-    certificate = Certificate(link / "tls.crt", link / "tls.key")
+    certificate = opened((link / "tls.crt", link / "tls.key"))
     before = _shown_by(certificate, authority)
     (tmp_path / "next").symlink_to("2")
     (tmp_path / "next").rename(link)
-    certificate.reload_if_changed()
+    asyncio.run(certificate.pair.refresh())
     assert _shown_by(certificate, authority) != before
 
 
@@ -145,13 +142,13 @@ def test_a_mounted_secret_that_changes_is_seen_without_a_restart(
 def test_a_pair_that_cannot_be_used_leaves_the_old_in_force(
     tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture, file: str, content: str
 ) -> None:
-    certificate = Certificate(*write_pair(tmp_path, authority))
+    certificate = opened(write_pair(tmp_path, authority))
     before = _shown_by(certificate, authority)
     _spoil(tmp_path / file, content, authority)
     with caplog.at_level(logging.WARNING):
-        certificate.reload_if_changed()
+        asyncio.run(certificate.pair.refresh())
     assert _shown_by(certificate, authority) == before
-    assert caplog.messages == ["certificate kept, the new one cannot be used"]
+    assert caplog.messages == ["serving certificate kept, the new one cannot be used"]
 
 
 def _spoil(path: Path, content: str, authority: trustme.CA) -> None:
@@ -165,19 +162,6 @@ def _spoil(path: Path, content: str, authority: trustme.CA) -> None:
         path.write_bytes(pem.bytes())
 
 
-def test_the_running_front_door_looks_at_its_files_from_time_to_time(
-    tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frontdoor.servers._CERTIFICATE_TICKS", 1)
-    context = trusting(authority)
-    with open_door(AllowingEngine(), settings_of(write_pair(tmp_path, authority)), context) as door:
-        before = serial_number(door, context)
-        write_pair(tmp_path, authority)
-        until = time.monotonic() + PATIENCE_SECONDS
-        while serial_number(door, context) == before:
-            assert time.monotonic() < until
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -188,7 +172,7 @@ def test_the_running_front_door_looks_at_its_files_from_time_to_time(
 def test_a_certificate_without_a_key_is_refused(tmp_path: Path, given: set[str], message: str) -> None:
     settings = FrontDoorSettings(**dict.fromkeys(given, tmp_path / "x"))  # type: ignore[arg-type] # paths
     with pytest.raises(ConfigurationError, match=message):
-        Certificate.of(settings)
+        Certificate.of(settings, None)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +190,7 @@ def test_files_that_cannot_be_used_are_named_with_the_reason(
     pair = write_pair(tmp_path, authority)
     _spoil(tmp_path / file, content, authority)
     with pytest.raises(ConfigurationError) as error:
-        Certificate(*pair)
+        opened(pair)
     assert str(error.value) == f"--tls-cert-file {pair[0]}, --tls-private-key-file {pair[1]}: {complaint}"
 
 
@@ -223,4 +207,37 @@ def test_an_encrypted_key_is_refused_and_nobody_asked_for_a_password(
         )
     )
     with pytest.raises(ConfigurationError, match="an unencrypted private key in PEM"):
-        Certificate(*pair)
+        opened(pair)
+
+
+@pytest.mark.parametrize(
+    ("fields", "version", "accepted"),
+    [
+        ({"tls_min_version": "VersionTLS13"}, ssl.TLSVersion.TLSv1_2, False),
+        ({"tls_min_version": "VersionTLS13"}, ssl.TLSVersion.TLSv1_3, True),
+        ({"tls_cipher_suites": ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",)}, ssl.TLSVersion.TLSv1_2, True),
+        ({"tls_cipher_suites": ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",)}, ssl.TLSVersion.TLSv1_2, False),
+        ({"tls_cipher_suites": ("TLS_AES_128_GCM_SHA256",)}, ssl.TLSVersion.TLSv1_2, True),
+    ],
+)
+def test_versions_and_cipher_suites_can_be_narrowed(
+    tmp_path: Path,
+    authority: trustme.CA,  # its certificates are of ECDSA
+    fields: dict[str, Any],
+    version: ssl.TLSVersion,
+    accepted: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    settings = dataclasses.replace(settings_of(write_pair(tmp_path, authority)), **fields)
+    context = trusting(authority)
+    context.minimum_version = context.maximum_version = version
+    with open_door(AllowingEngine(), settings, context) as door:
+        if accepted:
+            assert door.get("/livez").code == 200
+        else:
+            with pytest.raises(ssl.SSLError):
+                door.get("/livez")
+
+
+def test_every_cipher_suite_that_can_be_named_is_one_that_openssl_has() -> None:
+    for name in SUITES:
+        Handshakes.of(FrontDoorSettings(tls_cipher_suites=(name,))).context()

@@ -1,0 +1,127 @@
+"""The folder that ``pratique certs`` fills: an authority, and a folder of its own for each certificate.
+
+DIR/ca.crt, DIR/ca.key
+DIR/frontdoor/{tls.crt,tls.key,ca.crt}      and so for mutator, validator and each client
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+from pratique.errors import ConfigurationError
+from pratique_cli.certificates.issuing import Issued, is_authority, is_signed_by, issue, issue_authority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pratique_cli.certificates.issuing import Wanted
+
+_PUBLIC, _PRIVATE = 0o644, 0o600
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one certificate."""
+
+    name: str
+    """Of its folder; empty for the authority."""
+    path: Path
+    what: str
+    """``made``, ``kept`` or ``renewed``."""
+    issued: Issued
+
+    def __str__(self) -> str:
+        return f"{self.what:<8} {self.path}, ends {self.issued.certificate.not_valid_after_utc:%Y-%m-%d}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CertificateFolder:
+    """One such folder."""
+
+    path: Path
+    days: int
+    """How long certificates last that are made now."""
+    force: bool
+    """Make everything anew, also what would be good for longer."""
+
+    def fill(self, wanted: Mapping[str, Wanted]) -> Iterator[Done]:
+        """Make what is not there or does not fit, renew what has lived two thirds of its time, keep the rest.
+
+        Raises:
+            ConfigurationError: the authority that is there cannot be used.
+            OSError: a file cannot be read or written.
+        """
+        authority = self._authority()
+        yield authority
+        for name, one in wanted.items():
+            yield self._signed(name, one, authority.issued)
+
+    def _authority(self) -> Done:
+        certificate, key = self.path / "ca.crt", self.path / "ca.key"
+        present = None if self.force else self._read_authority(certificate, key)
+        if present is None:
+            what, issued = "made", issue_authority()
+        elif present.is_aging:
+            # With the same key, so that whoever trusts the certificate there was believes what is signed from now on.
+            what, issued = "renewed", issue_authority(present.key)
+        else:
+            return Done("", certificate, "kept", present)
+        _write(key, issued.key_pem, _PRIVATE)
+        _write(certificate, issued.certificate_pem, _PUBLIC)
+        return Done("", certificate, what, issued)
+
+    def _read_authority(self, certificate: Path, key: Path) -> Issued | None:
+        there = [path for path in (certificate, key) if path.exists()]
+        if not there:
+            return None
+        advice = "bring it back, or make another authority by --force, which nobody trusts yet"
+        for path in (certificate, key):
+            if path not in there:
+                raise ConfigurationError(f"{path}: is not there, and {there[0].name} is: {advice}")
+        try:
+            issued = Issued.read(certificate.read_bytes(), key.read_bytes())
+        except ValueError:
+            reason = "cannot be read as a certificate and its unencrypted private key in PEM"
+            raise ConfigurationError(f"{certificate}, {key}: {reason}; {advice}") from None
+        if not is_authority(issued.certificate):
+            raise ConfigurationError(f"{certificate}: is not the certificate of an authority; {advice}")
+        return issued
+
+    def _signed(self, name: str, wanted: Wanted, authority: Issued) -> Done:
+        folder = self.path / name
+        certificate, key = folder / "tls.crt", folder / "tls.key"
+        present = _read(certificate, key)
+        fits = (
+            present is not None
+            and wanted.is_met_by(present.certificate)
+            and is_signed_by(present.certificate, authority.certificate)
+        )
+        if present is not None and fits and not present.is_aging and not self.force:
+            what, issued = "kept", present
+        else:
+            what, issued = "made" if present is None else "renewed", issue(authority, wanted, self.days)
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(key, issued.key_pem, _PRIVATE)
+            _write(certificate, issued.certificate_pem, _PUBLIC)
+        _write(folder / "ca.crt", authority.certificate_pem, _PUBLIC)
+        return Done(name, certificate, what, issued)
+
+
+def _read(certificate: Path, key: Path) -> Issued | None:
+    try:
+        return Issued.read(certificate.read_bytes(), key.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Put a file in its place whole, and never readable for more people than it is to be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    other = path.with_name(f".{path.name}.new")
+    other.unlink(missing_ok=True)
+    with os.fdopen(os.open(other, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+    other.replace(path)

@@ -1,0 +1,222 @@
+"""Issuing: an authority of one's own, and the certificates that it signs. Keys are ECDSA on P-256."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import ipaddress
+from typing import TYPE_CHECKING, cast
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from pratique.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.types import (
+        CertificateIssuerPrivateKeyTypes as PrivateKey,
+    )
+
+AUTHORITY_DAYS = 3650
+"""How long an authority lasts: ten years, because whoever trusts it has to be told of another one."""
+_CLOCKS = dt.timedelta(minutes=5)
+"""How far the clocks of two machines may be apart."""
+_SERVER_AND_CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
+_CLIENT = (ExtendedKeyUsageOID.CLIENT_AUTH,)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: PrivateKey = dataclasses.field(repr=False)
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate, in PEM."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key, in PEM, as kubernetes.io/tls Secrets hold it."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    @property
+    def is_aging(self) -> bool:
+        """Two thirds of its time are over: time for another one, as cert-manager has it."""
+        begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
+        return _now() >= begin + (end - begin) * 2 / 3
+
+    @classmethod
+    def read(cls, certificate: bytes, key: bytes) -> Issued:
+        """Read both from PEM.
+
+        Raises:
+            ValueError: they cannot be read, or do not belong together.
+        """
+        try:
+            read = x509.load_pem_x509_certificate(certificate)
+            private = serialization.load_pem_private_key(key, password=None)
+        except (TypeError, UnsupportedAlgorithm) as error:
+            raise ValueError("an encrypted key, or one of an unknown kind") from error
+        if read.public_key() != private.public_key():
+            raise ValueError("the private key does not belong to the certificate")
+        return cls(read, cast("PrivateKey", private))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a certificate is to say."""
+
+    common_name: str
+    hosts: tuple[str, ...]
+    """DNS names and IP addresses; a certificate without any is a client's alone."""
+    serves: bool
+    """A server shows it. It may also be shown by a client: services show theirs to one another."""
+
+    @property
+    def alternative_names(self) -> list[x509.GeneralName]:
+        """The hosts, as certificates have them."""
+        return [_general_name(host) for host in self.hosts]
+
+    def is_met_by(self, certificate: x509.Certificate) -> bool:
+        """Tell whether a certificate says it."""
+        expected = _extensions(self)
+        try:
+            found = [certificate.extensions.get_extension_for_class(type(one)).value for one in expected]
+        except x509.ExtensionNotFound:
+            return False
+        return certificate.subject == _name(self.common_name) and found == expected
+
+
+def issue_authority(key: PrivateKey | None = None) -> Issued:
+    """Make an authority, or another certificate for the ``key`` of one, by which all that it has signed stays good."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    name = _name("Pratique development authority")
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    builder = (
+        _builder(name, name, key, _now() + dt.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return Issued(builder.sign(key, _hash(key)), key)
+
+
+def issue(authority: Issued, wanted: Wanted, days: int) -> Issued:
+    """Make a key and let an authority sign its certificate, which never outlives the authority's."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    end = min(_now() + dt.timedelta(days=days), authority.certificate.not_valid_after_utc)
+    builder = _builder(_name(wanted.common_name), authority.certificate.subject, key, end)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    for extension in _extensions(wanted):
+        builder = builder.add_extension(extension, critical=False)
+    builder = builder.add_extension(_authority_identifier(authority), critical=False)
+    return Issued(builder.sign(authority.key, _hash(authority.key)), key)
+
+
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Tell whether an authority has signed a certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Tell whether a certificate may sign others."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def check_hosts(hosts: Sequence[str], flag: str) -> None:
+    """Find out whether names can stand in a certificate.
+
+    Raises:
+        ConfigurationError: one cannot.
+    """
+    for host in hosts:
+        try:
+            _general_name(host)
+        except ValueError:
+            raise ConfigurationError(f"{flag} {host}: expected a DNS name or an IP address") from None
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, end: dt.datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_now() - _CLOCKS)
+        .not_valid_after(end)
+    )
+
+
+def _extensions(wanted: Wanted) -> list[x509.ExtensionType]:
+    usage = x509.ExtendedKeyUsage(_SERVER_AND_CLIENT if wanted.serves else _CLIENT)
+    if not wanted.hosts:
+        return [usage]
+    return [usage, x509.SubjectAlternativeName(wanted.alternative_names)]
+
+
+def _authority_identifier(authority: Issued) -> x509.AuthorityKeyIdentifier:
+    """How the authority calls its key, which need not be what this program would call it."""
+    try:
+        own = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    labels = host.removeprefix("*.").split(".")
+    # As k8s.io/apimachinery's IsDNS1123Subdomain has it, save that each label keeps its own length.
+    if len(host) > 253 or not all(_is_label(label) for label in labels):
+        raise ValueError(host)
+    return x509.DNSName(host)
+
+
+def _is_label(label: str) -> bool:
+    plain = label.replace("-", "")
+    return 0 < len(label) <= 63 and plain.isascii() and plain.isalnum() and label[0] != "-" != label[-1]
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+
+
+def _hash(key: PrivateKey) -> hashes.SHA256 | None:
+    return None if isinstance(key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey) else hashes.SHA256()
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

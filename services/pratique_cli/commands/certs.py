@@ -1,0 +1,126 @@
+"""``pratique certs``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pratique.errors import ConfigurationError
+from pratique_cli.flags import WholeNumber, flag
+
+if TYPE_CHECKING:
+    from pratique_cli.certificates.folders import Done
+    from pratique_cli.certificates.issuing import Wanted
+
+_SERVICES = ("frontdoor", "mutator", "validator")
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
+"""A common name has at most 64 characters, and here it is a folder's name, too."""
+
+EPILOG = """\b
+Examples:
+  pratique certs certs
+  pratique certs certs --namespace admission --client kube-apiserver
+  pratique certs certs --host admission.example.com --days 90
+  pratique certs certs -o yaml | kubectl apply -f -
+
+\b
+Run again, it keeps what is good for longer, renews what has lived two thirds of
+its time, and never makes another authority unless --force says so. Services take
+up what is renewed by themselves.
+"""
+
+
+@click.command("certs", epilog=EPILOG)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@flag("--service", default="pratique", show_default=True, help="What the names of the services begin with.")
+@flag("--namespace", default="default", show_default=True, help="Namespace that the services are in.")
+@flag("--host", "hosts", multiple=True, help="Another name or IP address of all services; may be repeated.")
+@flag("--client", "clients", multiple=True, help="A client to make a certificate for; may be repeated.")
+@flag(
+    "--days",
+    type=WholeNumber(1, 3650),
+    default=365,
+    show_default=True,
+    help="How long certificates last; the authority lasts ten years.",
+)
+@flag("--force", is_flag=True, help="Make everything anew, the authority too, which nobody trusts yet.")
+@flag(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "yaml"]),
+    default="text",
+    show_default=True,
+    help="yaml: write Secrets to standard output as well, keys and all.",
+)
+def command(
+    folder: Path,
+    service: str,
+    namespace: str,
+    hosts: tuple[str, ...],
+    clients: tuple[str, ...],
+    *,
+    days: int,
+    force: bool,
+    output: str,
+) -> None:
+    """Make an authority, and certificates for the services and their clients.
+
+    For development and for small clusters. DIR holds ca.crt and ca.key, and a folder with tls.crt, tls.key and ca.crt
+    for each of frontdoor, mutator, validator and the clients. Keys are readable for their owner alone.
+    """
+    wanted = _wanted(service, namespace, hosts, clients)
+    done = _fill(folder, wanted, days, force=force)
+    for one in done:
+        click.echo(str(one), err=output == "yaml")
+    if output == "yaml":
+        from pratique_cli.certificates.secrets import write_secrets  # noqa: PLC0415 - few ask for it
+
+        click.echo(write_secrets(done, service, namespace), nl=False)
+
+
+def _wanted(
+    service: str, namespace: str, hosts: tuple[str, ...], clients: tuple[str, ...]
+) -> dict[str, Wanted]:
+    # Here, because the help need not wait a tenth of a second for it.
+    from pratique_cli.certificates.issuing import Wanted, check_hosts  # noqa: PLC0415
+
+    for name, value in (("--service", service), ("--namespace", namespace)):
+        if not _LABEL.fullmatch(value):
+            raise ConfigurationError(
+                f"{name} {value}: expected lower case letters, digits and -, at most 63 of them"
+            )
+    check_hosts(hosts, "--host")
+    for client in clients:
+        if not _CLIENT.fullmatch(client) or client in _SERVICES:
+            reason = "expected at most 63 letters, digits and . _ : -, and not the name of a service"
+            raise ConfigurationError(f"--client {client}: {reason}")
+    serving = {
+        name: Wanted(
+            name,
+            tuple(dict.fromkeys((*_names(name, service, namespace), *_THIS_MACHINE, *hosts))),
+            serves=True,
+        )
+        for name in _SERVICES
+    }
+    return serving | {client: Wanted(client, (), serves=False) for client in clients}
+
+
+def _names(name: str, service: str, namespace: str) -> list[str]:
+    """All by which a service is called: as in compose, as in a cluster, and the front door by the name of the whole."""
+    short = (name, f"{service}-{name}", *([service] if name == "frontdoor" else []))
+    ends = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
+    return [begin + end for begin in short for end in ends]
+
+
+def _fill(folder: Path, wanted: dict[str, Wanted], days: int, *, force: bool) -> list[Done]:
+    from pratique_cli.certificates.folders import CertificateFolder  # noqa: PLC0415 - as above
+
+    try:
+        return list(CertificateFolder(folder, days, force).fill(wanted))
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or folder}: {error.strerror}") from None

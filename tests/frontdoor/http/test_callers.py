@@ -1,0 +1,291 @@
+"""Who may call: by certificate, bearer token, or user and password; any one of them is enough."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import http.client
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+from doors.engines import AllowingEngine
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, Answer, Door, exchange, open_door
+from frontdoor.settings import FrontDoorSettings
+from mounts import Mount, bundle_of
+from waiting import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN, OTHER_TOKEN = "0123456789abcdef-canary", "second.canary~token"
+PASSWORD = "correct horse: canary"
+NOW = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+
+
+@pytest.fixture(name="authority", scope="module")
+def _authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def settings_in(folder: Path, authority: trustme.CA) -> FrontDoorSettings:
+    """All three ways, and TLS."""
+    mount = Mount.of(folder / "tls", authority.issue_cert("127.0.0.1"), authority)
+    tokens, logins = folder / "tokens", folder / "logins"
+    tokens.write_text(f"{TOKEN}\n{OTHER_TOKEN}\n")
+    logins.write_text(f"apiserver:{PASSWORD}\n")
+    return FrontDoorSettings(
+        tls_cert_file=mount.certificate,
+        tls_private_key_file=mount.key,
+        client_ca_file=mount.authorities,
+        client_allowed_names=("kube-apiserver", "api.example.com", "spiffe://example.com/api"),
+        token_file=tokens,
+        basic_auth_file=logins,
+    )
+
+
+@pytest.fixture(name="door", scope="module")
+def _door(tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) -> Iterator[Door]:
+    """A front door whose files do not change."""
+    settings = settings_in(tmp_path_factory.mktemp("door"), authority)
+    with open_door(AllowingEngine(), settings, context(authority)) as door:
+        yield door
+
+
+@pytest.fixture(name="settings")
+def _settings(tmp_path: Path, authority: trustme.CA) -> FrontDoorSettings:
+    return settings_in(tmp_path, authority)
+
+
+@pytest.fixture(name="changing")
+def _changing(settings: FrontDoorSettings, authority: trustme.CA) -> Iterator[Door]:
+    """A front door whose files are those of ``settings``."""
+    with open_door(AllowingEngine(), settings, context(authority)) as door:
+        yield door
+
+
+def context(authority: trustme.CA, shown: trustme.LeafCert | None = None) -> ssl.SSLContext:
+    made = ssl.create_default_context()
+    authority.configure_trust(made)
+    if shown is not None:
+        shown.configure_cert(made)
+    return made
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def ask(door: Door, authorization: str | None = None, path: str = "/validate") -> Answer:
+    headers = JSON_TYPE if authorization is None else {**JSON_TYPE, "Authorization": authorization}
+    return door.request("POST", path, review_body(), headers)
+
+
+def presenting(door: Door, authority: trustme.CA, shown: trustme.LeafCert) -> Door:
+    return Door(door.url, context(authority, shown))
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"common_name": "kube-apiserver", "identities": ["other.example.com"]},
+        {"identities": ["other.example.com", "api.example.com"]},
+    ],
+    ids=["common name", "DNS name"],
+)
+def test_a_certificate_with_a_name_that_may_call_is_let_in(
+    door: Door, authority: trustme.CA, named: dict[str, Any]
+) -> None:
+    shown = authority.issue_cert(*named.pop("identities"), **named)
+    assert ask(presenting(door, authority, shown)).code == 200
+
+
+def test_a_certificate_of_an_authority_in_between_is_let_in(door: Door, authority: trustme.CA) -> None:
+    shown = authority.create_child_ca().issue_cert("api.example.com")
+    assert ask(presenting(door, authority, shown)).code == 200
+
+
+@pytest.mark.parametrize("name", ["api.example.com.evil", "xapi.example.com", "*.example.com"])
+def test_a_certificate_whose_names_only_look_like_it_is_forbidden(
+    door: Door, authority: trustme.CA, name: str
+) -> None:
+    answer = ask(presenting(door, authority, authority.issue_cert(name)))
+    assert answer.code == 403
+    assert answer.json == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f'forbidden: User "{name}" cannot post path "/validate"',
+        "reason": "Forbidden",
+        "code": 403,
+    }
+
+
+@pytest.mark.parametrize(
+    "issued",
+    [
+        pytest.param(lambda own: trustme.CA().issue_cert("api.example.com"), id="wrong authority"),
+        pytest.param(lambda own: own.issue_cert("api.example.com", not_after=NOW - DAY), id="ended"),
+        pytest.param(
+            lambda own: own.issue_cert("api.example.com", not_before=NOW + DAY, not_after=NOW + 2 * DAY),
+            id="not begun",
+        ),
+    ],
+)
+def test_a_certificate_that_is_not_believed_gets_no_connection(
+    door: Door, authority: trustme.CA, issued: Any
+) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+        ask(presenting(door, authority, issued(authority)))
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        f"Bearer {TOKEN}",
+        f"bearer {OTHER_TOKEN}",
+        f"Bearer   {TOKEN} ",
+        basic("apiserver", PASSWORD),
+    ],
+)
+def test_a_token_or_password_lets_in(door: Door, authorization: str) -> None:
+    assert ask(door, authorization).code == 200
+
+
+def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trustme.CA) -> None:
+    stranger = presenting(door, authority, authority.issue_cert("stranger.example.com"))
+    assert ask(stranger, f"Bearer {TOKEN}").code == 200
+    assert ask(stranger, "Bearer wrong").code == 403
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Bearer {TOKEN}x",
+        f"Bearer x{TOKEN}",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN.upper()}",
+        f"Bearer {TOKEN} {OTHER_TOKEN}",
+        f"Bearer {TOKEN}\t{OTHER_TOKEN}",
+        f"Basic {TOKEN}",
+        f"Token {TOKEN}",
+        TOKEN,
+        basic("apiserver", PASSWORD + "x"),
+        basic("apiserver", PASSWORD[:-1]),
+        basic("", PASSWORD),
+        basic("other", PASSWORD),
+        "Basic !!!",
+        "Basic " + base64.b64encode(PASSWORD.encode()).decode(),
+    ],
+)
+def test_who_is_not_known_is_told_so_as_the_api_server_tells_it(
+    door: Door, authorization: str | None
+) -> None:
+    answer = ask(door, authorization)
+    assert answer.code == 401
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    }
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz?verbose", "/healthz", "/version"])
+def test_probes_and_the_version_are_for_everybody(door: Door, path: str) -> None:
+    assert door.get(path).code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/metrics", "/", "/nothing", "/livez/", "//livez", "/livez/../metrics", "/LIVEZ"]
+)
+def test_all_else_is_for_callers_that_are_known(door: Door, path: str) -> None:
+    assert door.get(path).code == 401
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate", "/admit", "/explain"])
+def test_no_review_is_decided_for_strangers(
+    settings: FrontDoorSettings, authority: trustme.CA, path: str
+) -> None:
+    engine = AllowingEngine()
+    with open_door(engine, settings, context(authority)) as door:
+        assert ask(door, path=path).code == 401
+    assert engine.asked == []
+
+
+def test_refusals_are_counted(changing: Door) -> None:
+    ask(changing)
+    changing.get("/nothing")
+    metrics = changing.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    assert 'pratique_frontdoor_requests_total{code="401",path="/validate"} 1.0' in metrics
+    assert 'pratique_frontdoor_requests_total{code="401",path="other"} 1.0' in metrics
+
+
+def test_tokens_are_read_again_and_bad_ones_leave_the_old(
+    changing: Door, settings: FrontDoorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = "bearer tokens kept, the new one cannot be used"
+    assert settings.token_file is not None
+    settings.token_file.write_text("next-canary\n")
+    assert within(60, lambda: ask(changing, "Bearer next-canary").code == 200)
+    assert ask(changing, f"Bearer {TOKEN}").code == 401
+    settings.token_file.write_text("no canary token\n")
+    assert within(60, lambda: kept in caplog.messages)
+    assert ask(changing, "Bearer next-canary").code == 200
+    settings.token_file.write_text("")
+    assert within(60, lambda: caplog.messages.count(kept) == 2)
+    assert ask(changing, "Bearer ").code == 401
+
+
+def test_no_secret_is_ever_logged_or_shown(
+    changing: Door,
+    settings: FrontDoorSettings,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    given = (
+        f"Bearer {TOKEN}",
+        f"Bearer {TOKEN}-wrong",
+        basic("apiserver", PASSWORD),
+        basic("a", "wrong canary"),
+    )
+    answers = [ask(changing, authorization) for authorization in given]
+    assert settings.token_file is not None
+    settings.token_file.write_text("a canary that is no token\n")
+    assert within(60, lambda: "bearer tokens kept, the new one cannot be used" in caplog.messages)
+    answers.append(changing.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
+    told = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
+    assert not [text for text in (*told, *capfd.readouterr()) if "canary" in text]
+
+
+def test_callers_of_an_authority_that_stays_are_not_disturbed_when_another_goes(
+    changing: Door, settings: FrontDoorSettings, authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "pratique")
+    assert settings.client_ca_file is not None
+    connection = presenting(changing, authority, authority.issue_cert("api.example.com")).connect()
+    assert exchange(connection, "POST", "/validate", review_body(), JSON_TYPE).code == 200
+    settings.client_ca_file.write_bytes(bundle_of(trustme.CA(), authority))
+    assert within(60, lambda: "client authorities reloaded" in caplog.messages)
+    assert exchange(connection, "POST", "/validate", review_body(), JSON_TYPE).code == 200
+    connection.close()
+
+
+def test_without_any_way_configured_everybody_may_call(allowing: Door) -> None:
+    assert ask(allowing).code == 200
+    assert ask(allowing, "Bearer whatever").code == 200

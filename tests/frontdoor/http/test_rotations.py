@@ -1,0 +1,146 @@
+"""Certificates change in all the ways in which files do, and nobody who calls notices."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+
+from doors.engines import AllowingEngine
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, Door, exchange, open_door
+from frontdoor.settings import FrontDoorSettings
+from mounts import WAYS, Mount, Rotation, bundle_of
+from steady_loads import steady_load
+from waiting import within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from http.client import HTTPConnection
+    from pathlib import Path
+
+    from mounts import Step
+
+SECONDS = 10  # in which a new certificate has to be shown
+HOST = "127.0.0.1"
+
+
+@pytest.fixture(name="authorities", scope="module")
+def _authorities() -> tuple[trustme.CA, trustme.CA]:
+    return trustme.CA(), trustme.CA()
+
+
+@pytest.fixture(name="mount")
+def _mount(tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]) -> Mount:
+    return Mount.of(tmp_path / "tls", authorities[0].issue_cert(HOST), *authorities)
+
+
+@pytest.fixture(name="door")
+def _door(mount: Mount) -> Iterator[Door]:
+    settings = FrontDoorSettings(tls_cert_file=mount.certificate, tls_private_key_file=mount.key)
+    with open_door(AllowingEngine(), settings, trusting(mount.authorities)) as door:
+        yield door
+
+
+def trusting(bundle: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=bundle)
+
+
+def shown(door: Door) -> str:
+    """The serial number of the certificate that a new connection is shown."""
+    assert door.tls is not None
+    with door.socket() as plain, door.tls.wrap_socket(plain, server_hostname=HOST) as connection:
+        certificate = connection.getpeercert()
+    assert certificate is not None
+    return str(certificate["serialNumber"])
+
+
+def failed_reload(door: Door) -> bool:
+    line = 'pratique_certificate_reload_failed{certificate="serving-certificate"}'
+    [value] = [one.split()[-1] for one in door.get("/metrics").text.splitlines() if one.startswith(line)]
+    return float(value) == 1
+
+
+def code(connection: HTTPConnection) -> int:
+    """That of the answer to a review."""
+    return exchange(connection, "POST", "/validate", review_body(), JSON_TYPE).code
+
+
+def review(door: Door) -> None:
+    answer = door.post("/validate")
+    assert answer.json["response"]["allowed"], answer.code
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_new_certificate_is_shown_and_no_request_fails_when_it_comes(
+    way: Callable[[Rotation], Iterator[Step]],
+    mount: Mount,
+    door: Door,
+    authorities: tuple[trustme.CA, trustme.CA],
+) -> None:
+    signing = authorities[way is Rotation.of_another_authority]
+    rotation = Rotation(mount, signing.issue_cert(HOST))
+    before = shown(door)
+    with steady_load(lambda: review(door)) as load:
+        for step in way(rotation):
+            step.change()
+            if step.usable:
+                assert within(SECONDS, lambda: shown(door) != before)
+            else:
+                assert within(SECONDS, lambda: failed_reload(door))
+                assert shown(door) == before
+        assert within(SECONDS, lambda: not failed_reload(door))
+        answered = load.answered
+        assert within(SECONDS, lambda: load.answered >= answered + 25)
+
+
+def test_the_end_of_the_certificate_is_shown(door: Door) -> None:
+    [line] = [
+        one for one in door.get("/metrics").text.splitlines() if one.startswith("pratique_certificate_exp")
+    ]
+    assert door.tls is not None
+    with door.socket() as plain, door.tls.wrap_socket(plain, server_hostname=HOST) as connection:
+        certificate = connection.getpeercert()
+    assert certificate is not None
+    assert float(line.split()[-1]) == ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+
+
+def test_who_changed_the_authorities_of_callers_is_not_called_by_the_old_ones_any_more(
+    tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
+) -> None:
+    old, new = authorities
+    mount = Mount.of(tmp_path / "tls", new.issue_cert(HOST), old, new)
+    context = trusting(mount.authorities)
+    old.issue_cert("client.example.com").configure_cert(context)
+    settings = FrontDoorSettings(
+        tls_cert_file=mount.certificate, tls_private_key_file=mount.key, client_ca_file=mount.authorities
+    )
+    with open_door(AllowingEngine(), settings, context) as door:
+        connection = door.connect()
+        assert code(connection) == 200
+        mount.swap({"ca.crt": bundle_of(new)})
+        # On the connection that was open already: a handshake has nothing to do with it any more.
+        assert within(SECONDS, lambda: code(connection) == 401)
+        connection.close()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            door.post("/validate")
+
+
+def test_a_certificate_that_ends_soon_is_warned_of_and_the_front_door_stays_ready(
+    tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
+) -> None:
+    end = (dt.datetime.now(dt.UTC) + dt.timedelta(days=3)).replace(microsecond=0)
+    mount = Mount.of(tmp_path / "tls", authorities[0].issue_cert(HOST, not_after=end), authorities[0])
+    settings = FrontDoorSettings(tls_cert_file=mount.certificate, tls_private_key_file=mount.key)
+    with open_door(AllowingEngine(), settings, trusting(mount.authorities)) as door:
+        assert door.get("/readyz").code == 200
+        ready = door.get("/readyz?verbose")
+        warning = f"[+]certificates ok, but: serving certificate ends {end:%Y-%m-%dT%H:%M:%SZ}\n"
+        assert (ready.code, warning in ready.text) == (200, True)
+        rotation = Rotation(mount, authorities[0].issue_cert(HOST))
+        for step in rotation.in_place():
+            step.change()
+        assert within(SECONDS, lambda: "[+]certificates ok\n" in door.get("/readyz?verbose").text)

@@ -1,0 +1,143 @@
+"""Tokens and passwords in files, and how they are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doors.engines import AllowingEngine
+from frontdoor.apps import build_app
+from frontdoor.authentication.digests import Digests
+from frontdoor.authentication.secret_files import read_logins, read_tokens
+from frontdoor.entrances import Entrance
+from frontdoor.settings import FrontDoorSettings
+from pratique.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@given(st.lists(st.binary(), min_size=1, max_size=5), st.binary())
+def test_what_is_held_matches_and_nothing_else_does(secrets: list[bytes], other: bytes) -> None:
+    digests = Digests.of(secrets)
+    assert all(digests.match(secret) for secret in secrets)
+    assert digests.match(other) is (other in secrets)
+
+
+def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    compare = hmac.compare_digest
+
+    def watching(held: bytes, presented: bytes) -> bool:
+        compared.append((held, presented))
+        return compare(held, presented)
+
+    monkeypatch.setattr("frontdoor.authentication.digests.hmac.compare_digest", watching)
+    digests = Digests.of([b"first", b"second", b"third"])
+    for presented in (b"", b"first", b"third", b"thir", b"x" * 10_000):
+        compared.clear()
+        digests.match(presented)
+        assert [held for held, _ in compared] == list(digests.held)
+        assert {one for _, one in compared} == {hashlib.sha256(presented).digest()}
+        assert {len(one) for pair in compared for one in pair} == {32}
+
+
+def test_secrets_are_not_kept_and_not_shown() -> None:
+    digests = Digests.of([b"canary"])
+    assert "canary" not in repr(digests)
+    assert b"canary" not in digests.held
+    assert digests.held[0].hex() not in repr(digests)
+
+
+def test_lines_are_tokens_and_empty_ones_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_bytes(b"one\r\n\n\nabc.DEF-_~+/09==\n")
+    assert read_tokens(file) == Digests.of([b"one", b"abc.DEF-_~+/09=="])
+
+
+def test_a_password_may_hold_colons_and_blanks_and_a_user_no_colon(tmp_path: Path) -> None:
+    file = tmp_path / "logins"
+    file.write_text("ann:pass: word \nbob:ü\n")
+    assert read_logins(file) == Digests.of([b"ann:pass: word ", "bob:ü".encode()])
+
+
+NO_TOKEN = "expected a bearer token: letters, digits and . _ ~ + / - alone"
+NO_LOGIN = "expected user:password"
+EMPTY = "is empty: nobody could call; {}, one a line"
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "complaint"),
+    [
+        (read_tokens, "good\nwith blank\n", f"line 2: {NO_TOKEN}"),
+        (read_tokens, '"quoted"', f"line 1: {NO_TOKEN}"),
+        (read_tokens, "# no comments", f"line 1: {NO_TOKEN}"),
+        (read_tokens, "token,user,uid", f"line 1: {NO_TOKEN}"),
+        (read_tokens, "", EMPTY.format(NO_TOKEN)),
+        (read_tokens, "\n\n", EMPTY.format(NO_TOKEN)),
+        (read_logins, "ann", f"line 1: {NO_LOGIN}"),
+        (read_logins, "ann:", f"line 1: {NO_LOGIN}"),
+        (read_logins, ":secret", f"line 1: {NO_LOGIN}"),
+        (read_logins, "ann:a\tb", f"line 1: {NO_LOGIN}"),
+        (read_logins, "", EMPTY.format(NO_LOGIN)),
+    ],
+)
+def test_what_cannot_be_used_is_told_by_its_line_and_never_by_its_content(
+    tmp_path: Path, read: Callable[[Path], Digests], content: str, complaint: str
+) -> None:
+    file = tmp_path / "secrets"
+    file.write_text(content)
+    flag = "--token-file" if read is read_tokens else "--basic-auth-file"
+    with pytest.raises(ConfigurationError) as error:
+        read(file)
+    assert str(error.value) == f"{flag} {file}: {complaint}"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--token-file .*nothing: No such file or directory"):
+        read_tokens(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"client_ca_file"}, "--client-ca-file needs HTTPS"),
+        ({"client_allowed_names"}, "--client-allowed-names needs --client-ca-file"),
+        ({"tls_min_version"}, "--tls-min-version nonsense: expected one of VersionTLS12, VersionTLS13"),
+        ({"tls_cipher_suites"}, "Cipher suite nonsense not supported or doesn't exist"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(tmp_path: Path, given: set[str], complaint: str) -> None:
+    import trustme
+
+    bundle = tmp_path / "ca.crt"
+    trustme.CA().cert_pem.write_to_path(bundle)
+    values: dict[str, Any] = {
+        "client_ca_file": bundle,
+        "client_allowed_names": ("one",),
+        "tls_min_version": "nonsense",
+        "tls_cipher_suites": ("nonsense",),
+    }
+    settings = dataclasses.replace(FrontDoorSettings(), **{name: values[name] for name in given})
+    with pytest.raises(ConfigurationError, match=complaint):
+        Entrance(settings)
+
+
+def test_tokens_without_tls_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("token")
+    Entrance(FrontDoorSettings(token_file=file))
+    assert caplog.messages == ["secrets come in plain text"]
+
+
+def test_where_everybody_may_call_nothing_stands_before_the_endpoints() -> None:
+    assert build_app(AllowingEngine(), FrontDoorSettings()).user_middleware == []

@@ -1,0 +1,293 @@
+"""How services prove themselves to the front door, and it to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+from frontdoor.settings import FrontDoorSettings
+from frontdoor.transports.hosting_services import HostingService
+from frontdoor.transports.services_tls import ServicesTls
+from mounts import Mount, bundle_of, chain_of, key_of
+from pratique.calls import Call, Deadline
+from pratique.definitions import BOTH, Controller, Halves, NoSettings, Phase
+from pratique.errors import ConfigurationError, UnreachableError
+from pratique.outcomes import ALLOWED
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from pratique.tls.kept import keep_fresh
+from serving import controllers
+from serving.controllers import hosted
+from serving.reviews import review_of
+from serving.servers import KINDS, VALIDATOR, Kind
+from waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    import grpc
+
+NOW = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+SECONDS = 10
+PER_SECOND = 50
+
+
+@pytest.fixture(name="authority", scope="module")
+def _authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(name="door")
+def _door(tmp_path: Path, authority: trustme.CA) -> Mount:
+    """What the front door has: a certificate to show, and the services' authority."""
+    return Mount.of(tmp_path / "door", authority.issue_cert("door.example.com"), authority)
+
+
+def settings_of(door: Mount, name: str = "") -> FrontDoorSettings:
+    return FrontDoorSettings(
+        services_ca_file=door.authorities,
+        services_cert_file=door.certificate,
+        services_private_key_file=door.key,
+        validator_server_name=name,
+    )
+
+
+@contextlib.asynccontextmanager
+async def service(kind: Kind, mount: Mount) -> AsyncIterator[RpcServer]:
+    """A service that wants a certificate of the authorities in its mount; its address is its ``address``."""
+    settings = ServerSettings(
+        tls_cert_file=mount.certificate,
+        tls_private_key_file=mount.key,
+        client_ca_file=mount.authorities,
+        drain_seconds=0,
+    )
+    server = RpcServer(kind.services([hosted("c", controllers.allowing)]), settings)
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def opened(tls: ServicesTls | None, addresses: Sequence[str], name: str = "") -> HostingService:
+    halves = Halves(validate=controllers.allowing)
+    one = Controller(name="c", summary="Allows.", phases=BOTH, build=lambda _: halves, settings=NoSettings)
+    return HostingService.open("validator", addresses, Phase.VALIDATE, [one], tls=tls, server_name=name)
+
+
+async def decided(asked: HostingService) -> Any:
+    [outcome] = await asked.transport.validate(review_of(), [Call("c")], Deadline.after(SECONDS))
+    return outcome.decision
+
+
+@pytest.mark.parametrize(
+    ("issued", "name", "reached"),
+    [
+        pytest.param(lambda own: own.issue_cert("127.0.0.1"), "", True, id="right, by its address"),
+        pytest.param(lambda own: own.issue_cert("validator"), "validator", True, id="right, by its name"),
+        pytest.param(lambda own: own.issue_cert("validator"), "", False, id="wrong name"),
+        pytest.param(
+            lambda own: own.issue_cert("x.example.com", common_name="127.0.0.1"), "", False, id="no SAN"
+        ),
+        pytest.param(lambda _: trustme.CA().issue_cert("127.0.0.1"), "", False, id="wrong authority"),
+        pytest.param(lambda own: own.issue_cert("127.0.0.1", not_after=NOW - DAY), "", False, id="ended"),
+        pytest.param(
+            lambda own: own.issue_cert("127.0.0.1", not_before=NOW + DAY, not_after=NOW + 2 * DAY),
+            "",
+            False,
+            id="not begun",
+        ),
+    ],
+)
+def test_only_a_service_that_proves_itself_is_asked(  # noqa: PLR0917 - columns of a table, and fixtures
+    issued: Callable[[trustme.CA], trustme.LeafCert],
+    name: str,
+    reached: bool,  # noqa: FBT001 - a table's column
+    tmp_path: Path,
+    door: Mount,
+    authority: trustme.CA,
+) -> None:
+    mount = Mount.of(tmp_path / "service", issued(authority), authority)
+
+    async def run() -> None:
+        async with service(VALIDATOR, mount) as server:
+            asked = opened(ServicesTls.of(settings_of(door)), [await server.start()], name)
+            try:
+                assert asked.transport.endpoint.startswith("grpcs://127.0.0.1:")
+                if reached:
+                    assert await decided(asked) is ALLOWED
+                else:
+                    with pytest.raises(UnreachableError, match="the service cannot be reached"):
+                        await decided(asked)
+            finally:
+                await asked.transport.close()
+
+    asyncio.run(run())
+
+
+def test_several_addresses_are_known_by_one_name(tmp_path: Path, door: Mount, authority: trustme.CA) -> None:
+    mount = Mount.of(tmp_path / "service", authority.issue_cert("validator"), authority)
+
+    async def run() -> None:
+        async with service(VALIDATOR, mount) as first, service(VALIDATOR, mount) as second:
+            addresses = [await first.start(), await second.start()]
+            settings = dataclasses.replace(settings_of(door, "validator"), validators=tuple(addresses))
+            asked = opened(ServicesTls.of(settings), addresses, "validator")
+            for _ in range(4):
+                assert await decided(asked) is ALLOWED
+            await asked.transport.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [
+        (ssl.TLSVersion.TLSv1, False),
+        (ssl.TLSVersion.TLSv1_1, False),
+        (ssl.TLSVersion.TLSv1_2, True),
+        (ssl.TLSVersion.TLSv1_3, True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_services_speak_tls_from_1_2_on(
+    kind: Kind,
+    version: ssl.TLSVersion,
+    accepted: bool,  # noqa: FBT001 - a table's column
+    tmp_path: Path,
+    authority: trustme.CA,
+) -> None:
+    mount = Mount.of(tmp_path / "service", authority.issue_cert("127.0.0.1"), authority)
+    context = ssl.create_default_context(cafile=mount.authorities)
+    context.load_cert_chain(mount.certificate, mount.key)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else the client itself would refuse the old ones
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2"])
+
+    async def shake_hands() -> bool:
+        async with service(kind, mount) as server:
+            host, _, port = (await server.start()).rpartition(":")
+            try:
+                _, writer = await asyncio.open_connection(host, int(port), ssl=context)
+            except (ssl.SSLError, ConnectionError):
+                return False
+            writer.transport.abort()
+            return True
+
+    assert asyncio.run(shake_hands()) is accepted
+
+
+def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
+    tmp_path: Path, door: Mount, authority: trustme.CA
+) -> None:
+    new = trustme.CA()
+    other_side = Mount.of(tmp_path / "service", authority.issue_cert("127.0.0.1"), authority)
+
+    async def run() -> None:
+        tls = ServicesTls.of(settings_of(door))
+        assert tls is not None
+        async with service(VALIDATOR, other_side) as server:
+            asked = opened(tls, [await server.start()])
+            for one in tls.kept:
+                one.tell(lambda _: asked.transport.renew())
+            watching = asyncio.ensure_future(keep_fresh(tls.kept))
+            async with load(asked) as decisions:
+                await rotate(server, tls, asked)
+            watching.cancel()
+            await asyncio.wait([watching])
+            await asked.transport.close()
+        assert set(decisions) == {ALLOWED}
+
+    async def rotate(server: RpcServer, tls: ServicesTls, asked: HostingService) -> None:
+        """As it has to be done: trust first, then certificates, and then no more trust for the old."""
+        assert server.tls is not None
+        serving, clients = server.tls.kept
+        shown, trusted = tls.kept
+        both = {"ca.crt": bundle_of(authority, new)}
+        other_side.swap(both)
+        door.swap(both)
+        await until(SECONDS, lambda: holds(clients, bundle_of(authority, new)))
+        await until(SECONDS, lambda: holds(trusted, bundle_of(authority, new)))
+        before = asked.transport.channel
+        for mount, name in ((other_side, "127.0.0.1"), (door, "door.example.com")):
+            issued = new.issue_cert(name)
+            mount.swap({"tls.crt": chain_of(issued), "tls.key": key_of(issued)})
+        await until(SECONDS, lambda: holds(serving, other_side.certificate.read_bytes()))
+        await until(SECONDS, lambda: holds(shown, door.certificate.read_bytes()))
+        await until(SECONDS, lambda: is_other(asked, before))
+        only_new = {"ca.crt": bundle_of(new)}
+        other_side.swap(only_new)
+        door.swap(only_new)
+        await until(SECONDS, lambda: holds(clients, bundle_of(new)))
+        await until(SECONDS, lambda: holds(trusted, bundle_of(new)))
+
+    asyncio.run(run())
+
+
+async def holds(kept: Any, content: bytes) -> bool:
+    return content in {getattr(kept.value, "pem", b""), getattr(kept.value, "chain", b"")}
+
+
+async def is_other(asked: HostingService, channel: grpc.aio.Channel) -> bool:
+    return asked.transport.channel is not channel
+
+
+@contextlib.asynccontextmanager
+async def load(asked: HostingService) -> AsyncIterator[list[Any]]:
+    """Ask at an even pace; whatever is raised fails the test."""
+    decisions: list[Any] = []
+    ending = asyncio.Event()
+
+    async def ask() -> None:
+        decisions.append(await decided(asked))
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as calls:
+            while not ending.is_set():
+                calls.create_task(ask())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ending.wait(), 1 / PER_SECOND)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run())
+        yield decisions
+        seen = len(decisions)
+
+        async def more() -> bool:
+            return len(decisions) >= seen + PER_SECOND
+
+        await until(SECONDS, more)
+        ending.set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        (
+            {"services_private_key_file": None},
+            "--services-cert-file and --services-private-key-file go together",
+        ),
+        ({"validators": ("127.0.0.1:1", "127.0.0.1:2")}, "--validator: several addresses with TLS need"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(door: Mount, fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        ServicesTls.of(dataclasses.replace(settings_of(door), **fields))
+
+
+def test_names_without_tls_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="--mutator-server-name needs TLS"):
+        ServicesTls.of(FrontDoorSettings(mutator_server_name="mutator"))
+
+
+def test_without_files_there_is_no_tls() -> None:
+    assert ServicesTls.of(FrontDoorSettings()) is None

@@ -1,0 +1,98 @@
+"""Who somebody is by his certificate."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mounts import bundle_of, chain_of
+from pratique.tls.authorities import read_authorities
+from pratique.tls.clients import Client, ClientCertificates, leads_to, names_of
+from pratique.tls.kept import Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def clients_of(folder: Path, *authorities: trustme.CA, names: tuple[str, ...] = ()) -> ClientCertificates:
+    file = folder / "ca.crt"
+    file.write_bytes(bundle_of(*authorities))
+    return ClientCertificates(Kept("authorities", lambda: read_authorities(file, "--ca"), (file,)), names)
+
+
+def der_of(issued: trustme.LeafCert) -> tuple[bytes, ...]:
+    read = x509.load_pem_x509_certificates(chain_of(issued))
+    return tuple(one.public_bytes(serialization.Encoding.DER) for one in read)
+
+
+@pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])
+def test_a_client_is_known_by_any_of_its_names(
+    tmp_path: Path, chain: Callable[[trustme.LeafCert], tuple[bytes, ...]]
+) -> None:
+    authority = trustme.CA()
+    clients = clients_of(tmp_path, authority, names=("one", "b.example.com"))
+    shown = authority.issue_cert("a.example.com", "b.example.com", common_name="zero")
+    assert clients.client(chain(shown)) == Client(("zero", "a.example.com", "b.example.com"), is_allowed=True)
+    other = authority.issue_cert("c.example.com")
+    assert clients.client(chain(other)) == Client(("c.example.com",), is_allowed=False)
+    assert clients.client(chain(trustme.CA().issue_cert("b.example.com"))) is None
+    assert clients.client(()) is None
+
+
+def test_who_is_trusted_is_what_the_authorities_are_now(tmp_path: Path) -> None:
+    old, new = trustme.CA(), trustme.CA()
+    clients = clients_of(tmp_path, old)
+    shown = der_of(old.issue_cert("a.example.com"))
+    assert clients.client(shown) is not None
+    clients.authorities.value = read_authorities(_bundle(tmp_path, old, new), "--ca")
+    assert clients.client(shown) is not None
+    clients.authorities.value = read_authorities(_bundle(tmp_path, new), "--ca")
+    assert clients.client(shown) is None
+
+
+def _bundle(folder: Path, *authorities: trustme.CA) -> Path:
+    file = folder / "next.crt"
+    file.write_bytes(b"comments are no certificates\n" + bundle_of(*authorities))
+    return file
+
+
+def test_a_certificate_that_ends_ends_its_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = trustme.CA()
+    clients = clients_of(tmp_path, authority)
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+    shown = der_of(authority.issue_cert("a.example.com", not_after=end))
+    assert clients.client(shown) is not None
+    monkeypatch.setattr("pratique.tls.clients.time.time", lambda: end.timestamp() + 1)
+    assert clients.client(shown) is None
+
+
+def test_uris_are_names() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = dt.datetime.now(dt.UTC)
+    spiffe = x509.UniformResourceIdentifier("spiffe://example.com/ns/shop")
+    builder = x509.CertificateBuilder(
+        x509.Name([]), x509.Name([]), key.public_key(), 1, now, now + dt.timedelta(days=1)
+    ).add_extension(x509.SubjectAlternativeName([spiffe, x509.RFC822Name("a@example.com")]), critical=True)
+    assert names_of(builder.sign(key, hashes.SHA256())) == ("spiffe://example.com/ns/shop",)
+
+
+def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it_may() -> None:
+    root, stranger = trustme.CA(), trustme.CA()
+    deep = root
+    for _ in range(3):
+        deep = deep.create_child_ca()
+    leaf, *between = x509.load_pem_x509_certificates(chain_of(deep.issue_cert("a.example.com")))
+    roots = x509.load_pem_x509_certificates(bundle_of(root))
+    assert leads_to([leaf, *between], roots)
+    assert leads_to([leaf, *reversed(between)], roots)
+    assert leads_to([leaf, *between], [between[0]])
+    assert not leads_to([leaf], roots)
+    assert not leads_to([leaf, *between], x509.load_pem_x509_certificates(bundle_of(stranger)))
+    assert not leads_to([roots[0]], x509.load_pem_x509_certificates(bundle_of(stranger)))

@@ -1,0 +1,176 @@
+"""The whole stack over mutual TLS, with the certificates that ``pratique certs`` makes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.client
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from steady_loads import steady_load
+from waiting import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REVIEW = (Path(__file__).parents[2] / "bench" / "review.json").read_bytes()
+SECONDS = 10  # in which a new certificate has to be shown
+CHAIN = ("--disable-admission-plugins", "ServiceAccount")  # the reviewed Pod's account is in no cluster
+_READY = re.compile(r"pratique: \w+ ready on (?:https://)?127\.0\.0\.1:(\d+)\n")
+
+
+@contextlib.contextmanager
+def serve(service: str, *flags: str) -> Iterator[int]:
+    """Run a service until the block ends; gives its port."""
+    command = [
+        sys.executable,
+        "-m",
+        "pratique_cli",
+        "serve",
+        service,
+        "--port",
+        "0",
+        "--drain-seconds",
+        "0",
+        *CHAIN,
+        *flags,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = _READY.match(process.stdout.readline())
+            assert found is not None
+            yield int(found[1])
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+def make_certificates(folder: Path, *flags: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pratique_cli",
+        "certs",
+        str(folder),
+        "--client",
+        "kube-apiserver",
+        *flags,
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def serving(folder: Path, name: str, caller: str) -> list[str]:
+    """The flags of a service that shows its certificate and lets one caller in."""
+    own = folder / name
+    return [
+        *("--tls-cert-file", str(own / "tls.crt"), "--tls-private-key-file", str(own / "tls.key")),
+        *("--client-ca-file", str(own / "ca.crt"), "--client-allowed-names", caller),
+    ]
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls") / "certs"
+    make_certificates(folder)
+    return folder
+
+
+@pytest.fixture(name="ports", scope="module")
+def _ports(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int, int]]:
+    """Those of the front door, the mutator and a validator."""
+    own = folder / "frontdoor"
+    ledger = f"sqlite:///{tmp_path_factory.mktemp('ledger')}/quotas.sqlite"
+    with (
+        serve("mutator", *serving(folder, "mutator", "frontdoor")) as mutator,
+        serve(
+            "validator", *serving(folder, "validator", "frontdoor"), "--resource-quota-ledger", ledger
+        ) as validator,
+        serve(
+            "frontdoor",
+            *serving(folder, "frontdoor", "kube-apiserver"),
+            *("--services-ca-file", str(own / "ca.crt")),
+            *(
+                "--services-cert-file",
+                str(own / "tls.crt"),
+                "--services-private-key-file",
+                str(own / "tls.key"),
+            ),
+            *("--mutator", f"127.0.0.1:{mutator}", "--validator", f"127.0.0.1:{validator}"),
+            *("--validator-server-name", "pratique-validator.default.svc"),
+        ) as door,
+    ):
+        yield door, mutator, validator
+
+
+def context(folder: Path, client: str | None = None) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=folder / "ca.crt")
+    if client is not None:
+        made.load_cert_chain(folder / client / "tls.crt", folder / client / "tls.key")
+    return made
+
+
+def ask(port: int, tls: ssl.SSLContext, method: str = "POST", path: str = "/admit") -> tuple[int, bytes]:
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=tls)
+    with contextlib.closing(connection):
+        body, headers = (REVIEW, {"Content-Type": "application/json"}) if method == "POST" else (None, {})
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def shown(port: int, tls: ssl.SSLContext) -> bytes | None:
+    """The certificate that a new connection is shown, over HTTP/2 or not."""
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        tls.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        return connection.getpeercert(binary_form=True)
+
+
+def is_other(port: int, tls: ssl.SSLContext, old: bytes | None) -> bool:
+    return shown(port, tls) != old
+
+
+def test_the_api_server_is_answered_over_three_hops_of_mutual_tls(
+    ports: tuple[int, int, int], folder: Path
+) -> None:
+    code, body = ask(ports[0], context(folder, "kube-apiserver"))
+    assert (code, json.loads(body)["response"]["allowed"]) == (200, True)
+    assert ask(ports[0], context(folder), "GET", "/readyz")[0] == 200
+
+
+def test_whoever_else_calls_is_refused(ports: tuple[int, int, int], folder: Path) -> None:
+    assert ask(ports[0], context(folder))[0] == 401
+    assert ask(ports[0], context(folder, "mutator"))[0] == 403
+
+
+def test_all_certificates_are_renewed_under_load_and_no_review_fails(
+    ports: tuple[int, int, int], folder: Path
+) -> None:
+    tls, calling = context(folder, "kube-apiserver"), context(folder, "frontdoor")
+    contexts = (tls, calling, calling)
+    before = [shown(port, each) for port, each in zip(ports, contexts, strict=True)]
+    asking = context(folder, "kube-apiserver")
+
+    def review() -> None:
+        code, body = ask(ports[0], asking)
+        assert (code, json.loads(body)["response"]["allowed"]) == (200, True), body
+
+    with steady_load(review) as load:
+        make_certificates(folder, "--host", "renewed.example.com")
+        for port, each, old in zip(ports, contexts, before, strict=True):
+            assert within(SECONDS, functools.partial(is_other, port, each, old))
+        answered = load.answered
+        assert within(SECONDS, lambda: load.answered >= answered + 25)
