@@ -14,6 +14,7 @@ import msgspec
 
 from pratique import statuses
 from pratique.errors import ReviewError
+from pratique.json_limits import JsonLimitError, check_json
 from pratique.json_values import Document, JSONObject, encode
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
@@ -74,25 +75,27 @@ class ReceivedReview:
 def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
     """Read an AdmissionReview; its objects stay bytes until someone needs them.
 
+    For one of more than ``json_limits.LARGE_BYTES`` call it in a thread, where it lets others run.
+
     Raises:
-        ReviewError: the body is not JSON, not an AdmissionReview, or has no request or uid. The text says which
-            field is wrong and never repeats the body.
+        ReviewError: the body is not JSON or beyond its limits, not an AdmissionReview, or has no request or uid.
+            The text says which field is wrong and never repeats the body.
     """
     try:
-        # The objects are not decoded here, so that their bytes would go unchecked.
-        str(body, "utf-8")
+        check_json(body)
         envelope = _decoder.decode(body)
+    except JsonLimitError as error:
+        raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
         raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
-    except RecursionError:
-        raise ReviewError("the body is nested too deeply") from None
     request = envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
+    _check_names(request)
     return ReceivedReview(envelope.api_version, _review(request, cluster))
 
 
@@ -116,6 +119,13 @@ def _position_only(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 at byte {error.start}"
     return str(error)
+
+
+def _check_names(request: _Request) -> None:
+    # No object can have such a name; a log or a database might end the text at it.
+    for field, text in (("name", request.name), ("namespace", request.namespace)):
+        if text is not None and "\0" in text:
+            raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
 def _review(request: _Request, cluster: Cluster) -> Review:

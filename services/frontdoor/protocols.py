@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from frontdoor.authentication.peers import Peer
 from frontdoor.responses import status_reply
 from pratique import statuses
 
 if TYPE_CHECKING:
     import asyncio
 
-HEAD_LIMIT_BYTES = 32 * 1024
-"""The longest head of a request. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
-HEAD_LIMIT_FIELDS = 100
-"""The most header fields of a request."""
+    import uvicorn
+    from uvicorn.server import ServerState
+
+    from frontdoor.settings import FrontDoorSettings
 
 
 class Protocol(HttpToolsProtocol):
@@ -31,18 +32,39 @@ class Protocol(HttpToolsProtocol):
     _head_came_at = 0.0
     _head_bytes = 0
     _discarding = False
+    _body_since: float | None = None
+    _body_bytes = 0
 
-    def overdue(self, now: float, limit_seconds: float) -> bool:
-        """True where the client has kept the front door waiting for longer than that.
+    def __init__(self, settings: FrontDoorSettings, config: uvicorn.Config, state: ServerState) -> None:
+        """Keep the limits of ``settings``."""
+        super().__init__(config=config, server_state=state, app_state={})
+        self._settings = settings
 
-        The wait is for a head that was begun, or never came on a new connection, or for the rest of a body
-        that is answered already. ``now`` is the loop's time.
+    def overdue(self, now: float) -> bool:
+        """True where the client has kept the front door waiting for too long. ``now`` is the loop's time.
+
+        The wait is for a head that was begun, or never came on a new connection, for a body, or for the rest of one
+        that is answered already.
         """
-        return self._waiting_since is not None and now - self._waiting_since > limit_seconds
+        if self._waiting_since is not None:
+            return now - self._waiting_since > self._settings.head_seconds
+        return self._body_since is not None and self._body_lags(now)
+
+    def _body_lags(self, now: float) -> bool:
+        if self.flow.read_paused:
+            # It is the front door that keeps the client waiting, for an earlier answer or for room.
+            self._expect_body(now)
+            return False
+        settings, seconds = self._settings, now - (self._body_since or now)
+        due = (seconds - settings.body_grace_seconds) * settings.min_body_bytes_per_second
+        return seconds > settings.body_seconds or self._body_bytes < due
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Begin to wait for the first head."""
         super().connection_made(transport)
+        connection = transport.get_extra_info("ssl_object")
+        if connection is not None:
+            self.app_state["peer"] = Peer(connection)
         self._wait()
 
     def on_message_begin(self) -> None:
@@ -54,12 +76,18 @@ class Protocol(HttpToolsProtocol):
         """Stop waiting; the application waits for the body. Raising makes httptools refuse the request."""
         self._waiting_since = None
         self._head_came_at = self.loop.time()
-        if len(self.headers) > HEAD_LIMIT_FIELDS:
+        if len(self.headers) > self._settings.max_head_fields:
             raise ValueError("too many header fields")
         if self.parser.should_upgrade():
             # httptools would take the body for another protocol, and drop it.
             raise ValueError("no other protocol is spoken here")
+        self._expect_body(self._head_came_at)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count what comes."""
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
         """Wait for the rest of a body that is answered already, counting from its head.
@@ -70,10 +98,12 @@ class Protocol(HttpToolsProtocol):
         # Of requests sent at once, the last is the current one, and the answer may be to one before it.
         if self.cycle.response_complete and self.cycle.more_body:
             self._waiting_since = self._head_came_at
+            self._body_since = None
             self._discarding = True
 
     def on_message_complete(self) -> None:
         """Stop waiting for a body."""
+        self._body_since = None
         super().on_message_complete()
         if self.cycle.response_complete:
             self._waiting_since = None
@@ -86,14 +116,15 @@ class Protocol(HttpToolsProtocol):
         if self._waiting_since is None or self.transport.is_closing():
             return
         self._head_bytes += len(data)
-        if self._head_bytes > HEAD_LIMIT_BYTES and not self._discarding:
+        if self._head_bytes > self._settings.max_head_bytes and not self._discarding:
             self.send_400_response("")
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
         """Answer what is no HTTP request that can be answered, and close."""
         text = (
             "not an HTTP/1.1 request that can be answered: malformed, asking for another protocol, or with "
-            f"a head of more than {HEAD_LIMIT_BYTES} bytes or {HEAD_LIMIT_FIELDS} fields"
+            f"a head of more than {self._settings.max_head_bytes} bytes or "
+            f"{self._settings.max_head_fields} fields"
         )
         body = status_reply(statuses.bad_request(text)).body
         head = [
@@ -103,6 +134,10 @@ class Protocol(HttpToolsProtocol):
         ]
         self.transport.write(b"".join([*head, body]))
         self.transport.close()
+
+    def _expect_body(self, now: float) -> None:
+        self._body_since = now
+        self._body_bytes = 0
 
     def _wait(self) -> None:
         self._waiting_since = self.loop.time()

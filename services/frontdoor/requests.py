@@ -13,7 +13,7 @@ from pratique.definitions import BOTH, MUTATE, VALIDATE, Phase
 from pratique.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from starlette.types import Receive
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 """What ``?phase=`` may be."""
+
+_BLAMES = {"true": True, "false": False}
 
 
 class RequestError(InputError):
@@ -45,13 +47,15 @@ class Query:
     """Time until the answer has to leave."""
     phases: frozenset[Phase]
     """What ``?phase=`` asks for; both phases where it is not there."""
+    blame: bool = False
+    """Whether ``?blame=`` asks who changed what."""
 
 
 def query_reader(settings: FrontDoorSettings) -> Callable[[bytes], Query]:
     """Make the function that reads the query of a URL, as bytes.
 
     It remembers what it read last, because an API server sends the same few queries again and again. It
-    raises RequestError (400) on a bad ``timeout`` or ``phase``.
+    raises RequestError (400) on a bad ``timeout``, ``phase`` or ``blame``.
     """
     return functools.lru_cache(maxsize=64)(functools.partial(_read_query, settings))
 
@@ -61,6 +65,7 @@ def _read_query(settings: FrontDoorSettings, query: bytes) -> Query:
     return Query(
         seconds=_seconds(parameters.get("timeout", [""])[0], settings),
         phases=_phases(parameters.get("phase", ["admit"])[0]),
+        blame=_blame(parameters.get("blame", ["false"])[0]),
     )
 
 
@@ -82,9 +87,20 @@ def _phases(phase: str) -> frozenset[Phase]:
     try:
         return PHASES[phase]
     except KeyError:
-        supported = ", ".join(statuses.go_quoted(known) for known in PHASES)
-        text = f"phase: Unsupported value: {statuses.go_quoted(phase)}: supported values: {supported}"
-        raise RequestError(statuses.bad_request(text)) from None
+        raise _unsupported_value("phase", phase, PHASES) from None
+
+
+def _blame(blame: str) -> bool:
+    try:
+        return _BLAMES[blame]
+    except KeyError:
+        raise _unsupported_value("blame", blame, _BLAMES) from None
+
+
+def _unsupported_value(parameter: str, value: str, supported: Iterable[str]) -> RequestError:
+    values = ", ".join(statuses.go_quoted(known) for known in supported)
+    text = f"{parameter}: Unsupported value: {statuses.go_quoted(value)}: supported values: {values}"
+    return RequestError(statuses.bad_request(text))
 
 
 def check_head(headers: Sequence[tuple[bytes, bytes]], max_body_bytes: int) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from frontdoor.certificates import Certificate
 from frontdoor.protocols import Protocol
 from pratique.errors import ConfigurationError
+from pratique.tls.kept import keep_fresh
 
 if TYPE_CHECKING:
     import socket
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
+    from frontdoor.entrances import Entrance
     from frontdoor.settings import FrontDoorSettings
 
 _logger = logging.getLogger(__name__)
 
 _TICKS_PER_SECOND = 10  # of uvicorn's main loop
-_CERTIFICATE_TICKS = 10 * _TICKS_PER_SECOND  # as often as controller-runtime's certwatcher polls
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -41,15 +41,13 @@ class FrontDoorServer(uvicorn.Server):
     """
 
     def __init__(self, app: Starlette, settings: FrontDoorSettings, announce: Callable[[str], None]) -> None:
-        """Read the certificate, and be ready to serve; ``announce`` is told the URL once that is so.
-
-        Raises:
-            ConfigurationError: the certificate cannot be used.
-        """
+        """Be ready to serve what ``build_app`` made; ``announce`` is told the URL once it listens."""
         self._app = app
         self._settings = settings
         self._announce = announce
-        self._certificate = Certificate.of(settings)
+        self._entrance: Entrance = app.state.entrance
+        self._certificate = self._entrance.certificate
+        self._watching: asyncio.Task[None] | None = None
         super().__init__(_config(app, settings))
 
     def drain(self) -> None:
@@ -89,11 +87,19 @@ class FrontDoorServer(uvicorn.Server):
                 f"--host {settings.host}, --port {settings.port}: cannot listen there: {reason}"
             ) from None
         self.servers = [listener]
+        self._watching = asyncio.ensure_future(keep_fresh(self._entrance.kept))
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what is in flight, and watch no files any more."""
+        await super().shutdown(sockets)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
     def _connection(self) -> Protocol:
-        return Protocol(config=self.config, server_state=self.server_state, app_state={})
+        return Protocol(self._settings, self.config, self.server_state)
 
     def _url(self, port: int) -> str:
         scheme = "http" if self._certificate is None else "https"
@@ -104,14 +110,12 @@ class FrontDoorServer(uvicorn.Server):
         """Do what is to be done from time to time."""
         if counter % _TICKS_PER_SECOND == 0:
             self._close_overdue()
-        if counter % _CERTIFICATE_TICKS == 0 and self._certificate is not None:
-            self._certificate.reload_if_changed()
         return await super().on_tick(counter)
 
     def _close_overdue(self) -> None:
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol) and connection.overdue(now, self._settings.head_seconds):
+            if isinstance(connection, Protocol) and connection.overdue(now):
                 connection.transport.close()
 
     @contextlib.contextmanager

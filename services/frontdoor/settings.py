@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from frontdoor.call_kinds import CallKind
 from pratique.settings import ChainSettings
 
 if TYPE_CHECKING:
@@ -26,11 +27,40 @@ class FrontDoorSettings:
     """Certificate chain in PEM, own certificate first; with it and the key HTTPS is served, not HTTP."""
     tls_private_key_file: Path | None = None
     """The certificate's private key in PEM. Both files are read again when they change."""
+    tls_min_version: str = "VersionTLS12"
+    """The oldest version of TLS that is spoken, by Go's name: ``VersionTLS12`` or ``VersionTLS13``."""
+    tls_cipher_suites: tuple[str, ...] = ()
+    """Cipher suites of TLS 1.2, by Go's names; empty takes OpenSSL's own choice."""
+
+    client_ca_file: Path | None = None
+    """Certificates of authorities, in PEM: who has a certificate of one of them may call. Read again when it
+    changes."""
+    client_allowed_names: tuple[str, ...] = ()
+    """Who of those may call: one of the names in the certificate, its common name, a DNS name or a URI, must be one
+    of these. Empty lets all of them call."""
+    token_file: Path | None = None
+    """Bearer tokens, one a line: who has one of them may call. Read again when it changes."""
+    basic_auth_file: Path | None = None
+    """Users and passwords, ``user:password`` in each line: who has one may call. Read again when it changes."""
 
     mutator: str = "127.0.0.1:9001"
     """gRPC target of the mutator, for example ``dns:///mutator:9443``."""
     validators: tuple[str, ...] = ("127.0.0.1:9002",)
     """gRPC targets of the validators; calls are spread over all addresses that they resolve to."""
+
+    services_ca_file: Path | None = None
+    """Authorities of the services' certificates, in PEM; with it they are asked over TLS. Read again when it
+    changes, as are the next two."""
+    services_cert_file: Path | None = None
+    """The certificate that the front door shows to services, in PEM."""
+    services_private_key_file: Path | None = None
+    """Its private key in PEM."""
+    mutator_server_name: str = ""
+    """The name that the mutator's certificate has to have; that in its target where not given."""
+    validator_server_name: str = ""
+    """The same of the validators'."""
+    calls: CallKind = CallKind.STREAM
+    """How the mutator and the validators are called."""
 
     default_timeout_seconds: float = 10.0
     """Time for a review that comes without ``?timeout=``. 10: the default of ``timeoutSeconds``."""
@@ -48,12 +78,33 @@ class FrontDoorSettings:
     """Bodies that are held at a time; reviews that would exceed it are turned away with 503. 64 MiB: nine of
     the largest, and 1,024 of the usual ones, which count as 64 KiB each, where a kube-apiserver with default
     flags has 600 requests in flight."""
+    max_head_bytes: int = 32 * 1024
+    """The longest head of a request. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
+    max_head_fields: int = 100
+    """The most header fields of a request: ten times what a Go client sends."""
     head_seconds: float = 5.0
     """How long a client may take to shake hands and to send the head of a request, and to end a body that is
     answered before its end, as one that is too large is."""
+    body_seconds: float = 10.0
+    """How long a client may take to send a body, whatever time its review has. 10: the default of
+    ``timeoutSeconds``, within which the review has to be decided as well."""
+    body_grace_seconds: float = 2.0
+    """How long a body may come as slowly as it likes: two retransmissions of a lost packet."""
+    min_body_bytes_per_second: int = 64 * 1024
+    """How much of a body has to come in each second after that: half a megabit, which any link of a cluster has. A
+    legal review of 7 MiB needs 0.7 MiB in each to end in time."""
     keep_alive_seconds: int = 120
     """How long an idle connection stays open. More than the 90 after which Go's clients close it themselves:
     a POST that meets a closing connection is not sent again."""
+    record: Path | None = None
+    """Where to write what was asked and decided, secrets redacted; None: nowhere."""
+    record_max_bytes: int = 64 * 1024 * 1024
+    """The size at which a recording is continued in another file. 64 MiB: some ten thousand reviews of Pods."""
+    record_files: int = 4
+    """How many files a recording has at most; the oldest goes."""
+    record_max_review_bytes: int = 1024 * 1024
+    """Of reviews whose objects have more bytes a recording leaves the objects out. 1 MiB: most of the objects that a
+    cluster can store, for whose 1.5 MiB (etcd's) an UPDATE brings two."""
     drain_seconds: float = 10.0
     """How long new requests are still answered, with ``Connection: close``, after the first signal to stop.
     10: the time until every kube-proxy has heard that the endpoint is gone, with room to spare."""

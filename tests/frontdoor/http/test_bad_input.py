@@ -108,7 +108,7 @@ def assert_refused(answer: Answer, code: int, reason: str, message: str) -> None
             review_body(object={}).replace(
                 b'"object": {}', b'"object": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
             ),
-            "the body is nested too deeply",
+            "the body is nested too deeply: it has more than 200 levels",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import time
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from doors.engines import AllowingEngine, SlowEngine
-from doors.reviews import review_body
+from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, exchange, open_door, read_all
 from frontdoor.settings import FrontDoorSettings
 
@@ -79,22 +80,30 @@ def test_a_head_of_a_hundred_fields_is_read(allowing: Door) -> None:
         b"",
         b"POST /val",
         POST,
+        POST + b"Content-Length: 1000\r\n\r\n",
         # Answered already, with 413; the body is still to come.
         POST + b"Content-Length: 99999999\r\n\r\n{",
     ],
 )
 def test_a_client_that_keeps_the_front_door_waiting_is_disconnected(beginning: bytes) -> None:
-    with open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.1)) as door:
+    with open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.1, body_grace_seconds=0.1)) as door:
         talk(door, beginning)  # ends because the front door closes
 
 
-def test_sending_a_byte_now_and_then_does_not_help() -> None:
-    with (
-        open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.5)) as door,
-        door.socket() as connection,
-    ):
+@pytest.mark.parametrize(
+    ("beginning", "impatience"),
+    [
+        (POST + b"X-Slow: ", {"head_seconds": 0.5}),
+        (POST + b"Content-Length: 1000\r\n\r\n", {"body_grace_seconds": 0.5}),
+        (POST + b"Content-Length: 1000\r\n\r\n", {"body_seconds": 0.5, "min_body_bytes_per_second": 1}),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n5000\r\n", {"body_grace_seconds": 0.5}),
+    ],
+)
+def test_sending_a_byte_now_and_then_does_not_help(beginning: bytes, impatience: dict[str, float]) -> None:
+    settings = dataclasses.replace(FrontDoorSettings(), **impatience)  # type: ignore[arg-type] # limits are numbers
+    with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.settimeout(0.05)
-        connection.sendall(POST + b"X-Slow: ")
+        connection.sendall(beginning)
         with contextlib.suppress(ConnectionError):
             while not _closed(connection):
                 connection.sendall(b"x")
@@ -123,9 +132,23 @@ def test_a_slow_review_is_no_slow_client() -> None:
         assert door.post("/validate").code == 200
 
 
+def test_a_body_that_comes_fast_enough_is_read_to_its_end() -> None:
+    settings = FrontDoorSettings(body_grace_seconds=0.1, min_body_bytes_per_second=100)
+    body = review_body_of(100_000)
+    with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
+        connection.sendall(
+            POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:50_000]
+        )
+        time.sleep(1.3)  # longer than the grace, and the second until that is looked at
+        connection.sendall(body[50_000:])
+        assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_a_body_may_take_its_time_behind_another_request() -> None:
     with (
-        open_door(AllowingEngine(), FrontDoorSettings(head_seconds=0.1)) as door,
+        open_door(
+            SlowEngine(seconds=1.5), FrontDoorSettings(head_seconds=0.1, body_grace_seconds=1.2)
+        ) as door,
         door.socket() as connection,
     ):
         last = LENGTH + b"Connection: close\r\n\r\n"

@@ -84,6 +84,17 @@ def test_a_copy_is_independent_of_what_it_was_made_of() -> None:
     assert (changed["twin"], changed["deep"]) == ({"l": []}, DOCUMENT["deep"])
 
 
+def test_a_value_can_be_copied_into_itself_however_new_it_is() -> None:
+    patch = [
+        operation("add", "/l/-", {"k": []}),
+        operation("copy", "/l/2/k/-", source="/l"),
+        operation("copy", "/l/-", source="/l"),
+        operation("add", "/l/2/k/0/-", "z"),
+    ]
+    grown = ["x", "y", {"k": [["x", "y", {"k": []}]]}]
+    assert applied(*patch)["l"] == ["x", "y", {"k": [["x", "y", {"k": []}, "z"]]}, grown]
+
+
 def test_a_moved_value_can_be_changed_without_touching_the_original() -> None:
     patch = [operation("move", "/twin", source="/deep"), operation("remove", "/twin/l/0")]
     assert applied(*patch)["twin"] == {"l": []}

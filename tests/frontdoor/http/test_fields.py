@@ -1,0 +1,98 @@
+"""Every field of an AdmissionRequest, taken away in turn; and the operations that no patch may answer."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.reviews import POD, review_body, review_document
+from doors.running import open_door
+from frontdoor.engines import open_local
+from pratique.cluster_files import load_cluster
+from pratique.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from doors.running import Door
+    from pratique.json_values import JSON
+
+POD_KIND = {"group": "", "version": "v1", "kind": "Pod"}
+PODS = {"group": "", "version": "v1", "resource": "pods"}
+FULL: JSON = {
+    "requestKind": POD_KIND,
+    "requestResource": PODS,
+    "requestSubResource": "",
+    "subResource": "",
+    "oldObject": POD,
+    "operation": "UPDATE",
+    "dryRun": True,
+    "userInfo": {"username": "ann", "uid": "7", "groups": ["g"], "extra": {"scopes": ["a"]}},
+}
+REQUIRED = {("uid",), ("kind",), ("resource",), ("operation",)}
+NESTED = ("kind", "resource", "requestKind", "requestResource", "userInfo")
+
+
+def fields() -> list[tuple[str, ...]]:
+    request = review_document(**FULL)["request"]
+    nested = [(parent, name) for parent in NESTED for name in request[parent]]
+    return [*((name,) for name in request), *nested]
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[Door]:
+    settings = ChainSettings(enable_admission_plugins=("AlwaysPullImages",))
+    with open_door(open_local(settings, load_cluster(None))) as door:
+        yield door
+
+
+def test_all_fields_are_taken_away() -> None:
+    assert len(fields()) == 31
+
+
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("field", fields(), ids=".".join)
+def test_a_field_that_is_missing_is_an_answer_or_a_bad_request(
+    chain: Door, path: str, version: str, field: tuple[str, ...]
+) -> None:
+    document = copy.deepcopy(review_document(version, **FULL))
+    parent = document["request"] if len(field) == 1 else document["request"][field[0]]
+    del parent[field[-1]]
+    answer = chain.post(path, json.dumps(document).encode())
+    assert answer.code == (400 if field in REQUIRED else 200)
+    if field in REQUIRED:
+        assert field[0] in answer.json["message"]
+    else:
+        assert answer.json["response"]["uid"] == document["request"]["uid"]
+
+
+@pytest.mark.parametrize("path", ["/validate", "/mutate", "/admit"])
+@pytest.mark.parametrize(
+    "request_fields",
+    [
+        {"operation": "DELETE", "object": None, "oldObject": POD},
+        {
+            "operation": "CONNECT",
+            "subResource": "exec",
+            "object": {"kind": "PodExecOptions", "apiVersion": "v1"},
+        },
+        {"operation": "UPDATE", "oldObject": POD, "subResource": "status"},
+    ],
+    ids=["DELETE", "CONNECT", "status"],
+)
+def test_what_nothing_is_to_be_changed_of_is_answered_without_a_patch(
+    chain: Door, path: str, request_fields: JSON
+) -> None:
+    response = chain.post(path, review_body(**request_fields)).json["response"]
+    assert "patch" not in response
+    assert "patchType" not in response
+
+
+def test_a_validating_endpoint_answers_no_patch_where_the_mutating_one_does(chain: Door) -> None:
+    answered = {path: chain.post(path).json["response"] for path in ("/mutate", "/validate")}
+    assert "patch" in answered["/mutate"]
+    assert "patch" not in answered["/validate"]

@@ -1,0 +1,186 @@
+"""Bodies that are JSON by some reader's standards, and what is said of them by the front door's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.engines import AllowingEngine
+from doors.reviews import POD, review_body, review_document
+from doors.running import open_door, open_door_process
+from hostile_texts import HARMLESS, HOSTILE
+
+if TYPE_CHECKING:
+    from doors.running import Door
+    from pratique.json_values import JSON
+
+MIB = 1024 * 1024
+BODY = 7 * MIB
+CANARY = b"canary"
+
+
+def around(raw: bytes, field: str = "object") -> bytes:
+    """A review that has this text in place of its object."""
+    marker = b'"-the object-"'
+    return review_body(**{field: "-the object-"}).replace(marker, raw)
+
+
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+@pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_object_is_a_bad_request(allowing: Door, path: str, raw: bytes, problem: str) -> None:
+    answer = allowing.post(path, around(raw))
+    assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
+    assert answer.json["message"].startswith(f"the body {problem}".partition(" byte ")[0])
+    assert "Retry-After" not in answer.headers
+    assert len(answer.text) < 400
+
+
+@pytest.mark.parametrize("path", ["/validate", "/mutate"])
+@pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
+def test_an_object_that_only_looks_hostile_is_decided_on(allowing: Door, path: str, raw: bytes) -> None:
+    raw = raw.replace(b"[" * 199 + b"]" * 199, b"[" * 197 + b"]" * 197)
+    assert allowing.post(path, around(raw)).code == 200
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_a_review_in_another_encoding_is_a_bad_request(allowing: Door, encoding: str) -> None:
+    assert allowing.post("/validate", review_body().decode().encode(encoding)).code == 400
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        (b'"uid":', b'"uid": "other", "uid":'),
+        (b'"object":', b'"object": null, "object":'),
+        (b'"request":', b'"request": null, "request":'),
+        (b'"operation":', b'"operation": "DELETE", "\\u006fperation":'),
+    ],
+)
+def test_what_goes_round_the_object_may_not_be_there_twice_either(
+    allowing: Door, twice: tuple[bytes, bytes]
+) -> None:
+    answer = allowing.post("/validate", review_body().replace(*twice))
+    assert answer.code == 400
+    assert answer.json["message"].startswith(
+        "the body holds a member twice, in the object or array that begins"
+    )
+
+
+@pytest.mark.parametrize("field", ["name", "namespace"])
+def test_a_name_holds_no_nul(allowing: Door, field: str) -> None:
+    answer = allowing.post("/validate", review_body(**{field: "canary\0"}))
+    assert answer.code == 400
+    assert answer.json["message"].endswith(f"a NUL - at `$.request.{field}`")
+
+
+@pytest.mark.parametrize("levels", [1, 60, 198, 199, 1_000, 100_000])
+def test_the_body_has_200_levels_at_most(allowing: Door, levels: int) -> None:
+    answer = allowing.post("/validate", around(b'{"a":' * levels + b"1" + b"}" * levels))
+    assert answer.code == (200 if levels <= 198 else 400)  # the object begins on the third
+    if levels > 198:
+        assert answer.json["message"] == "the body is nested too deeply: it has more than 200 levels"
+
+
+def test_sixty_levels_arrive_as_they_were_sent() -> None:
+    schema: JSON = {"type": "string"}
+    for _ in range(29):
+        schema = {"properties": {"field": schema}}
+    engine = AllowingEngine()
+    with open_door(engine) as door:
+        assert door.post("/validate", review_body(object={"spec": schema})).code == 200
+    assert engine.asked[0][0].object == {"spec": schema}
+
+
+def filled(unit: bytes, before: bytes = b'{"items":[', after: bytes = b"]}") -> bytes:
+    """A review as long as it may be, whose object repeats ``unit``."""
+    room = BODY - len(around(before + after))
+    count = (room + 1) // (len(unit) + 1)
+    return around(before + b",".join([unit] * count) + after)
+
+
+POD_LIST = filled(json.dumps(POD, separators=(",", ":")).encode())
+CSV = filled(b'1,2,[3],\\"four\\",{5}\\n', b'{"data":{"table.csv":"', b'"}}')
+HEAVY = {
+    "empty arrays": filled(b"[]"),
+    "empty objects": filled(b"{}"),
+    "arrays in arrays": filled(b"[" * 50 + b"]" * 50),
+    "numbers": filled(b"1"),
+    "short texts with commas": filled(b'"a,,b"'),
+}
+
+
+@pytest.mark.parametrize("body", HEAVY.values(), ids=HEAVY)
+def test_seven_mebibytes_of_next_to_nothing_are_refused(allowing: Door, body: bytes) -> None:
+    answer = allowing.post("/validate", body)
+    assert (answer.code, answer.json["message"]) == (400, "the body holds more than 600000 values")
+
+
+@pytest.mark.parametrize("body", [POD_LIST, CSV], ids=["a list of Pods", "a table in a ConfigMap"])
+def test_seven_mebibytes_of_an_honest_object_are_decided_on(allowing: Door, body: bytes) -> None:
+    assert allowing.post("/validate", body).code == 200
+
+
+def test_no_such_body_costs_more_than_64_mebibytes() -> None:
+    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+        status = Path(f"/proc/{running.process.pid}/status")
+        assert running.door.post("/validate").code == 200
+        before = high_water_mark(status)
+        for body in (*HEAVY.values(), POD_LIST, CSV):
+            running.door.post("/validate", body)
+        grown = high_water_mark(status) - before
+        running.process.terminate()
+        running.wait()
+    print(f"grown by {grown / MIB:.0f} MiB")  # noqa: T201 - a number to keep an eye on
+    assert grown < 64 * MIB
+
+
+ENCODED = [
+    {"Content-Type": "application/json", "Content-Encoding": each}
+    for each in ("gzip", "deflate", "br", "zstd", "gzip, gzip")
+]
+
+
+def test_what_is_not_read_costs_next_to_nothing() -> None:
+    piece = bytes(64 * 1024)
+    bomb = gzip.compress(bytes(32 * MIB))
+    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+        status = Path(f"/proc/{running.process.pid}/status")
+        assert running.door.post("/validate").code == 200
+        before = high_water_mark(status)
+        codes = [running.door.request("POST", "/validate", bomb, headers).code for headers in ENCODED]
+        # Without a length, so that it is read up to the limit.
+        codes.append(running.door.post("/validate", iter([piece] * 512)).code)
+        grown = high_water_mark(status) - before
+        running.process.terminate()
+        running.wait()
+    print(f"grown by {grown / MIB:.0f} MiB")  # noqa: T201 - a number to keep an eye on
+    assert codes == [415] * 5 + [413]
+    assert grown < 16 * MIB
+
+
+def high_water_mark(status: Path) -> int:
+    """The most memory that a process has had at a time, in bytes."""
+    [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.parametrize("field", sorted(review_document()["request"]))
+def test_an_answer_shows_nothing_of_what_was_hostile(allowing: Door, field: str) -> None:
+    hostile = b'{"canary": "canary", "canary": [18446744073709551616]}'
+    assert CANARY not in allowing.post("/validate", around(hostile, field)).body
+
+
+def test_a_connection_outlives_a_hostile_body(allowing: Door) -> None:
+    connection = allowing.connect()
+    codes = []
+    for body in (HEAVY["empty arrays"], review_body(), around(b'{"a":1,"a":2}'), review_body()):
+        connection.request("POST", "/validate", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        codes.append(response.status)
+    connection.close()
+    assert codes == [400, 200, 400, 200]

@@ -1,0 +1,69 @@
+"""The page of limits says what the settings say, and leaves none of them out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frontdoor.settings import FrontDoorSettings
+from pratique import json_limits
+from pratique.concluding import MOST_OPERATIONS
+from pratique.https.https_sessions import BODY_LIMIT
+from pratique.patches import COPY_LIMIT
+from pratique.rpc.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+ROW = re.compile(r"^\| `--(?P<flag>[a-z-]+)` \| (?P<default>[0-9.]+) \|", re.MULTILINE)
+ELSEWHERE = {"answer_margin_seconds", "port"}
+"""Numbers that limit nobody."""
+
+
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def told(title: str) -> dict[str, str]:
+    return {found["flag"].replace("-", "_"): found["default"] for found in ROW.finditer(section(title))}
+
+
+def numbers(settings: type[Any]) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(settings):
+        if (
+            field.type in {"int", "float"}
+            and field.name not in ELSEWHERE
+            and not field.name.startswith("record")
+        ):
+            yield field.name, field.default
+
+
+@pytest.mark.parametrize(
+    ("title", "settings"), [("The front door", FrontDoorSettings), ("The services", ServerSettings)]
+)
+def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -> None:
+    page = told(title)
+    kept = dict(numbers(settings))
+    assert {name: str(default) for name, default in kept.items() if name in page} == page
+    assert set(kept) - set(page) <= ({"drain_seconds"} if settings is ServerSettings else set())
+
+
+@pytest.mark.parametrize(
+    ("title", "limit"),
+    [
+        ("JSON", f"| {json_limits.MOST_LEVELS} |"),
+        ("JSON", f"| {json_limits.MOST_NODES} | 400, `holds {json_limits.TOO_MUCH}` |"),
+        ("JSON", f"more than {json_limits.LARGE_BYTES} bytes"),
+        ("Patches", f"| {MOST_OPERATIONS} |"),
+        ("Patches", f"| {COPY_LIMIT} bytes |"),
+        ("Patches", f"| {json_limits.MOST_NODES} |"),
+        ("Answers of webhooks", f"| {BODY_LIMIT} bytes |"),
+    ],
+)
+def test_limits_that_are_no_flags_are_told_as_they_are(title: str, limit: str) -> None:
+    assert limit in section(title)

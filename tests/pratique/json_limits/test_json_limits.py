@@ -1,0 +1,115 @@
+"""What is JSON and yet refused, by the quick look and by the closer one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostile_texts import HARMLESS, HOSTILE
+from pratique.json_limits import LARGE_BYTES, JsonLimitError, check_json, read_document
+from strategies.json_values import values
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSON
+
+FAR = b'{"far":"%s","in":' % (b"x" * LARGE_BYTES)
+"""Makes a large text of a small one, which is looked at in another way."""
+
+
+def large(raw: bytes) -> bytes:
+    return FAR + raw + b"}"
+
+
+def complaint(raw: bytes) -> str:
+    try:
+        check_json(raw)
+    except JsonLimitError as error:
+        return str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "is not JSON"
+    return ""
+
+
+@pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_text_is_refused_with_what_and_where(raw: bytes, problem: str) -> None:
+    assert complaint(raw) == problem
+
+
+@pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_it_is_refused_in_the_same_words_in_a_large_text(raw: bytes, problem: str) -> None:
+    what, comma, byte = problem.partition(" byte ")
+    expected = f"{what}{comma}{int(byte) + len(FAR)}" if comma else what
+    assert complaint(large(raw)) == expected
+
+
+@pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
+def test_what_only_looks_hostile_is_read(raw: bytes) -> None:
+    assert read_document(raw).data == json.loads(raw)
+    if raw != HARMLESS["200 levels"]:
+        assert read_document(large(raw)).data["in"] == json.loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("levels", "passes"), [(1, True), (60, True), (199, True), (200, True), (201, False)]
+)
+@pytest.mark.parametrize("pair", ["[]", "{}"])
+def test_two_hundred_levels_are_the_most(levels: int, passes: bool, pair: str) -> None:  # noqa: FBT001 - a table's column
+    opening = {"[": "[", "{": '{"a":'}[pair[0]]
+    raw = opening * (levels - 1) + pair + pair[1] * (levels - 1)
+    assert (complaint(raw.encode()) == "") is passes
+
+
+@pytest.mark.parametrize("levels", [1_000, 100_000, 3_000_000])
+@pytest.mark.parametrize("closed", [True, False])
+def test_depth_without_end_is_no_crash(levels: int, closed: bool) -> None:  # noqa: FBT001 - a table's column
+    assert complaint(b'{"a":' * levels + b"1" + b"}" * levels * closed).startswith(
+        ("is nested", "holds more")
+    )
+
+
+def test_nothing_is_no_object() -> None:
+    assert read_document(b"").is_null
+    assert read_document(b"null").is_null
+
+
+TEXTS = st.text(max_size=6) | st.sampled_from([":", '"', '":', "\\", "\\u003a", "[", "}", ",", "0" * 19])
+TEXTUAL = st.recursive(
+    TEXTS | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | values(2),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(TEXTUAL, st.booleans(), st.sampled_from([None, 1]))
+def test_whatever_another_writer_makes_of_a_value_is_read_as_that_value(
+    value: JSON,
+    ascii_only: bool,  # noqa: FBT001 - what hypothesis chooses
+    indent: int | None,
+) -> None:
+    raw = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
+    nul = any("\0" in name for name in names_of(value))
+    assert complaint(raw).partition(",")[0] == ("holds a member whose name has a NUL" if nul else "")
+    if not nul:
+        assert read_document(raw).data == value
+
+
+@given(TEXTUAL, TEXTS, st.booleans())
+def test_no_second_member_of_a_name_goes_unseen(value: JSON, name: str, disguised: bool) -> None:  # noqa: FBT001 - likewise
+    written = "".join(f"\\u{ord(character):04x}" for character in name if ord(character) < 0x10000)
+    same = disguised and len(written) == 6 * len(name)
+    twin = f'"{written}"' if same else json.dumps(name)
+    raw = f'[{{{json.dumps(name)}:{json.dumps(value)},"-:-":2,{twin}:1}}]'.encode()
+    assert complaint(raw).startswith("holds a member")
+
+
+def names_of(value: JSON) -> list[str]:
+    if isinstance(value, list):
+        return [name for item in value for name in names_of(item)]
+    if isinstance(value, dict):
+        return [*value, *(name for member in value.values() for name in names_of(member))]
+    return []
