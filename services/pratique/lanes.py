@@ -35,6 +35,7 @@ class Lane:
         self._name = name
         self._most_threads = most_threads
         self._jobs: deque[_Job] = deque()
+        self._running: set[asyncio.Future[object]] = set()
         self._threads = 0
         self._idle = 0
         self._changed = threading.Condition()
@@ -56,10 +57,29 @@ class Lane:
             self._changed.notify()
         return future
 
+    @property
+    def threads(self) -> int:
+        """How many threads there are now."""
+        return self._threads
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a thread, those that were given up included until one comes by."""
+        return len(self._jobs)
+
+    @property
+    def left_behind(self) -> int:
+        """How many threads go on though nobody waits for them any longer."""
+        with self._changed:
+            return sum(future.cancelled() for future in self._running)
+
     def _work(self) -> None:
         while (job := self._next_job()) is not None:
+            future = job[0]
             _run(*job)
-            del job  # an idle thread holds no secrets
+            with self._changed:
+                self._running.discard(future)
+            del job, future  # an idle thread holds no secrets
 
     def _next_job(self) -> _Job | None:
         """Wait for work; None where there was none for so long that the thread may end."""
@@ -68,7 +88,9 @@ class Lane:
             self._changed.wait_for(lambda: self._jobs, timeout=_KEEP_SECONDS)
             self._idle -= 1
             if self._jobs:
-                return self._jobs.popleft()
+                job = self._jobs.popleft()
+                self._running.add(job[0])
+                return job
             self._threads -= 1
             return None
 
@@ -76,7 +98,10 @@ class Lane:
 def _run(future: asyncio.Future[object], half: Callable[[Review], object], review: Review) -> None:
     if future.cancelled():
         return
-    answer = attempt(half, review)
+    try:
+        answer = attempt(half, review)
+    except KeyboardInterrupt as error:
+        answer = error  # Ctrl-C is for the main thread: here it is the controller that raised it
     with contextlib.suppress(RuntimeError):  # the loop that asked has closed
         future.get_loop().call_soon_threadsafe(_settle, future, answer)
 

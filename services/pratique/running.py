@@ -13,6 +13,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from pratique import statuses
 from pratique.answers import Allow, Deny, Patch
 from pratique.calls import Deadline
 from pratique.concluding import conclude
@@ -43,6 +44,15 @@ class Ran:
     document: Document
 
 
+class FailedElsewhereError(Exception):
+    """Raised by a half that has another process run it: it failed there, and its failure is told there."""
+
+    def __init__(self, failed: Failed) -> None:
+        """Fail as it did there."""
+        super().__init__(failed.message)
+        self.failed = failed
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runner:
     """One half of a controller, ready to be run."""
@@ -58,6 +68,8 @@ class Runner:
     """Whether it may change the object though it validates."""
     timed: bool = False
     """Whether it wants to know how long it has though it seldom waits."""
+    trusted: bool = False
+    """Whether it is one of Kubernetes' own, which only see objects that are of Kubernetes' types."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> Ran:
         """Ask the half about a review, for as long as the call and the deadline allow.
@@ -112,9 +124,13 @@ class Runner:
         return self._failure(answer, review), review.object_document
 
     def _failure(self, error: BaseException, review: Review) -> Decided:
+        if isinstance(error, FailedElsewhereError):
+            return error.failed
         if isinstance(error, RefusalError):
             return Denied(error.status)
         _refuse_unreadable(review)
+        if self.trusted and (fault := _type_fault(review)):
+            return Denied(statuses.bad_request(fault))
         where = {"controller": self.name, "phase": self.phase.value, "uid": review.uid}
         _log.error("a controller failed", extra=where | {"error": described(error)})
         return Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
@@ -162,6 +178,13 @@ def _refuse_unreadable(review: Review) -> None:
             raise ReviewError(f"review.{field} is not JSON") from None
 
 
+def _type_fault(review: Review) -> str:
+    """Tell a controller's own fault from an object that no API server would have shown to it."""
+    from pratique.type_faults import type_fault  # noqa: PLC0415 - schemas that nobody needs until something breaks
+
+    return type_fault(review)
+
+
 def runners(hosted: Iterable[HostedController], phase: Phase) -> Mapping[str, Runner]:
     """Make every half of one phase ready to be run, by its controller's name."""
     made = {}
@@ -176,7 +199,9 @@ def _runner(controller: Controller, phase: Phase, half: Half) -> Runner:
     coroutine = inspect.iscoroutinefunction(half) or inspect.iscoroutinefunction(type(half).__call__)
     lane = None if controller.trusted or coroutine else Lane(controller.name)
     immediate = controller.trusted and not coroutine
-    return Runner(controller.name, phase, half, lane, immediate, controller.amends, controller.timed)
+    return Runner(
+        controller.name, phase, half, lane, immediate, controller.amends, controller.timed, controller.trusted
+    )
 
 
 def unknown(call: Call) -> Outcome:

@@ -36,6 +36,11 @@ class Process:
         """The next line of its log."""
         return await _line(self._process.stderr)
 
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        return self._process.pid
+
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
@@ -49,7 +54,8 @@ class Process:
 @contextlib.asynccontextmanager
 async def running(name: str, *arguments: str) -> AsyncIterator[Process]:
     """Run Python with ``arguments``, and wait until it says that the service ``name`` is ready."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    path = [str(Path(__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environment

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pratique import statuses
@@ -9,8 +11,12 @@ from pratique.answers import Answer, Deny, Patch, allow, deny, patch, warn
 from pratique.concluding import conclude
 from pratique.definitions import Phase
 from pratique.outcomes import ALLOWED, Denied, Failed, Patched
+from pratique.patches import apply_patch
 from pratique.reviews import Operation
 from serving.reviews import POD, review_of
+
+if TYPE_CHECKING:
+    from pratique.json_values import JSONObject
 
 LABELLED = POD | {"metadata": {"name": "web", "labels": {"a": "b"}}}
 TESTING = {"op": "test", "path": "/kind", "value": "Pod"}
@@ -93,6 +99,43 @@ def test_a_patch_where_there_is_no_object_fails(answer: Patch) -> None:
 def test_a_patch_that_does_not_fit_fails_without_quoting_the_object() -> None:
     unfit = patch(operations=[{"op": "remove", "path": "/metadata/labels/secret"}])
     assert failure_of(unfit) == "answered with a patch that does not fit the object"
+
+
+def additions(count: int) -> list[JSONObject]:
+    """Each of them adds a label; all are needed."""
+    labels = {"op": "add", "path": "/metadata/labels", "value": {}}
+    return [labels, *({"op": "add", "path": f"/metadata/labels/{n}", "value": "x"} for n in range(count - 1))]
+
+
+def test_a_patch_has_a_thousand_operations_at_most() -> None:
+    decision, _ = conclude(patch(operations=additions(1_000)), review_of(), Phase.MUTATE)
+    assert isinstance(decision, Patched)
+    told = "answered with a patch of more than 1000 operations"
+    assert failure_of(patch(operations=additions(1_001))) == told
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [{"op": "copy", "from": "/kind", "path": "/twin"}],
+        [{"op": "move", "from": "/kind", "path": "/twin"}],
+        [TESTING, LABELLING],
+    ],
+    ids=["copy", "move", "test"],
+)
+def test_what_is_copied_moved_or_tested_is_sent_on_as_what_changes(operations: list[JSONObject]) -> None:
+    review = review_of()
+    decision, document = conclude(patch(operations=operations), review, Phase.MUTATE)
+    assert isinstance(decision, Patched)
+    assert {operation["op"] for operation in decision.operations} <= {"add", "remove", "replace"}
+    assert apply_patch(review.object, decision.operations) == document.data
+
+
+def test_a_bomb_of_copies_fails() -> None:
+    seed: JSONObject = {"op": "add", "path": "/l", "value": ["x" * 20]}
+    bomb: list[JSONObject] = [seed, *({"op": "copy", "from": "/l", "path": "/l/-"} for _ in range(18))]
+    assert len(str(bomb)) < 1_500
+    assert failure_of(patch(operations=bomb)) == "answered with a patch that does not fit the object"
 
 
 def test_the_object_changed_in_place_is_no_patch() -> None:

@@ -1,0 +1,180 @@
+"""Time is given out once, and every hop gets what is left of it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import functools
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doors.remote import remote_door
+from frontdoor.requests import query_reader
+from frontdoor.settings import FrontDoorSettings
+from pratique.answers import allow
+from pratique.calls import Call
+from pratique.outcomes import Allowed, Failed, FailureKind
+from pratique.rpc.servers import RpcServer, Service
+from pratique.rpc.settings import ServerSettings
+from pratique.settings import ChainSettings
+from serving import controllers
+from serving.controllers import hosted
+from serving.reviews import review_of
+from serving.servers import MUTATOR, VALIDATOR, Kind, serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pratique.answers import Answer
+    from pratique.outcomes import Outcome
+    from pratique.reviews import Review
+
+CONTROLLER = "AlwaysPullImages"
+ROUNDING = 0.01
+"""Seconds: gRPC rounds times up to three digits, and these are of one before the point."""
+SERVICES = Path(__file__).parents[2] / "services"
+
+
+@contextlib.asynccontextmanager
+async def watched(kind: Kind, half: Any, remaining: dict[str, list[float | None]]) -> AsyncIterator[str]:
+    """A service whose every method notes how long its callers give it."""
+
+    def noting(service: Service, name: str, method: Any) -> Any:
+        async def handler(request: bytes, context: Any) -> Any:
+            remaining.setdefault(name, []).append(context.time_remaining())
+            return await method.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(handler)
+
+    services = [
+        Service(one.name, {name: noting(one, name, method) for name, method in one.methods.items()})
+        for one in kind.services([hosted(CONTROLLER, half)])
+    ]
+    server = RpcServer(services, ServerSettings(drain_seconds=0))
+    try:
+        yield await server.start()
+    finally:
+        await server.stop()
+
+
+def test_each_hop_is_given_what_the_ones_before_it_left() -> None:
+    remaining: dict[str, list[float | None]] = {}
+    policies: list[float] = []
+
+    async def half(review: Review, *, seconds: float) -> Answer:
+        assert review.deadline is not None
+        policies.append(review.deadline.remaining_seconds)
+        await asyncio.sleep(seconds)
+        return allow()
+
+    async def run() -> tuple[int, Any]:
+        async with (
+            watched(MUTATOR, functools.partial(half, seconds=0.5), remaining) as mutator,
+            watched(VALIDATOR, functools.partial(half, seconds=0), remaining) as validator,
+        ):
+            chain = ChainSettings(admission_control=(CONTROLLER,))
+            settings = FrontDoorSettings(mutator=mutator, validators=(validator,), chain=chain)
+            async with remote_door(settings) as door:
+                await door.engine.unready()
+                return await door.post("/admit?timeout=5s")
+
+    code, _ = asyncio.run(run())
+    assert code == 200
+    [mutating], [validating] = remaining["Mutate"], remaining["Validate"]
+    assert mutating is not None
+    assert validating is not None
+    assert 0 < mutating <= 4.8 + ROUNDING
+    assert 0 < validating <= mutating - 0.5 + ROUNDING
+    assert policies[0] < mutating
+    assert policies[1] < validating
+    assert all(each is not None and each <= 1 + ROUNDING for each in remaining["Describe"])
+
+
+@given(st.integers(1, 120), st.sampled_from(["s", "m", "000ms"]))
+def test_no_review_is_given_more_than_its_caller_or_the_front_door_allows(number: int, unit: str) -> None:
+    settings = FrontDoorSettings()
+    given_seconds = number * 60 if unit == "m" else number
+    seconds = query_reader(settings)(f"timeout={number}{unit}".encode()).seconds
+    assert 0 < seconds < min(given_seconds, settings.max_timeout_seconds)
+
+
+TIMEOUTS = ("timeout", "timeout_millis")
+
+
+def test_no_call_is_made_without_a_deadline() -> None:
+    """Every call of an rpc in the services' code says how long it may take."""
+    found: dict[str, list[bool]] = {}
+    for file in SERVICES.rglob("*.py"):
+        text = file.read_text()
+        if "admission/v1" in file.as_posix() or not any(
+            one in text for one in ("import grpc\n", "StreamedCall(")
+        ):
+            continue
+        for call in ast.walk(ast.parse(text)):
+            if isinstance(call, ast.Call) and (name := _rpc(call)):
+                found.setdefault(name, []).append(any(one.arg in TIMEOUTS for one in call.keywords))
+    assert {name: all(given) for name, given in found.items()} == dict.fromkeys(
+        ("alone", "_alone", "StreamedCall", "Describe", "ask"), True
+    )
+
+
+def _rpc(call: ast.Call) -> str:
+    """The name by which a stub's method is called; empty where it is something else that is called.
+
+    Streams go on for as long as they may. Each call on one is a message, and says how long it may take.
+    """
+    match call.func:
+        case ast.Attribute(attr="_alone" | "Describe" | "Mutate" | "Validate" as name):
+            return name
+        case ast.Name(id="ask" | "alone" | "StreamedCall" as name):
+            return name
+    return ""
+
+
+SLOW_NAMES = [f"C{number}" for number in range(1, 9)]
+
+
+def test_of_a_chain_that_is_too_slow_those_that_would_be_late_never_start() -> None:
+    started: list[str] = []
+
+    def slow(name: str) -> Any:
+        async def half(_review: Review) -> Answer:
+            started.append(name)
+            await asyncio.sleep(0.3)
+            return allow()
+
+        return hosted(name, half)
+
+    async def run() -> tuple[list[Outcome], float]:
+        async with serving(MUTATOR, *map(slow, SLOW_NAMES)) as channel:
+            began = time.perf_counter()
+            # That an answer comes at all says that it was in time: the call ends with its deadline.
+            outcomes = await MUTATOR.ask(channel, review_of(), list(map(Call, SLOW_NAMES)), 1)
+            return outcomes, time.perf_counter() - began
+
+    outcomes, seconds = asyncio.run(run())
+    print(f"answered after {seconds:.3f} s of 1 s")  # noqa: T201 - the figure
+    assert started == SLOW_NAMES[: len(started)]
+    assert len(started) <= 4
+    assert outcomes[-1].decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
+    assert all(isinstance(one.decision, Allowed) for one in outcomes[:-1])
+
+
+@pytest.mark.parametrize("kind", [MUTATOR, VALIDATOR], ids=str)
+def test_a_hop_that_hangs_is_answered_for_before_the_callers_time_is_up(kind: Kind) -> None:
+    async def run() -> tuple[int, Any]:
+        async with watched(kind, controllers.hanging, {}) as address:
+            chain = ChainSettings(admission_control=(CONTROLLER,))
+            settings = FrontDoorSettings(mutator=address, validators=(address,), chain=chain)
+            async with remote_door(settings) as door, asyncio.timeout(20):
+                return await door.post(f"/{'mutate' if kind is MUTATOR else 'validate'}?timeout=1s")
+
+    code, body = asyncio.run(run())
+    assert code == 504 or body["response"]["allowed"] is False

@@ -1,0 +1,110 @@
+"""Validators that die, freeze or are replaced under load take no review with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import pod_review
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.targets import grpc_target
+from pratique.calls import Call, Deadline
+from pratique.outcomes import Allowed
+from serving.processes import running
+from webhook_servers import closed_port
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from serving.processes import Process
+
+CALLERS = 8
+NAME = "LimitPodHardAntiAffinityTopology"
+
+
+def validator(port: int) -> contextlib.AbstractAsyncContextManager[Process]:
+    arguments = ("--port", str(port), "--admission-control", NAME, "--drain-seconds", "0.2")
+    return running("validator", "-m", "pratique_cli", "serve", "validator", *arguments)
+
+
+class Replica:
+    """A validator at one address, with another process there whenever the one before has ended."""
+
+    def __init__(self, port: int, stack: contextlib.AsyncExitStack) -> None:
+        self._port = port
+        self._stack = stack
+
+    async def start(self) -> None:
+        self.process = await self._stack.enter_async_context(validator(self._port))
+
+    async def replace(self, number: signal.Signals) -> None:
+        """End the process by a signal, and start another."""
+        self.process.signal(number)
+        await self.process.ended()
+        await self.start()
+
+
+async def load(calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]]) -> tuple[int, float]:
+    """Call two replicas until there were so many calls and the nemesis is done.
+
+    Returns:
+        How many calls came through, which is all or a test that failed, and what the longest took, in seconds.
+    """
+    done, longest = 0, 0.0
+    async with contextlib.AsyncExitStack() as stack:
+        with closed_port() as first, closed_port() as second:
+            ports = [first, second]
+        replicas = [Replica(port, stack) for port in ports]
+        await asyncio.gather(*(replica.start() for replica in replicas))
+        asked = GrpcTransport(grpc_target([f"127.0.0.1:{port}" for port in ports]))
+        stack.push_async_callback(asked.close)
+        harming = asyncio.ensure_future(nemesis(replicas))
+
+        async def caller() -> None:
+            nonlocal done, longest
+            while done < calls or not harming.done():
+                began = time.monotonic()
+                [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
+                assert isinstance(outcome.decision, Allowed)
+                longest = max(longest, time.monotonic() - began)
+                done += 1
+                await asyncio.sleep(0.002)  # leaves the processors to those that start
+
+        await asyncio.gather(*(caller() for _ in range(CALLERS)))
+        await harming
+    return done, longest
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
+def test_validators_that_are_killed_lose_no_review(kills: int) -> None:
+    async def kill(replicas: list[Replica]) -> None:
+        for number in range(kills):
+            await replicas[number % 2].replace(signal.SIGKILL)
+            await asyncio.sleep(2.5)  # until those who reconnect every 2 s have it again
+
+    done, longest = asyncio.run(load(1_000 * kills, kill))
+    print(f"{done} calls, {kills} kills, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
+
+
+def test_validators_that_are_replaced_lose_no_review() -> None:
+    async def replace(replicas: list[Replica]) -> None:
+        await replicas[0].replace(signal.SIGTERM)
+
+    done, longest = asyncio.run(load(2_000, replace))
+    print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
+
+
+def test_a_validator_that_freezes_loses_no_review_and_is_left_out() -> None:
+    async def freeze(replicas: list[Replica]) -> None:
+        await asyncio.sleep(0.5)
+        replicas[0].process.signal(signal.SIGSTOP)
+        await asyncio.sleep(8)  # the 7 s in which clients notice, and some
+        replicas[0].process.signal(signal.SIGCONT)
+
+    done, longest = asyncio.run(load(500, freeze))
+    print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure

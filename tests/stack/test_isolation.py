@@ -1,0 +1,116 @@
+"""Services with somebody's controllers: these run in processes of their own unless one says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from isolating import pod
+from packages import lay_out
+from pratique.calls import Call
+from pratique.outcomes import Allowed, Denied, Failed, FailureKind
+from serving import hostile_controllers
+from serving.processes import Process, running
+from serving.reviews import review_of
+from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind
+from waiting import within
+
+if TYPE_CHECKING:
+    import contextlib
+
+    from pratique.outcomes import Outcome
+
+NAMES = ("AlwaysAdmit", "SpinAsync", "ExitAtOnce", "Segfault", "RaiseUnusual", "DenyIt", "SayPid")
+
+
+@pytest.fixture(name="package", autouse=True)
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = lay_out(tmp_path / "package", "acme_hostile", hostile_controllers.PACKAGE, all="CONTROLLERS")
+    monkeypatch.setenv("PYTHONPATH", str(place))
+
+
+def service(kind: Kind, *flags: str) -> contextlib.AbstractAsyncContextManager[Process]:
+    arguments = ("serve", kind.name, "--port", "0", "--admission-control", ",".join(NAMES))
+    return running(kind.name, "-m", "pratique_cli", *arguments, *flags)
+
+
+async def ask(
+    kind: Kind, channel: grpc.aio.Channel, *names: str, name: str = "bad", seconds: float = 20
+) -> list[Outcome]:
+    return await kind.ask(channel, review_of(pod(name)), [Call(each, seconds) for each in names], 30)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_service_outlives_what_its_controllers_do(kind: Kind) -> None:
+    async def run() -> list[Any]:
+        async with service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
+            decisions: list[Any] = []
+            for name in ("ExitAtOnce", "Segfault", "RaiseUnusual"):
+                decisions += [one.decision for one in await ask(kind, channel, name)]
+                decisions += [one.decision for one in await ask(kind, channel, name, name="good")]
+            process.signal(signal.SIGTERM)
+            assert (await process.ended())[0] == 0
+            return decisions
+
+    ended = Failed(FailureKind.ERROR, "its process ended")
+    raised = Failed(FailureKind.ERROR, "raised BaseException")
+    assert asyncio.run(run()) == [ended, Allowed(), ended, Allowed(), raised, Allowed()]
+
+
+def test_reviews_that_others_decide_are_not_delayed_by_one_that_spins() -> None:
+    async def run() -> tuple[list[float], list[float], Outcome]:
+        async with service(VALIDATOR) as process, grpc.aio.insecure_channel(process.address) as channel:
+            before = await _latencies(channel)
+            spinning = asyncio.ensure_future(ask(VALIDATOR, channel, "SpinAsync", seconds=5))
+            during = await _latencies(channel)
+            assert not spinning.done()
+            [outcome] = await spinning
+            return before, during, outcome
+
+    before, during, outcome = asyncio.run(run())
+    assert outcome.decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
+    print(f"p99 of others {before[-5] * 1000:.1f} ms, while one spins {during[-5] * 1000:.1f} ms")  # noqa: T201
+
+
+async def _latencies(channel: grpc.aio.Channel) -> list[float]:
+    latencies = []
+    for _ in range(400):
+        began = time.perf_counter()
+        [denied] = await ask(VALIDATOR, channel, "DenyIt")
+        assert isinstance(denied.decision, Denied)
+        latencies.append(time.perf_counter() - began)
+    return sorted(latencies)
+
+
+@pytest.mark.parametrize(("isolation", "own"), [("process", False), ("thread", True)])
+def test_where_they_run_is_a_flag(isolation: str, *, own: bool) -> None:
+    async def run() -> tuple[int, int]:
+        flags = ("--isolation", isolation)
+        async with service(MUTATOR, *flags) as process, grpc.aio.insecure_channel(process.address) as channel:
+            [outcome] = await ask(MUTATOR, channel, "SayPid")
+            return int(outcome.warnings[0]), process.pid
+
+    pid, service_pid = asyncio.run(run())
+    assert (pid == service_pid) is own
+
+
+def test_no_process_outlives_a_service_that_is_killed() -> None:
+    async def run() -> int:
+        async with service(VALIDATOR) as process, grpc.aio.insecure_channel(process.address) as channel:
+            [outcome] = await ask(VALIDATOR, channel, "SayPid")
+            spinning = asyncio.ensure_future(ask(VALIDATOR, channel, "SpinAsync", seconds=20))
+            await asyncio.sleep(0.3)
+            process.signal(signal.SIGKILL)
+            await process.ended()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await spinning
+            return int(outcome.warnings[0])
+
+    pid = asyncio.run(run())
+    assert within(20, lambda: not Path(f"/proc/{pid}").exists())

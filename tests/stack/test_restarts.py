@@ -1,0 +1,152 @@
+"""Front doors that are replaced break no client's connection, and configurations that change fail no review."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import http.client
+import itertools
+import json
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, DoorProcess, exchange, open_door_process
+from stacks import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLIENTS = 25
+LAG_SECONDS = 0.3
+"""How long clients still make connections to a front door that was told to stop, as kube-proxy does."""
+
+
+class Doors:
+    """Two front doors, and which of them new connections go to."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+        self.known: list[DoorProcess] = []
+
+    def start(self) -> None:
+        door = self._stack.enter_context(open_door_process("AllowingEngine", drain_seconds=1))
+        self.known = [*self.known, door]
+
+    def replace(self) -> int:
+        """Start another, and stop the oldest as Kubernetes does: it is told before everybody knows; its exit code."""
+        self.start()
+        leaving = self.known[0]
+        leaving.process.terminate()
+        time.sleep(LAG_SECONDS)
+        self.known = self.known[1:]
+        code, _ = leaving.wait()
+        return code
+
+
+def keep_asking(doors: Doors, end: threading.Event) -> tuple[int, list[str]]:
+    """Ask on one connection after another, each kept for as long as it may be; the answers and the errors."""
+    answers, errors = 0, []
+    choice = itertools.count()
+    while not end.is_set():
+        known = doors.known
+        with contextlib.closing(known[next(choice) % len(known)].door.connect()) as connection:
+            for _ in range(200):
+                try:
+                    answer = exchange(connection, "POST", "/validate", review_body(), JSON_TYPE)
+                except (OSError, http.client.HTTPException) as error:
+                    errors.append(type(error).__name__)
+                    break
+                answers += answer.code == 200
+                if answer.headers["Connection"] == "close" or end.is_set():
+                    break
+                time.sleep(0.03)
+    return answers, errors
+
+
+@pytest.mark.parametrize("restarts", [5, pytest.param(20, marks=pytest.mark.long)])
+def test_clients_that_keep_connections_notice_nothing_of_restarts(restarts: int) -> None:
+    end = threading.Event()
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+        doors = Doors(stack)
+        doors.start()
+        doors.start()
+        stack.callback(end.set)
+        asking = [pool.submit(keep_asking, doors, end) for _ in range(CLIENTS)]
+        codes = [doors.replace() for _ in range(restarts)]
+        end.set()
+        results = [one.result() for one in asking]
+    answers = sum(one[0] for one in results)
+    print(f"{answers} answers over {restarts} restarts")  # noqa: T201 - the figure
+    assert codes == [0] * restarts
+    assert [error for _, errors in results for error in errors] == []
+    assert answers > CLIENTS
+
+
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: tests}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  validations: [{{expression: "true || {number} == 0"}}]
+  auditAnnotations: [{{key: number, valueExpression: "'{number}'"}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: tests}}
+spec: {{policyName: tests, validationActions: [Deny]}}
+"""
+REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
+
+
+@contextlib.contextmanager
+def swapping(file: Path) -> Iterator[None]:
+    """Change a configuration again and again, once in a while to one that cannot be used."""
+    end = threading.Event()
+
+    def swap() -> None:
+        for number in itertools.count(1):
+            fresh = file.with_suffix(".new")
+            fresh.write_text("kind: Nonsense" if number % 5 == 0 else POLICY.format(number=number))
+            fresh.rename(file)
+            if end.wait(0.3):
+                return
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("reviews", [600, pytest.param(2_000, marks=pytest.mark.long)])
+def test_reviews_are_answered_while_configurations_change(tmp_path: Path, reviews: int) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(POLICY.format(number=0))
+    callers = 4
+    flags = ("--validators", "2", "--config", str(file), "--admission-control", "ValidatingAdmissionPolicy")
+    with running(*flags) as stack, concurrent.futures.ThreadPoolExecutor(callers) as pool:
+
+        def ask(_: int) -> set[str]:
+            connection = stack.connect()
+            seen = set()
+            for _ in range(reviews // callers):
+                response = stack.post("/validate", REVIEW, connection)["response"]
+                assert response["allowed"], response
+                seen.update(response.get("auditAnnotations", {}).values())
+                time.sleep(0.004)
+            connection.close()
+            return seen
+
+        with swapping(file):
+            seen = set().union(*pool.map(ask, range(callers)))
+    print(f"{reviews} reviews over {len(seen)} configurations")  # noqa: T201 - the figure
+    assert len(seen) > 1
