@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assemble import Parts, assemble
 from frontdoor.chain_sources import ChainSources, open_clients
+from frontdoor.hop_metrics import HopMetrics
 from frontdoor.transports.hosting_services import HostingService
+from frontdoor.transports.services_tls import ServicesTls
 from frontdoor.webhook_transports import WebhookTransports
 from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
 from pratique.configurations.load import load_configurations
 from pratique.definitions import Phase
+from pratique.measures.match_conditions import ConditionMetrics
+from pratique.measures.reloads import ReloadMetrics
+from pratique.tls.kept import keep_fresh
 from pratique.watching import Reloaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from prometheus_client.registry import Collector
 
     from frontdoor.chain.chains import Chain
     from frontdoor.decisions import Decision
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from pratique.clusters import ObjectStore
     from pratique.configurations.load import Configurations
     from pratique.reviews import Review
+    from pratique.tls.kept import Kept
 
 _log = logging.getLogger(__name__)
 
@@ -55,21 +63,52 @@ class RemoteEngine:
             chain.cluster or (),
             on_change=self._use_cluster,
             on_error=functools.partial(_keep, "cluster"),
+            source="cluster",
         )
         self.cluster = ReloadableCluster(cluster.value)
         self._clients = open_clients(self.cluster)
         hosted = [one for one in self._sources.selected if one.hosted]
-        self._mutator = HostingService.open("mutator", (settings.mutator,), Phase.MUTATE, hosted)
-        self._validator = HostingService.open("validator", settings.validators, Phase.VALIDATE, hosted)
+        tls = ServicesTls.of(settings)
+        self.kept: Sequence[Kept[Any]] = () if tls is None else tls.kept
+        self._conditions, hops = ConditionMetrics(), HopMetrics()
+        self._mutator = HostingService.open(
+            "mutator",
+            (settings.mutator,),
+            Phase.MUTATE,
+            hosted,
+            tls=tls,
+            server_name=settings.mutator_server_name,
+            observe=hops.observer("mutator"),
+            calls=settings.calls,
+        )
+        self._validator = HostingService.open(
+            "validator",
+            settings.validators,
+            Phase.VALIDATE,
+            hosted,
+            tls=tls,
+            server_name=settings.validator_server_name,
+            observe=hops.observer("validator"),
+            calls=settings.calls,
+        )
         configurations = Reloaded(
             functools.partial(load_configurations, chain.config),
             chain.config,
             on_change=self._use_configurations,
             on_error=functools.partial(_keep, "configuration"),
+            source="configuration",
         )
+        hops.show_addresses((self._mutator, self._validator))
         self._chain, self._webhooks = self._assemble(configurations.value)
         watched = [one for one, paths in ((cluster, chain.cluster), (configurations, chain.config)) if paths]
+        reloads = ReloadMetrics([one.reloads for one in watched])
+        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads)
+        """What it counts, for metrics."""
         self._background = {asyncio.ensure_future(one.run()) for one in watched}
+        if tls is not None:
+            for one in tls.kept:
+                one.tell(self._renew_channels)
+            self._background.add(asyncio.ensure_future(keep_fresh(tls.kept)))
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
@@ -81,6 +120,7 @@ class RemoteEngine:
             reach=webhooks.reach,
             plugin_configurations=self._sources.plugin_configurations,
             first_denial_only=self._first_denial_only,
+            conditions=self._conditions,
         )
         return assemble(parts), webhooks
 
@@ -95,6 +135,9 @@ class RemoteEngine:
         self._background.add(closing)
         closing.add_done_callback(self._background.discard)
         _log.info("configuration reloaded")
+
+    async def _renew_channels(self, _: object) -> None:
+        await asyncio.gather(self._mutator.transport.renew(), self._validator.transport.renew())
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False

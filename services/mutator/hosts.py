@@ -28,7 +28,8 @@ class MutatorHost:
         """The controllers, in chain order."""
         self.cluster = cluster
         """What they look things up in."""
-        self._runners = runners(hosted, Phase.MUTATE)
+        self.runners = runners(hosted, Phase.MUTATE)
+        """What runs each, by name."""
 
     async def mutate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -45,7 +46,7 @@ class MutatorHost:
             review = dataclasses.replace(review, cluster=self.cluster)
         outcomes: list[Outcome] = []
         for call in calls:
-            runner = self._runners.get(call.name)
+            runner = self.runners.get(call.name)
             if runner is None:
                 return [*outcomes, unknown(call)]
             ran = await runner.run(review, call, deadline)

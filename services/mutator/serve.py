@@ -9,6 +9,7 @@ from mutator.servicer import services
 from pratique.definitions import Phase
 from pratique.hosting import hosting
 from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.service_metrics import ServiceMetrics
 
 if TYPE_CHECKING:
     from mutator.settings import MutatorSettings
@@ -20,9 +21,10 @@ async def serve(settings: MutatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.MUTATE) as hosted:
+    async with hosting(settings.chain, Phase.MUTATE, settings.isolation) as hosted:
         host = MutatorHost(hosted.controllers, hosted.cluster)
-        await live("mutator", services(host), settings)
+        metrics = ServiceMetrics.of(settings, Phase.MUTATE, hosted, host.runners)
+        await live("mutator", services(host, metrics), settings, metrics)
 
 
 def run(settings: MutatorSettings) -> None:

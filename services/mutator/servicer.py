@@ -9,23 +9,32 @@ from pratique.definitions import Phase
 from pratique.rpc.deadlines import answering_deadline
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import unary
-from pratique.rpc.messages import mutate_response, review_and_calls
+from pratique.rpc.messages import mutate_response, read_request
 from pratique.rpc.servers import Service
+from pratique.rpc.stream_methods import METHODS
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
     from mutator.hosts import MutatorHost
+    from pratique.rpc.service_metrics import ServiceMetrics
 
 
-def services(host: MutatorHost) -> tuple[Service, ...]:
-    """What a server offers that asks ``host``."""
+def services(host: MutatorHost, metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
+    """What a server offers that asks ``host``, and what came of it counted among ``metrics``."""
 
     async def mutate(request: pb.MutateRequest, context: ServicerContext[Any, Any]) -> pb.MutateResponse:
-        review, calls = review_and_calls(request, host.cluster)
-        return mutate_response(await host.mutate(review, calls, answering_deadline(context)))
+        review, calls = await read_request(request, host.cluster)
+        outcomes = await host.mutate(review, calls, answering_deadline(context))
+        if metrics is not None:
+            metrics.observe(outcomes)
+        return mutate_response(outcomes)
 
     return (
-        Service("pratique.admission.v1.MutatorService", {"Mutate": unary(pb.MutateRequest, mutate)}),
+        Service(
+            "pratique.admission.v1.MutatorService",
+            {"Mutate": unary(pb.MutateRequest, mutate)},
+            METHODS[Phase.MUTATE],
+        ),
         catalogue_service(host.hosted, Phase.MUTATE),
     )

@@ -28,7 +28,8 @@ class ValidatorHost:
         """The controllers, in chain order."""
         self.cluster = cluster
         """What they look things up in."""
-        self._runners = runners(hosted, Phase.VALIDATE)
+        self.runners = runners(hosted, Phase.VALIDATE)
+        """What runs each, by name."""
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -53,11 +54,11 @@ class ValidatorHost:
                 task.cancel()
 
     def _is_immediate(self, call: Call) -> bool:
-        runner = self._runners.get(call.name)
+        runner = self.runners.get(call.name)
         return runner is None or runner.immediate
 
     async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
-        runner = self._runners.get(call.name)
+        runner = self.runners.get(call.name)
         if runner is None:
             return unknown(call)
         return (await runner.run(review, call, deadline)).outcome

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pratique.definitions import Phase
 from pratique.hosting import hosting
 from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.service_metrics import ServiceMetrics
 from validator.hosts import ValidatorHost
 from validator.servicer import services
 
@@ -20,9 +21,10 @@ async def serve(settings: ValidatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.VALIDATE) as hosted:
+    async with hosting(settings.chain, Phase.VALIDATE, settings.isolation) as hosted:
         host = ValidatorHost(hosted.controllers, hosted.cluster)
-        await live("validator", services(host), settings)
+        metrics = ServiceMetrics.of(settings, Phase.VALIDATE, hosted, host.runners)
+        await live("validator", services(host, metrics), settings, metrics)
 
 
 def run(settings: ValidatorSettings) -> None:

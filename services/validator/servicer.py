@@ -10,28 +10,37 @@ from pratique.definitions import Phase
 from pratique.rpc.deadlines import answering_deadline
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import unary
-from pratique.rpc.messages import review_and_calls, validate_response
+from pratique.rpc.messages import read_request, validate_response
 from pratique.rpc.repetitions import is_repeated
 from pratique.rpc.servers import Service
+from pratique.rpc.stream_methods import METHODS
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
+    from pratique.rpc.service_metrics import ServiceMetrics
     from validator.hosts import ValidatorHost
 
 
-def services(host: ValidatorHost) -> tuple[Service, ...]:
-    """What a server offers that asks ``host``."""
+def services(host: ValidatorHost, metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
+    """What a server offers that asks ``host``, and what came of it counted among ``metrics``."""
 
     async def validate(
         request: pb.ValidateRequest, context: ServicerContext[Any, Any]
     ) -> pb.ValidateResponse:
-        review, calls = review_and_calls(request, host.cluster)
+        review, calls = await read_request(request, host.cluster)
         if is_repeated(context):
             review = dataclasses.replace(review, repeats=True)
-        return validate_response(await host.validate(review, calls, answering_deadline(context)))
+        outcomes = await host.validate(review, calls, answering_deadline(context))
+        if metrics is not None:
+            metrics.observe(outcomes)
+        return validate_response(outcomes)
 
     return (
-        Service("pratique.admission.v1.ValidatorService", {"Validate": unary(pb.ValidateRequest, validate)}),
+        Service(
+            "pratique.admission.v1.ValidatorService",
+            {"Validate": unary(pb.ValidateRequest, validate)},
+            METHODS[Phase.VALIDATE],
+        ),
         catalogue_service(host.hosted, Phase.VALIDATE),
     )

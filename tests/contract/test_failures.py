@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
 import pytest
 
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
+from pratique.answers import Allow, allow
 from pratique.calls import Call
 from pratique.outcomes import Allowed, Failed, FailureKind
 from pratique.rpc import messages
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from pratique.definitions import Half
     from pratique.outcomes import Outcome
+    from pratique.reviews import Review
 
 CANARY_POD = POD | {"metadata": {"name": SECRET, "annotations": {SECRET: SECRET}}}
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -179,6 +181,42 @@ def test_calls_beyond_the_limit_are_refused_at_once() -> None:
     codes = asyncio.run(run())
     assert codes.count(None) >= 4
     assert set(codes) == {None, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
+@both_services
+def test_what_is_refused_is_not_to_be_tried_again(kind: Kind) -> None:
+    begun = asyncio.Event()
+
+    async def waiting(_: Review) -> Allow:
+        begun.set()
+        await asyncio.Event().wait()
+        return allow()
+
+    async def run() -> grpc.aio.AioRpcError:
+        async with serving(kind, hosted("h", waiting), max_concurrent_calls=1) as channel:
+            first = asyncio.ensure_future(kind.ask(channel, review_of(), [Call("h", 5)]))
+            await begun.wait()
+            with pytest.raises(grpc.aio.AioRpcError) as refusal:
+                await kind.ask(channel, review_of(), [Call("h", 5)])
+            first.cancel()
+            return refusal.value
+
+    error = asyncio.run(run())
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.details() == "too many calls are in flight"
+    metadata: Any = error.trailing_metadata()
+    assert ("grpc-retry-pushback-ms", "-1") in list(metadata)
+
+
+@both_services
+def test_a_place_is_free_again_once_a_call_has_ended_however_it_ended(kind: Kind) -> None:
+    async def run() -> list[type]:
+        async with serving(kind, hosted("c", controllers.allowing), max_concurrent_calls=1) as channel:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await kind.send(channel, b"\xff")
+            return [type((await kind.ask(channel, review_of(), [Call("c")]))[0].decision) for _ in range(3)]
+
+    assert asyncio.run(run()) == [Allowed] * 3
 
 
 def test_a_stranger_who_speaks_only_the_proto_is_understood() -> None:

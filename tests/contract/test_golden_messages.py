@@ -110,7 +110,7 @@ def test_every_message_of_the_services_has_a_golden_one() -> None:
     assert (
         sorted(
             f"{method}_{side}"
-            for method in ("mutate", "validate", "describe")
+            for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
             for side in ("request", "response")
         )
         == NAMES

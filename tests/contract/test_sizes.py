@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
+from pratique.answers import Allow, allow
 from pratique.calls import Call
 from pratique.json_values import Document
 from pratique.outcomes import Allowed, Patched
@@ -15,6 +17,9 @@ from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import POD, review_of
 from serving.servers import KINDS, MUTATOR, Kind, serving
+
+if TYPE_CHECKING:
+    from pratique.reviews import Review
 
 MIB = 1024 * 1024
 
@@ -77,3 +82,24 @@ def test_an_answer_may_be_as_long_as_a_review() -> None:
             return len(str(outcome.decision.operations))
 
     assert asyncio.run(run()) > len(big)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_bomb_does_not_go_off(kind: Kind) -> None:
+    asked: list[Review] = []
+
+    def noting(review: Review) -> Allow:
+        asked.append(review)
+        return allow()
+
+    async def run() -> grpc.StatusCode | None:
+        async with serving(kind, hosted("c", noting)) as channel:
+            call = channel.unary_unary(kind.method, None, None)
+            try:
+                await call(bytes(64 * MIB), timeout=20, compression=grpc.Compression.Gzip)
+            except grpc.aio.AioRpcError as error:
+                return error.code()
+            return None
+
+    assert asyncio.run(run()) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert asked == []

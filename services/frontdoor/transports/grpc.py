@@ -2,130 +2,201 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+import asyncio
+import functools
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 
-from pratique.admission.v1 import mutator_service_pb2_grpc, validator_service_pb2_grpc
-from pratique.errors import CallError, CallTimeoutError, UnreachableError
+from frontdoor.transports.call_streams import StreamedCallError
+from frontdoor.transports.channel_options import channel_options
+from frontdoor.transports.channels import RenewableChannel
+from frontdoor.transports.name_watches import LOOK_SECONDS, NameWatch, resolve, watched_name
+from frontdoor.transports.streamed_replicas import StreamedReplicas
+from frontdoor.transports.targets import fixed_targets, replica_target
+from pratique.admission.v1.mutator_service_pb2 import MutateResponse
+from pratique.admission.v1.validator_service_pb2 import ValidateResponse
+from pratique.definitions import Phase
+from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
 from pratique.rpc import messages
+from pratique.rpc.codes import CANCELED, NAMES, OK
+from pratique.rpc.stream_methods import METHODS
+from pratique.tracing.contexts import carried
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from frontdoor.transports.channel_options import Options
+    from frontdoor.transports.name_watches import Resolve
     from pratique.calls import Call, Deadline
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
 
-_MESSAGE_LIMIT = 16 * 1024 * 1024
-"""Both ways. A legal review holds two objects of 3 MiB; gRPC's own limit of 4 MiB would refuse it."""
+    Observe: TypeAlias = Callable[[str, float], None]
 
-_BALANCED: dict[str, object] = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "methodConfig": [
-        {
-            "name": [
-                {"service": "pratique.admission.v1.MutatorService"},
-                {"service": "pratique.admission.v1.ValidatorService"},
-            ],
-            # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC
-            # tells the one that charges that it repeats.
-            "retryPolicy": {
-                "maxAttempts": 4,
-                "initialBackoff": "0.02s",
-                "maxBackoff": "0.2s",
-                "backoffMultiplier": 3,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ],
-}
-"""gRPC service config: https://github.com/grpc/grpc/blob/master/doc/service_config.md."""
+_ASKS_THE_SYSTEM = resolve
+_UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
+"""As Go's client says it, without what its parser has to say about the bytes."""
 
-_HEALTH_CHECKED = _BALANCED | {"healthCheckConfig": {"serviceName": ""}}
-"""A replica that drains says NOT_SERVING before it stops, and gets no more calls from then on."""
-
-_OPTIONS = (
-    ("grpc.max_send_message_length", _MESSAGE_LIMIT),
-    ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
-    ("grpc.enable_retries", 1),
-    # 100 ms to 2 s: a replica that comes back is to be found within a review's time, not within gRPC's two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    # Half a minute: a black-holed connection is noticed; servers allow a ping every 20 s.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    # A channel of its own for each transport, so that closing one does not share a broken subchannel.
-    ("grpc.use_local_subchannel_pool", 1),
-)
+_MessageT = TypeVar("_MessageT", bound=Message)
 
 
 class GrpcTransport:
     """Asks a service over gRPC, spread over all addresses that its name resolves to."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named, and each with a default
         self,
         target: str,
         *,
         endpoint: str = "",
-        credentials: grpc.ChannelCredentials | None = None,
+        credentials: grpc.ChannelCredentials | Callable[[], grpc.ChannelCredentials] | None = None,
+        server_name: str = "",
         failure_prefix: str = "",
         health_checked: bool = True,
+        resolve: Resolve = resolve,
+        look_seconds: float = LOOK_SECONDS,
+        observe: Observe | None = None,
+        streamed: Phase | None = None,
     ) -> None:
-        """Open a channel to ``target`` (gRPC name syntax); it connects on first use.
+        """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams at once.
 
         Args:
             target: The service, which may be many replicas.
             endpoint: What people are shown in place of the target.
-            credentials: For TLS; None connects without.
+            credentials: For TLS; a function gives those of each new channel; None connects without TLS.
+            server_name: The name that the service's certificate has to have; that in the target where not given.
             failure_prefix: Begins the text of every failed call.
             health_checked: The service answers ``grpc.health.v1``, which somebody else's need not.
+            resolve: Looks the target's name up, so that new replicas are found.
+            look_seconds: How often it does.
+            observe: Told of each call when it has ended: gRPC's code by Go's name, and seconds.
+            streamed: The phase whose calls go on a stream to each replica, where that is possible; others go by
+                themselves. It takes a service of this suite.
         """
-        config = json.dumps(_HEALTH_CHECKED if health_checked else _BALANCED)
-        options = (*_OPTIONS, ("grpc.service_config", config))
         self.endpoint = endpoint or target
         self._failure_prefix = failure_prefix
-        self._channel = (
-            grpc.aio.insecure_channel(target, options=options)
-            if credentials is None
-            else grpc.aio.secure_channel(target, credentials, options=options)
-        )
-        self._mutate = mutator_service_pb2_grpc.MutatorServiceStub(self._channel).Mutate
-        self._validate = validator_service_pb2_grpc.ValidatorServiceStub(self._channel).Validate
+        self._observe = observe
+        self.addresses = 1
+        """How many addresses its name has, as far as anybody looked."""
+        options = channel_options(ours=health_checked, server_name=server_name)
+        # The certificate of a replica has the name by which it was found, not its address.
+        name = server_name or (watched_name(target) if credentials is not None else "")
+        replica_options = channel_options(ours=True, server_name=name, retries=False)
+
+        def open_channel(target: str, options: Options) -> grpc.aio.Channel:
+            if credentials is None:
+                return grpc.aio.insecure_channel(target, options=options)
+            shown = credentials() if callable(credentials) else credentials
+            return grpc.aio.secure_channel(target, shown, options=options)
+
+        self._alone: dict[Phase, Any] = {}
+        self._channel = RenewableChannel(lambda: open_channel(target, options), self._use)
+        self._streamed: dict[Phase, StreamedReplicas] = {}
+        if streamed is not None:
+            self._streamed[streamed] = StreamedReplicas(
+                METHODS[streamed], lambda replica: open_channel(replica, replica_options)
+            )
+        self._watching = self._watch(target, resolve, look_seconds)
+
+    def _use(self, channel: grpc.aio.Channel) -> None:
+        """Let calls go through a channel from now on."""
+        # Answers stay bytes in there: one that is no message would come as None, and be logged.
+        self._alone = {
+            phase: channel.unary_unary(method.path, None, None) for phase, method in METHODS.items()
+        }
+
+    def _watch(self, target: str, resolve: Resolve, seconds: float) -> asyncio.Task[None] | None:
+        """Look for new replicas where the target is a name."""
+        name = watched_name(target)
+        if not name:
+            self._stream_to(fixed_targets(target))
+            return None
+        renew = functools.partial(self._channel.renew, only_if_ready=True)
+        # Where the target names its own name server, only gRPC asks that one.
+        streams = target.startswith("dns:///") or resolve is not _ASKS_THE_SYSTEM
+
+        async def look(name: str) -> frozenset[str]:
+            found = await resolve(name)
+            self.addresses = len(found)
+            if streams:
+                self._stream_to(replica_target(target, address) for address in found)
+            return found
+
+        return asyncio.ensure_future(NameWatch(name, renew, look, seconds).run())
+
+    @property
+    def streams(self) -> int:
+        """How many replicas get calls other than over that channel."""
+        return sum(streamed.usable for streamed in self._streamed.values())
+
+    def _stream_to(self, targets: Iterable[str]) -> None:
+        wanted = tuple(targets)
+        for streamed in self._streamed.values():
+            streamed.use(wanted)
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel, for health checks."""
-        return self._channel
+        """The channel that calls go to now, for health checks."""
+        return self._channel.current
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run mutating halves one after another, in one call."""
-        request = messages.mutate_request(review, calls)
-        answer = await self._answer(self._mutate(request, timeout=deadline.remaining_seconds))
+        call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls), deadline)
+        answer = await self._answer(call, MutateResponse)
         return messages.outcomes_from_mutate(answer, calls)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run validating halves side by side, in one call."""
-        request = messages.validate_request(review, calls)
-        answer = await self._answer(self._validate(request, timeout=deadline.remaining_seconds))
+        call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls), deadline)
+        answer = await self._answer(call, ValidateResponse)
         return messages.outcomes_from_validate(answer, calls)
+
+    def _ask(self, phase: Phase, message: Message, deadline: Deadline) -> Awaitable[bytes]:
+        request, alone, streamed = message.SerializeToString(), self._alone[phase], self._streamed.get(phase)
+        if streamed is not None:
+            return streamed.ask(request, deadline, carried(), alone)
+        asked: Awaitable[bytes] = alone(request, timeout=deadline.remaining_seconds, metadata=carried())
+        return asked
+
+    async def renew(self) -> None:
+        """Go on with new credentials: new channels take the place of these, whether they connect or not."""
+        await self._channel.renew()
+        for streamed in self._streamed.values():
+            streamed.renew()
 
     async def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
-        await self._channel.close(grace=None)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        for streamed in self._streamed.values():
+            await streamed.close()
+        await self._channel.close()
 
-    async def _answer(self, call: Awaitable[Any]) -> Any:  # the message type is the stub's
+    async def _answer(self, call: Awaitable[bytes], message: type[_MessageT]) -> _MessageT:
+        begun, code = time.perf_counter(), NAMES[grpc.StatusCode.INTERNAL]
         try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise _call_error(error, self._failure_prefix) from None
+            answer = message.FromString(await call)
+            code = OK
+        except DecodeError:
+            raise BadAnswerError(f"{self._failure_prefix}{_UNREADABLE}") from None
+        except (StreamedCallError, grpc.aio.AioRpcError) as error:
+            code = NAMES[error.code()]
+            raise _call_error(error.code(), self._failure_prefix) from None
+        except asyncio.CancelledError:
+            code = CANCELED
+            raise
+        finally:
+            if self._observe is not None:
+                self._observe(code, time.perf_counter() - begun)
+        return answer
 
 
-def _call_error(error: grpc.aio.AioRpcError, prefix: str) -> CallError:
+def _call_error(code: grpc.StatusCode, prefix: str) -> CallError:
     """Make a CallError in the words of Go's gRPC, without the details that the peer sent: they could hold anything."""
-    match error.code():
+    match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return CallTimeoutError(
                 f"{prefix}rpc error: code = DeadlineExceeded desc = context deadline exceeded"
@@ -134,6 +205,5 @@ def _call_error(error: grpc.aio.AioRpcError, prefix: str) -> CallError:
             return UnreachableError(
                 f"{prefix}rpc error: code = Unavailable desc = the service cannot be reached"
             )
-        case code:
-            name = code.name.title().replace("_", "")
-            return CallError(f"{prefix}rpc error: code = {name} desc = the service refused the call")
+        case _:
+            return CallError(f"{prefix}rpc error: code = {NAMES[code]} desc = the service refused the call")

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from frontdoor.call_kinds import CallKind
 from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from pratique.definitions import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from frontdoor.transports.services_tls import ServicesTls
     from pratique.definitions import Controller
 
 _PROBE_SECONDS = 1.0
@@ -41,16 +43,36 @@ class HostingService:
 
     @classmethod
     def open(
-        cls, name: str, addresses: Sequence[str], phase: Phase, hosted: Iterable[Controller]
+        cls,
+        name: str,
+        addresses: Sequence[str],
+        phase: Phase,
+        hosted: Iterable[Controller],
+        *,
+        tls: ServicesTls | None = None,
+        server_name: str = "",
+        observe: Callable[[str, float], None] | None = None,
+        calls: CallKind = CallKind.STREAM,
     ) -> HostingService:
-        """Make the way to a service; it connects on first use.
+        """Make the way to a service that hosts something; it connects on first use, or at once for a stream.
+
+        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
         """
         expected = frozenset(one.name for one in hosted if phase in one.phases)
-        endpoint = "grpc://" + ",".join(address.removeprefix("dns:///") for address in addresses)
-        return cls(name, GrpcTransport(grpc_target(addresses), endpoint=endpoint), phase, expected)
+        scheme = "grpc://" if tls is None else "grpcs://"
+        transport = GrpcTransport(
+            grpc_target(addresses),
+            endpoint=scheme + ",".join(address.removeprefix("dns:///") for address in addresses),
+            credentials=None if tls is None else tls.credentials,
+            server_name=server_name,
+            observe=observe,
+            streamed=phase if calls is CallKind.STREAM and expected else None,
+        )
+        transport.addresses = len(addresses)
+        return cls(name, transport, phase, expected)
 
     async def unready(self) -> str:
         """Why it cannot be asked now; empty where it can, or where there is nothing to ask it."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import TYPE_CHECKING
 
 from pratique.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_DEFAULT_PORT = "443"
+"""gRPC's own, of names without one."""
+_SCHEME = re.compile("[a-z][a-z0-9+.-]*")
+"""RFC 3986, in lower case as gRPC's are: ``ipv4`` and ``unix-abstract`` among them."""
 
 
 def grpc_target(addresses: Sequence[str]) -> str:
@@ -33,9 +39,24 @@ def grpc_target(addresses: Sequence[str]) -> str:
     )
 
 
+def replica_target(name_target: str, address: str) -> str:
+    """The target of one of the addresses that the name in a target like ``dns:///validator:9002`` has."""
+    _, colon, port = name_target.rpartition("/")[2].rpartition(":")
+    port = port if colon and port.isdigit() else _DEFAULT_PORT
+    return f"ipv6:[{address}]:{port}" if ":" in address else f"ipv4:{address}:{port}"
+
+
+def fixed_targets(target: str) -> tuple[str, ...]:
+    """A target for each address that a target holds itself; none where only gRPC knows what it stands for."""
+    scheme, _, rest = target.partition(":")
+    if scheme in ("ipv4", "ipv6"):
+        return tuple(f"{scheme}:{address}" for address in rest.split(","))
+    return (target,) if scheme in ("dns", "unix") else ()
+
+
 def _has_scheme(address: str) -> bool:
     scheme, colon, rest = address.partition(":")
-    return bool(colon) and scheme.isalpha() and not rest.isdigit()
+    return bool(colon) and _SCHEME.fullmatch(scheme) is not None and not rest.isdigit()
 
 
 def _ip_version(address: str) -> int | None:

@@ -14,29 +14,55 @@ import uvloop
 
 from pratique.logs import configure_logging, log_loop_error
 from pratique.rpc.servers import RpcServer
+from pratique.tracing.opening import open_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from types import FrameType
 
-    from pratique.rpc.servers import Service
+    from pratique.rpc.servers import Service, Watcher
+    from pratique.rpc.service_metrics import ServiceMetrics
     from pratique.rpc.settings import ServerSettings
+    from pratique.tracing.tracers import Tracing
 
 _log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def live(name: str, services: Sequence[Service], settings: ServerSettings) -> None:
+async def live(
+    name: str,
+    services: Sequence[Service],
+    settings: ServerSettings,
+    metrics: ServiceMetrics | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then drain. A second signal ends the process at once.
 
     Says ``pratique: <name> ready on <host>:<port>`` on standard output once calls are taken.
 
     Raises:
-        ConfigurationError: the address cannot be listened on, or the TLS files cannot be used.
+        ConfigurationError: an address cannot be listened on, or the TLS files cannot be used.
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
-    server = RpcServer(services, settings)
+    with contextlib.ExitStack() as stack:
+        watchers: list[Watcher] = [] if metrics is None else [metrics.calls]
+        tracing = open_tracing(name)
+        if tracing is not None:
+            stack.callback(tracing.close)
+            watchers.append(_traces(tracing))
+        server = RpcServer(services, settings, watchers)
+        if metrics is not None:
+            stack.enter_context(metrics.served(settings, server))
+        await _serve(name, server)
+
+
+def _traces(tracing: Tracing) -> Watcher:
+    from pratique.rpc.call_traces import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
+
+    return CallTraces(tracing)
+
+
+async def _serve(name: str, server: RpcServer) -> None:
     with _stop_signals() as stop:
         address = await server.start()
         # What is there now stays; collections that walk it would be felt in the slowest answers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, 
 from pratique.calls import Call
 from pratique.definitions import Phase
 from pratique.errors import ReviewError
+from pratique.json_limits import LARGE_BYTES
 from pratique.outcomes import Denied, Failed, FailureKind, Outcome
 from pratique.rpc.bad_answers import bad_answer
 from pratique.rpc.outcome_messages import outcome_from_message, outcome_to_message
@@ -49,6 +51,19 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
             message.again.SetInParent()
             message.again.keys.extend(call.again)
     return message
+
+
+async def read_request(
+    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest, cluster: Cluster
+) -> tuple[Review, list[Call]]:
+    """Read what a service is asked to do, off the event loop where it is long.
+
+    Raises:
+        ReviewError: as :func:`review_and_calls`.
+    """
+    if request.ByteSize() <= LARGE_BYTES:
+        return review_and_calls(request, cluster)
+    return await asyncio.to_thread(review_and_calls, request, cluster)
 
 
 def review_and_calls(

@@ -1,12 +1,14 @@
 """Ask a gRPC service whether it serves: what the health check of a container runs.
 
-Usage: ``python -m pratique.rpc.probes HOST:PORT``. Exits with 0 where the service says SERVING, with 1 and
-one line that says why where it does not, and with 2 where it was not told whom to ask.
+Usage: ``python -m pratique.rpc.probes [FLAGS] HOST:PORT``; with flags, over TLS. Exits with 0 where the service says
+SERVING, with 1 and one line that says why where it does not, and with 2 where it was not told whom to ask.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -15,9 +17,22 @@ PATIENCE_SECONDS = 2.0
 """Less than a container's health check may take, so that the reason is told before that is over."""
 
 
-def probe(target: str) -> str | None:
-    """Ask for the health of the whole service (grpc.health.v1); gives None where it serves, else why not."""
-    with grpc.insecure_channel(target) as channel:
+def probe(
+    target: str, credentials: grpc.ChannelCredentials | None = None, server_name: str = ""
+) -> str | None:
+    """Ask for the health of the whole service (grpc.health.v1); gives None where it serves, else why not.
+
+    Args:
+        target: Whom to ask, in gRPC's name syntax.
+        credentials: For TLS; None asks without.
+        server_name: The name that the service's certificate has to have; that in the target where not given.
+    """
+    options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
+    with (
+        grpc.insecure_channel(target)
+        if credentials is None
+        else grpc.secure_channel(target, credentials, options=options)
+    ) as channel:
         ask = health_pb2_grpc.HealthStub(channel).Check
         try:
             answer = ask(health_pb2.HealthCheckRequest(), timeout=PATIENCE_SECONDS)
@@ -30,13 +45,33 @@ def probe(target: str) -> str | None:
 
 def main(arguments: list[str]) -> int:
     """Probe the one service that is named, and say on standard error what is wrong with it."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m pratique.rpc.probes HOST:PORT\n")
-        return 2
-    reason = probe(arguments[0])
+    given = _parser().parse_args(arguments)
+    try:
+        reason = probe(given.target, _credentials(given), given.server_name)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}"
     if reason is not None:
         sys.stderr.write(f"{reason}\n")
     return 0 if reason is None else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pratique.rpc.probes", description="Ask whether a service serves."
+    )
+    parser.add_argument("target", metavar="HOST:PORT")
+    parser.add_argument("--ca-file", type=Path, help="authorities of the service's certificate, in PEM")
+    parser.add_argument("--cert-file", type=Path, help="certificate to show, in PEM")
+    parser.add_argument("--private-key-file", type=Path, help="its private key, in PEM")
+    parser.add_argument("--server-name", default="", help="name in the service's certificate")
+    return parser
+
+
+def _credentials(given: argparse.Namespace) -> grpc.ChannelCredentials | None:
+    files = (given.ca_file, given.private_key_file, given.cert_file)
+    if files == (None, None, None):
+        return None
+    return grpc.ssl_channel_credentials(*(None if file is None else file.read_bytes() for file in files))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
 """Reviews as protobuf messages, and back.
 
-Objects travel as the bytes that they are held as: no JSON is parsed here, and none is encoded a second time.
+Objects travel as the bytes that they are held as. Of what comes in, whoever it comes from, JSON is read at once and
+within its limits.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pratique.admission.v1 import review_pb2
 from pratique.errors import ReviewError
-from pratique.json_values import Document
+from pratique.json_limits import JsonLimitError, read_document
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
 if TYPE_CHECKING:
     from pratique.clusters import Cluster
+    from pratique.json_values import Document
 
 _TO_NUMBER = {
     Operation.CREATE: review_pb2.OPERATION_CREATE,
@@ -72,7 +76,7 @@ def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
 
 
 def review_from_message(message: review_pb2.Review, cluster: Cluster) -> Review:
-    """Read a review that came in; its controllers look things up in ``cluster``.
+    """Read a review that came in; its controllers look things up in ``cluster``. A large one is for a thread.
 
     Raises:
         ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
@@ -98,9 +102,9 @@ def review_from_message(message: review_pb2.Review, cluster: Cluster) -> Review:
         name=message.name,
         namespace=message.namespace,
         user=_read_user(message.user_info),
-        object_document=Document.from_raw(message.object),
-        old_object_document=Document.from_raw(message.old_object),
-        options_document=Document.from_raw(message.options),
+        object_document=_read_document("object", message.object),
+        old_object_document=_read_document("old_object", message.old_object),
+        options_document=_read_document("options", message.options),
         dry_run=message.dry_run,
         cluster=cluster,
     )
@@ -109,6 +113,15 @@ def review_from_message(message: review_pb2.Review, cluster: Cluster) -> Review:
 def _require(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
     if not present:
         raise ReviewError(f"review.{field} is missing")
+
+
+def _read_document(field: str, raw: bytes) -> Document:
+    try:
+        return read_document(raw)
+    except JsonLimitError as error:
+        raise ReviewError(f"review.{field} {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ReviewError(f"review.{field} is not JSON") from None
 
 
 def _read_kind(message: review_pb2.GroupVersionKind) -> GroupVersionKind:

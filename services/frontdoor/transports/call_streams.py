@@ -1,0 +1,193 @@
+"""One stream to one replica, on which many calls are under way at a time.
+
+Each call has its own deadline, can be cancelled by itself, and fails by itself. Where the stream breaks, all that are
+under way fail as UNAVAILABLE, and whoever made them may make them again elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from pratique.rpc.stream_methods import streamed_call
+
+if TYPE_CHECKING:
+    from pratique.calls import Deadline
+    from pratique.rpc.stream_methods import CarriedMethod, StreamedAnswer
+    from pratique.tracing.contexts import Carried
+
+_BATCH_BYTES = 256 * 1024
+"""When a request has to wait for the next message: as long as it takes to send a quarter of a MiB."""
+_CODES = {code.value[0]: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
+_BROKEN = (grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
+"""What gRPC raises on a stream that has ended."""
+
+
+class StreamedCallError(Exception):
+    """A call failed, as :class:`grpc.aio.AioRpcError` has it of a call of its own."""
+
+    def __init__(self, code: grpc.StatusCode, *, begun: bool = True) -> None:
+        """Fail with a code; ``begun`` says that the service may have carried the call out."""
+        super().__init__(code.name)
+        self._code = code
+        self.begun = begun
+
+    def code(self) -> grpc.StatusCode:
+        """What kind of failure it was."""
+        return self._code
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Asked:
+    number: int
+    request: bytes
+    deadline: Deadline
+    metadata: Carried | None
+    answered: asyncio.Future[bytes]
+    sent: bool = False
+
+
+class CallStream:
+    """The stream, from its opening to its end. It is used while it is ``usable``."""
+
+    def __init__(self, channel: grpc.aio.Channel, method: CarriedMethod) -> None:
+        """Open it; :meth:`run` has to run for anything to happen."""
+        opened: Any = channel.stream_stream(method.stream_path, None, None)
+        self._call = opened()
+        self._method = method
+        self._waiting: dict[int, _Asked] = {}
+        self._queue: collections.deque[_Asked] = collections.deque()
+        self._given_up: list[int] = []
+        self._number = 0
+        self._news = asyncio.Event()
+        self._left = False
+        self.greeted = False
+        """Whether the service ever said that it takes calls."""
+        self.over = asyncio.Event()
+        """Set when no more calls are to be made: the service said so, or the stream broke, or it was left."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether calls can be made."""
+        return self.greeted and not self._left
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls wait for their answers."""
+        return len(self._waiting)
+
+    async def ask(self, request: bytes, deadline: Deadline, metadata: Carried | None) -> bytes:
+        """Make one call.
+
+        Raises:
+            StreamedCallError: it has no answer.
+        """
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        asked = _Asked(self._number, request, deadline, metadata, loop.create_future())
+        self._waiting[asked.number] = asked
+        self._queue.append(asked)
+        self._news.set()
+        timer = loop.call_later(deadline.remaining_seconds, self._expire, asked)
+        try:
+            return await asked.answered
+        except asyncio.CancelledError:
+            self._give_up(asked)
+            raise
+        finally:
+            timer.cancel()
+
+    def leave(self) -> None:
+        """Make no more calls, and end the stream when those under way are answered."""
+        self._left = True
+        self.over.set()
+        self._news.set()
+
+    async def run(self) -> grpc.StatusCode:
+        """Carry calls until the stream ends; gives its code. Calls that are under way then have failed."""
+        both = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
+        try:
+            await asyncio.gather(*both)
+        except (*_BROKEN, DecodeError):
+            self._call.cancel()
+        finally:
+            self.leave()
+            for task in both:
+                task.cancel()
+            self._call.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            self._fail_all()
+        code: grpc.StatusCode = await self._call.code()
+        return code
+
+    def _expire(self, asked: _Asked) -> None:
+        self._give_up(asked)
+        if not asked.answered.done():
+            asked.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
+
+    def _give_up(self, asked: _Asked) -> None:
+        if self._waiting.pop(asked.number, None) and asked.sent:
+            self._given_up.append(asked.number)
+        self._news.set()
+
+    def _fail_all(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for asked in waiting.values():
+            if not asked.answered.done():
+                asked.answered.set_exception(StreamedCallError(grpc.StatusCode.UNAVAILABLE, begun=asked.sent))
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._call.read()
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+                self.leave()  # and nothing that is under way will be answered
+                self._fail_all()
+                return
+            response = self._method.response_type.FromString(message)
+            self.greeted = True
+            if response.leaving:
+                self.leave()
+            for answer in response.answers:
+                self._take(answer)
+
+    def _take(self, answer: StreamedAnswer) -> None:
+        asked = self._waiting.pop(answer.id, None)
+        if self._left and not self._waiting:
+            self._news.set()
+        if asked is None or asked.answered.done():
+            return
+        if answer.HasField("response"):
+            asked.answered.set_result(answer.response)
+        else:
+            code = _CODES.get(answer.status.code, grpc.StatusCode.UNKNOWN)
+            asked.answered.set_exception(StreamedCallError(code))
+
+    async def _write(self) -> None:
+        """Send what is there at a time in one message."""
+        while self._waiting or self._given_up or not self._left:
+            if not self._queue and not self._given_up:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            given_up, self._given_up = self._given_up, []
+            request = self._method.request_type(calls=self._batch(), given_up_ids=given_up)
+            await self._call.write(request.SerializeToString())
+        await self._call.done_writing()
+
+    def _batch(self) -> list[Any]:
+        batch: list[Any] = []
+        size = 0
+        while self._queue:
+            size += len(self._queue[0].request)
+            if batch and size > _BATCH_BYTES:
+                break
+            asked = self._queue.popleft()
+            if asked.number in self._waiting:
+                asked.sent = True
+                batch.append(streamed_call(asked.number, asked.request, asked.deadline, asked.metadata))
+        return batch

@@ -1,0 +1,203 @@
+"""Streamed calls: a stream that carries many calls of a unary method, each answered as if it had come by itself.
+
+A stream only carries. What stands round the unary method (deadline, limit, identity, metrics) stands round each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from pratique.admission.v1.stream_pb2 import CallStatus, StreamedAnswer
+from pratique.rpc.handlers import leaking_nothing
+from pratique.rpc.streamed_contexts import StreamedContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pratique.admission.v1.stream_pb2 import StreamedCall
+    from pratique.rpc.handlers import Context, Handler, Ring
+    from pratique.rpc.stream_methods import CarriedMethod
+
+_MOST_CALLS = 1024
+"""Calls of one stream whose answers have not been sent. No more is read until some are, so that a client that reads no
+answers fills its own buffers. Front doors stay far below."""
+_BATCH_BYTES = 256 * 1024
+"""When an answer has to wait for the next message: as long as it takes to send a quarter of a MiB."""
+_MESSAGE_ROOM = 1024
+"""What goes round the response in a message."""
+_CUT = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
+"""What gRPC raises where something is sent on a stream that has ended."""
+
+
+async def _nothing(_request: bytes, _context: Context) -> bytes:
+    return b""
+
+
+class StreamedCalls:
+    """The streams of calls of a server."""
+
+    def __init__(self, max_message_bytes: int) -> None:
+        """Start without any; answers have to be shorter than that."""
+        self._most_bytes = max_message_bytes - _MESSAGE_ROOM
+        self._open: set[_Stream] = set()
+        self._leaving = False
+
+    def carrying(
+        self, method: CarriedMethod, handler: Handler, door: Ring
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in."""
+        careful = leaking_nothing(handler)
+        enter = door(_nothing)
+
+        async def carry(_: object, context: Context) -> None:
+            await enter(b"", context)
+            stream = _Stream(method, careful, context, self._most_bytes)
+            self._open.add(stream)
+            try:
+                await stream.run(leaving=self._leaving)
+            finally:
+                self._open.discard(stream)
+
+        return grpc.stream_stream_rpc_method_handler(carry)
+
+    def leave(self) -> None:
+        """Tell all clients, and those that are still to come, that this server is about to stop."""
+        self._leaving = True
+        for stream in self._open:
+            stream.leave()
+
+    def end(self) -> None:
+        """Take no more calls, and end each stream when those that were taken are answered."""
+        for stream in self._open:
+            stream.end()
+
+
+class _Stream:
+    """One stream, from the greeting to the last answer."""
+
+    def __init__(self, method: CarriedMethod, handler: Handler, context: Context, most_bytes: int) -> None:
+        self._method = method
+        self._handler = handler
+        self._context = context
+        self._most_bytes = most_bytes
+        self._authentication: Mapping[str, Iterable[bytes]] = context.auth_context()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._answers: collections.deque[StreamedAnswer] = collections.deque()
+        self._says_leaving = False
+        self._closing = False
+        self._news, self._room = asyncio.Event(), asyncio.Event()
+
+    async def run(self, *, leaving: bool) -> None:
+        """Take calls until the client has no more, or :meth:`end`; then answer those that are under way."""
+        await self._context.write(self._method.response_type(leaving=leaving).SerializeToString())
+        reader = asyncio.ensure_future(self._read())
+        writer = asyncio.ensure_future(self._write())
+        try:
+            await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
+            self._closing = True
+            self._news.set()
+            if reader.done():
+                reader.result()
+            await writer
+        except _CUT:
+            pass  # the client is gone, and gRPC knows
+        finally:
+            for task in (reader, writer, *self._tasks.values()):
+                task.cancel()
+            await asyncio.gather(reader, writer, return_exceptions=True)
+
+    def leave(self) -> None:
+        self._says_leaving = True
+        self._news.set()
+
+    def end(self) -> None:
+        self._closing = True
+        self._news.set()
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._context.read()
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+                return
+            try:
+                request = self._method.request_type.FromString(message)
+            except DecodeError:
+                await self._refuse_stream("the message cannot be read")
+            for number in request.given_up_ids:
+                # Forgotten here: one that has not begun yet never will, and cannot do it itself.
+                if task := self._tasks.pop(number, None):
+                    task.cancel()
+            for call in request.calls:
+                await self._take(call)
+
+    async def _take(self, call: StreamedCall) -> None:
+        if call.id in self._tasks:
+            await self._refuse_stream("the id of a call that is under way has been used again")
+        while len(self._tasks) + len(self._answers) >= _MOST_CALLS:
+            self._room.clear()
+            await self._room.wait()
+        if self._closing:
+            self._answers.append(_failed(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping"))
+            self._news.set()
+            return
+        self._tasks[call.id] = asyncio.ensure_future(self._answer(call))
+
+    async def _refuse_stream(self, words: str) -> None:
+        await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
+
+    async def _answer(self, call: StreamedCall) -> None:
+        context = StreamedContext(call, self._authentication)
+        seconds = context.time_remaining()
+        task = self._tasks[call.id]
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, task.cancel)
+        try:
+            response = await self._handler(call.request, context)  # type: ignore[arg-type]  # the part that is used
+            answer = self._answered(call.id, response)
+        except grpc.aio.AbortError:
+            answer = _failed(call.id, context.code() or grpc.StatusCode.UNKNOWN, context.details())
+        except asyncio.CancelledError:
+            # Out of time; or given up, and nobody waits for what is said.
+            answer = _failed(call.id, grpc.StatusCode.DEADLINE_EXCEEDED)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if self._tasks.get(call.id) is task:
+                del self._tasks[call.id]
+        self._answers.append(answer)
+        self._news.set()
+
+    def _answered(self, number: int, response: bytes) -> StreamedAnswer:
+        if len(response) > self._most_bytes:
+            return _failed(number, grpc.StatusCode.RESOURCE_EXHAUSTED, "the answer is too long")
+        return StreamedAnswer(id=number, response=response)
+
+    async def _write(self) -> None:
+        """Send answers, those that are there at a time in one message."""
+        while self._answers or self._says_leaving or self._tasks or not self._closing:
+            if not self._answers and not self._says_leaving:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            leaving, self._says_leaving = self._says_leaving, False
+            response: Message = self._method.response_type(answers=self._batch(), leaving=leaving)
+            await self._context.write(response.SerializeToString())
+            self._room.set()
+
+    def _batch(self) -> list[StreamedAnswer]:
+        batch: list[StreamedAnswer] = []
+        size = 0
+        while self._answers:
+            size += len(self._answers[0].response)
+            if batch and size > _BATCH_BYTES:
+                break
+            batch.append(self._answers.popleft())
+        return batch
+
+
+def _failed(number: int, code: grpc.StatusCode, words: str = "") -> StreamedAnswer:
+    return StreamedAnswer(id=number, status=CallStatus(code=code.value[0], message=words))

@@ -1,0 +1,212 @@
+"""Streams of calls: each call on one is as good as a call by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from pratique.answers import Answer, allow
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from serving import controllers
+from serving.controllers import SECRET, hosted
+from serving.servers import KINDS, VALIDATOR, Kind, serving
+from serving.streams import SECONDS, streaming
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pratique.hosted_controllers import HostedController
+    from pratique.reviews import Review
+    from serving.streams import Stream
+
+both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
+ALLOWING = hosted("a", controllers.allowing)
+
+
+def on_stream(
+    kind: Kind, test: Callable[[Stream], Awaitable[None]], *hosting: HostedController, limit: int = 1000
+) -> None:
+    """Run a test with a stream to a service that hosts ``a``, which allows everything, and more."""
+
+    async def run() -> None:
+        settings = {"max_concurrent_calls": limit}
+        async with (
+            serving(kind, ALLOWING, *hosting, **settings) as channel,
+            streaming(kind, channel) as stream,
+        ):
+            await test(stream)
+
+    asyncio.run(run())
+
+
+@both_services
+def test_every_call_has_its_own_answer_whatever_the_order(kind: Kind) -> None:
+    release = asyncio.Event()
+
+    async def waiting(_: Review) -> Answer:
+        await release.wait()
+        return allow()
+
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(7, "w"), stream.asking(8, "a"), stream.asking(9, "gone"))
+        assert {await stream.decision(), await stream.decision()} == {(8, "Allowed"), (9, "Failed")}
+        release.set()
+        assert await stream.decision() == (7, "Allowed")
+
+    on_stream(kind, test, hosted("w", waiting))
+
+
+@both_services
+def test_a_call_that_breaks_the_contract_fails_alone(kind: Kind) -> None:
+    async def test(stream: Stream) -> None:
+        await stream.send(
+            stream.asking(1, "a", request=b"\xff"),
+            stream.asking(2, "a", millis=0),
+            stream.asking(3, "a", request=b""),
+            stream.asking(4, "a"),
+        )
+        answers = {answer.id: answer for answer in [await stream.answer() for _ in range(4)]}
+        codes = {number: one.status.code for number, one in answers.items() if one.HasField("status")}
+        assert codes == dict.fromkeys((1, 2, 3), grpc.StatusCode.INVALID_ARGUMENT.value[0])
+        assert answers[2].status.message.startswith("the call has no deadline")
+        assert answers[3].status.message == "review is missing"
+
+    on_stream(kind, test)
+
+
+@both_services
+@pytest.mark.parametrize("ending", ["its deadline passes", "it is given up", "the client goes away"])
+def test_a_controller_is_cancelled_when(kind: Kind, ending: str) -> None:
+    began, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def noticing(_: Review) -> Answer:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return allow()
+
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(1, "n", 200 if ending == "its deadline passes" else 30_000))
+        await asyncio.wait_for(began.wait(), SECONDS)
+        if ending == "it is given up":
+            await stream.send(stream.asking(2, "a"), give_up=(1, 99))
+        if ending == "the client goes away":
+            stream.call.cancel()
+        await asyncio.wait_for(cancelled.wait(), SECONDS)
+        if ending == "it is given up":
+            seen = await stream.decision()
+            assert seen == (2, "Allowed") or await stream.decision() == (2, "Allowed")
+
+    on_stream(kind, test, hosted("n", noticing))
+
+
+@both_services
+def test_a_call_beyond_the_limit_is_refused_and_the_others_are_not(kind: Kind) -> None:
+    release = asyncio.Event()
+
+    async def waiting(_: Review) -> Answer:
+        await release.wait()
+        return allow()
+
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(1, "w"), stream.asking(2, "a"))
+        assert await stream.decision() == (2, "RESOURCE_EXHAUSTED")
+        release.set()
+        assert await stream.decision() == (1, "Allowed")
+
+    on_stream(kind, test, hosted("w", waiting), limit=1)
+
+
+@both_services
+def test_more_calls_than_a_stream_holds_at_a_time_are_all_answered(kind: Kind) -> None:
+    async def test(stream: Stream) -> None:
+        await stream.send(*(stream.asking(number, "a") for number in range(1500)))
+        assert sorted([(await stream.answer()).id for _ in range(1500)]) == list(range(1500))
+
+    on_stream(kind, test, limit=2000)
+
+
+@both_services
+def test_what_is_under_way_is_answered_after_the_last_call(kind: Kind) -> None:
+    async def slow(_: Review) -> Answer:
+        await asyncio.sleep(0.1)
+        return allow()
+
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(1, "s"))
+        await stream.call.done_writing()
+        assert await stream.decision() == (1, "Allowed")
+        assert not await stream.receive()
+        assert await stream.call.code() is grpc.StatusCode.OK
+
+    on_stream(kind, test, hosted("s", slow))
+
+
+@both_services
+@pytest.mark.parametrize("fault", ["unreadable", "an id twice"])
+def test_a_stream_whose_client_breaks_the_contract_ends(kind: Kind, fault: str) -> None:
+    async def test(stream: Stream) -> None:
+        if fault == "unreadable":
+            await stream.call.write(b"\xff")
+        else:
+            await stream.send(stream.asking(1, "h"), stream.asking(1, "h"))
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await stream.receive()
+        assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    on_stream(kind, test, hosted("h", controllers.hanging))
+
+
+@both_services
+def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind) -> None:
+    async def slow(_: Review) -> Answer:
+        await asyncio.sleep(0.2)
+        return allow()
+
+    async def run() -> None:
+        server = RpcServer(kind.services([hosted("s", slow)]), ServerSettings(port=0, drain_seconds=0.05))
+        address = await server.start()
+        async with grpc.aio.insecure_channel(address) as channel, streaming(kind, channel) as stream:
+            await stream.send(stream.asking(1, "s"))
+            draining = asyncio.ensure_future(server.drain())
+            assert await stream.receive()
+            assert stream.leaving.is_set()
+            await stream.send(stream.asking(2, "s"))
+            assert [await stream.decision(), await stream.decision()] == [(1, "Allowed"), (2, "Allowed")]
+            assert not await stream.receive()
+            await draining
+
+    asyncio.run(run())
+
+
+def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
+    repeats: list[bool] = []
+
+    def noting(review: Review) -> Answer:
+        repeats.append(review.repeats)
+        return allow()
+
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(1, "n", metadata={"traceparent": "00-1"}))
+        await stream.answer()
+        await stream.send(stream.asking(2, "n", previous_attempts=1))
+        await stream.answer()
+
+    on_stream(VALIDATOR, test, hosted("n", noting, trusted=True))
+    assert repeats == [False, True]
+
+
+def test_what_breaks_inside_is_not_told() -> None:
+    async def test(stream: Stream) -> None:
+        await stream.send(stream.asking(1, "b"))
+        answer = await stream.answer()
+        assert answer.HasField("response")
+        assert SECRET not in str(answer)
+
+    on_stream(VALIDATOR, test, hosted("b", controllers.raising(ValueError(SECRET))))

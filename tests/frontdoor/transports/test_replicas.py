@@ -1,0 +1,374 @@
+"""Replicas of a service: calls are spread evenly, new ones are found, and those that leave lose no call."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from chains import pod_review
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.name_watches import watched_name
+from frontdoor.transports.targets import grpc_target
+from name_servers import name_server
+from pratique.answers import Answer, allow
+from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
+from pratique.errors import CallError
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from serving.controllers import hosted
+from serving.faulty_services import listening
+from serving.servers import VALIDATOR
+from waiting import streams_to
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pratique.reviews import Review
+
+CALLERS = 20
+ways = pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])
+Counts = collections.Counter[str]
+
+
+@contextlib.asynccontextmanager
+async def replica(
+    counts: Counts, name: str, host: str = "127.0.0.1", port: int = 0, drain_seconds: float = 0.2
+) -> AsyncIterator[tuple[str, RpcServer]]:
+    """A validator that counts its calls under ``name``."""
+
+    def half(_: Review) -> Answer:
+        counts[name] += 1
+        return allow()
+
+    settings = ServerSettings(host=host, port=port, drain_seconds=drain_seconds)
+    server = RpcServer(VALIDATOR.services([hosted("Count", half, trusted=True)]), settings)
+    address = await server.start()
+    try:
+        yield address, server
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def transport(
+    target: str, *, streamed: Phase | None = None, replicas: int = 1, **options: Any
+) -> AsyncIterator[GrpcTransport]:
+    """A transport; where it streams, to so many replicas already."""
+    opened = GrpcTransport(target, streamed=streamed, **options)
+    try:
+        if streamed is not None:
+            await streams_to(opened, replicas)
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def ask(asked: GrpcTransport) -> None:
+    await asked.validate(pod_review(), [Call("Count")], Deadline.after(10))
+
+
+async def ask_often(asked: GrpcTransport, calls: int, when: Callable[[int], Awaitable[None]]) -> None:
+    """Make many calls, some at a time; before each, ``when`` is told how many there were."""
+    numbers = iter(range(calls))
+
+    async def caller() -> None:
+        for number in numbers:
+            await when(number)
+            await ask(asked)
+
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+
+
+async def nothing(_: int) -> None:
+    pass
+
+
+@ways
+@pytest.mark.parametrize("calls", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_two_replicas_share_the_calls_evenly(calls: int, streamed: Phase | None) -> None:
+    counts: Counts = collections.Counter()
+
+    async def run() -> None:
+        async with (
+            replica(counts, "a") as (a, _),
+            replica(counts, "b") as (b, _),
+            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as asked,
+        ):
+            await ask_often(asked, calls, nothing)
+
+    asyncio.run(run())
+    print(dict(counts))  # noqa: T201 - the figure
+    assert sum(counts.values()) == calls
+    assert 0.45 <= counts["a"] / calls <= 0.55
+
+
+@ways
+def test_a_replica_that_drains_gets_no_calls_once_its_health_said_so_and_none_is_lost(
+    streamed: Phase | None,
+) -> None:
+    counts: Counts = collections.Counter()
+    seen: list[float] = []
+
+    async def run() -> None:
+        async with (
+            replica(counts, "leaving", drain_seconds=0.2) as (a, leaving),
+            replica(counts, "staying") as (b, _),
+            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as asked,
+        ):
+            drains: list[asyncio.Future[None]] = []
+
+            async def when(number: int) -> None:
+                if number == 500:
+                    seen.append(time.monotonic())
+                    drains.append(asyncio.ensure_future(leaving.drain()))
+                if drains and counts["leaving"] != counts["before"]:
+                    counts["before"] = counts["leaving"]
+                    seen.append(time.monotonic())
+
+            await ask_often(asked, 2_000, when)
+            await drains[0]
+
+    asyncio.run(run())
+    print(f"the last call came {(seen[-1] - seen[0]) * 1000:.0f} ms after the drain began")  # noqa: T201
+    assert counts["leaving"] + counts["staying"] == 2_000
+    assert counts["leaving"] < 400
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def found_while_calling(look_seconds: float | None, streamed: Phase | None) -> float:
+    """Add a replica to a name while calls go on; how long it took until it had one."""
+    counts: Counts = collections.Counter()
+    port = free_port()
+    options: dict[str, Any] = {} if look_seconds is None else {"look_seconds": look_seconds}
+    async with (
+        name_server("127.0.0.1") as names,
+        replica(counts, "first", "127.0.0.1", port),
+        replica(counts, "second", "127.0.0.2", port),
+        transport(names.target(port), resolve=names.resolve, streamed=streamed, **options) as asked,
+    ):
+        for _ in range(50):
+            await ask(asked)
+        assert counts["second"] == 0
+        names.addresses.append("127.0.0.2")
+        began = time.monotonic()
+        async with asyncio.timeout(30):
+            while not counts["second"]:
+                await asyncio.gather(*(ask(asked) for _ in range(CALLERS)))
+                await asyncio.sleep(0.01)
+        return time.monotonic() - began
+
+
+@ways
+def test_a_replica_that_comes_later_is_found_and_no_call_fails_for_it(streamed: Phase | None) -> None:
+    asyncio.run(found_while_calling(0.2, streamed))
+
+
+@ways
+@pytest.mark.long
+def test_a_replica_that_comes_later_is_found_within_half_a_minute(streamed: Phase | None) -> None:
+    print(f"found after {asyncio.run(found_while_calling(None, streamed)):.1f} s")  # noqa: T201 - the figure
+
+
+@ways
+def test_a_name_that_nobody_knows_any_longer_leaves_what_is_connected(streamed: Phase | None) -> None:
+    counts: Counts = collections.Counter()
+    port = free_port()
+
+    async def run() -> None:
+        async with (
+            name_server("127.0.0.1") as names,
+            replica(counts, "first", "127.0.0.1", port),
+            transport(
+                names.target(port), resolve=names.resolve, look_seconds=0.01, streamed=streamed
+            ) as asked,
+        ):
+            await ask(asked)
+            names.addresses.clear()
+            await asyncio.sleep(0.1)
+            names.addresses.append("127.0.0.9")  # where nobody listens
+            await asyncio.sleep(0.1)
+            await ask_often(asked, 100, nothing)
+
+    asyncio.run(run())
+    assert counts["first"] == 101
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("dns:///validator:9443", "validator"),
+        ("dns:///validator.shop.svc", "validator.shop.svc"),
+        ("dns://10.0.0.10/validator:9443", "validator"),
+        ("dns:///127.0.0.1:9002", ""),
+        ("dns:///[::1]:9002", ""),
+        ("ipv4:127.0.0.1:1,127.0.0.1:2", ""),
+        ("unix:/run/validator.sock", ""),
+    ],
+)
+def test_only_names_are_watched(target: str, name: str) -> None:
+    assert watched_name(target) == name
+
+
+@ways
+def test_a_channel_made_anew_takes_no_call_with_it(streamed: Phase | None) -> None:
+    counts: Counts = collections.Counter()
+
+    async def run() -> None:
+        async with (
+            replica(counts, "a") as (address, _),
+            transport(grpc_target([address]), streamed=streamed) as asked,
+        ):
+            renewals: list[asyncio.Future[None]] = []
+
+            async def when(number: int) -> None:
+                if number % 100 == 0:
+                    renewals.append(asyncio.ensure_future(asked.renew()))
+
+            await ask_often(asked, 1_000, when)
+            await asyncio.gather(*renewals)
+
+    asyncio.run(run())
+    assert counts["a"] == 1_000
+
+
+@contextlib.asynccontextmanager
+async def answering_by(
+    script: Callable[[int, Any], Awaitable[bytes]],
+) -> AsyncIterator[tuple[str, list[int]]]:
+    """A validator that is told how many attempts there were before; gives its address and the attempts."""
+    attempts: list[int] = []
+
+    async def handler(_request: bytes, context: Any) -> bytes:
+        attempts.append(len(attempts))
+        return await script(attempts[-1], context)
+
+    server = grpc.aio.server()
+    method = grpc.unary_unary_rpc_method_handler(handler)
+    name = "pratique.admission.v1.ValidatorService"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, {"Validate": method}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}", attempts
+    finally:
+        await server.stop(None)
+
+
+ALLOWED = VALIDATOR.response.FromString(b"")
+ALLOWED.verdicts.add(controller="Count").allowed.SetInParent()  # type: ignore[attr-defined]  # Message is its base
+_OK = ALLOWED.SerializeToString()
+
+
+def failing(
+    code: grpc.StatusCode, times: int, pushback_ms: str = ""
+) -> Callable[[int, Any], Awaitable[bytes]]:
+    """Fail that many attempts, and allow from then on."""
+
+    async def script(before: int, context: Any) -> bytes:
+        if before < times:
+            metadata = (("grpc-retry-pushback-ms", pushback_ms),) if pushback_ms else ()
+            await context.abort(code, "", metadata)
+        return _OK
+
+    return script
+
+
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("script", "attempts", "succeeds"),
+    [
+        (failing(UNAVAILABLE, 0), 1, True),
+        (failing(UNAVAILABLE, 2), 3, True),
+        (failing(UNAVAILABLE, 100), 4, False),
+        (failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1), 1, False),
+        (failing(grpc.StatusCode.INVALID_ARGUMENT, 1), 1, False),
+        (failing(grpc.StatusCode.INTERNAL, 1), 1, False),
+        (failing(grpc.StatusCode.DEADLINE_EXCEEDED, 1), 1, False),
+        (failing(UNAVAILABLE, 1, "-1"), 1, False),
+        (failing(UNAVAILABLE, 1, "30"), 2, True),
+    ],
+    ids=[
+        "OK", "retryable", "retryable for ever", "overload", "fatal", "fatal inside", "too late", "pushback: no",
+        "pushback: later",
+    ],
+)  # fmt: skip
+def test_calls_are_made_again_only_where_no_answer_came(
+    script: Callable[[int, Any], Awaitable[bytes]], attempts: int, *, succeeds: bool
+) -> None:
+    async def run() -> tuple[int, bool]:
+        async with answering_by(script) as (address, made), transport(grpc_target([address])) as asked:
+            try:
+                await ask(asked)
+            except CallError:
+                return len(made), False
+            return len(made), True
+
+    assert asyncio.run(run()) == (attempts, succeeds)
+
+
+def test_where_most_calls_fail_hardly_any_is_made_again() -> None:
+    calls = 3_000
+
+    async def run() -> int:
+        script = failing(UNAVAILABLE, 10**9)
+        async with answering_by(script) as (address, made), transport(grpc_target([address])) as asked:
+
+            async def failing_call(_: int) -> None:
+                with contextlib.suppress(CallError):
+                    await ask(asked)
+
+            for _ in range(calls // CALLERS):
+                await asyncio.gather(*(failing_call(number) for number in range(CALLERS)))
+            return len(made)
+
+    attempts = asyncio.run(run())
+    print(f"{attempts} attempts of {calls} calls")  # noqa: T201 - the figure
+    assert attempts <= 1.1 * calls
+
+
+@pytest.mark.parametrize("seconds", [14, pytest.param(300, marks=pytest.mark.long)])
+def test_an_idle_connection_is_kept_though_it_is_pinged(seconds: float) -> None:
+    # A server that is not told to expect pings every 4 s sends the client away with the third, after 12 s.
+    counts: Counts = collections.Counter()
+
+    async def run() -> int:
+        connections = 0
+        async with replica(counts, "a") as (address, _):
+            host, port = address.split(":")
+
+            async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                nonlocal connections
+                connections += 1
+                there, back = await asyncio.open_connection(host, int(port))
+                with contextlib.closing(back):
+                    await asyncio.gather(pump(reader, back), pump(there, writer))
+
+            async with listening(relay) as relayed, transport(grpc_target([relayed])) as asked:
+                await ask(asked)
+                await asyncio.sleep(seconds)
+                await ask(asked)
+        return connections
+
+    assert asyncio.run(run()) == 1
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(65536):
+        writer.write(piece)
+    writer.close()

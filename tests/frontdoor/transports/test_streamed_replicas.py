@@ -1,0 +1,337 @@
+"""Streams to replicas: what goes on them, what does not, and what becomes of calls when one breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from chains import pod_review
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.targets import fixed_targets, grpc_target, replica_target
+from pratique.answers import Answer, allow
+from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
+from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
+from pratique.json_values import Document
+from pratique.rpc.repetitions import is_repeated
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from pratique.rpc.stream_methods import METHODS
+from serving import controllers
+from serving.controllers import hosted
+from serving.servers import VALIDATOR
+from waiting import streams_to
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from pratique.hosted_controllers import HostedController
+    from pratique.reviews import Review
+
+SECONDS = 10
+NAME = "pratique.admission.v1.ValidatorService"
+
+
+@contextlib.asynccontextmanager
+async def served(*hosting: HostedController, **settings: Any) -> AsyncIterator[str]:
+    server = RpcServer(VALIDATOR.services(hosting), ServerSettings(port=0, drain_seconds=0, **settings))
+    address = await server.start()
+    try:
+        yield address
+    finally:
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def streamed(address: str, **options: Any) -> AsyncIterator[GrpcTransport]:
+    opened = GrpcTransport(grpc_target([address]), streamed=Phase.VALIDATE, **options)
+    try:
+        await streams_to(opened, 1)
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def ask(asked: GrpcTransport, seconds: float = SECONDS, review: Review | None = None) -> None:
+    await asked.validate(review or pod_review(), [Call("c")], Deadline.after(seconds))
+
+
+class Scripted:
+    """A validator, the streams of which end as they are told to; it counts what it got on them and otherwise."""
+
+    def __init__(self, on_stream: Callable[[Any, Any], Awaitable[None]]) -> None:
+        """Greet on each stream, and give its first request and context to ``on_stream``."""
+        self.on_stream = on_stream
+        self.streamed = 0
+        self.alone: list[bool] = []
+        """Whether they said that they repeat."""
+
+    async def stream(self, _: Any, context: Any) -> None:
+        await context.write(b"")
+        self.streamed += 1
+        await self.on_stream(await context.read(), context)
+
+    async def unary(self, _: bytes, context: Any) -> bytes:
+        self.alone.append(is_repeated(context))
+        answer: Any = VALIDATOR.response()
+        answer.verdicts.add(controller="c").allowed.SetInParent()
+        return bytes(answer.SerializeToString())
+
+    @contextlib.asynccontextmanager
+    async def serving(self, *, streams: bool = True) -> AsyncIterator[str]:
+        server = grpc.aio.server()
+        methods: dict[str, Any] = {"Validate": grpc.unary_unary_rpc_method_handler(self.unary)}
+        if streams:
+            methods["ValidateStream"] = grpc.stream_stream_rpc_method_handler(self.stream)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(NAME, methods),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            await server.stop(None)
+
+
+async def break_off(_request: Any, context: Any) -> None:
+    await context.abort(grpc.StatusCode.UNAVAILABLE)
+
+
+async def end_well(_request: Any, _context: Any) -> None:
+    pass
+
+
+async def answer_nonsense(_request: Any, context: Any) -> None:
+    await context.write(b"\xff")
+    await context.read()
+
+
+@pytest.mark.parametrize("ending", [break_off, end_well, answer_nonsense], ids=lambda it: it.__name__)
+def test_a_call_on_a_stream_that_ends_is_made_again_and_says_so(
+    ending: Callable[[Any, Any], Awaitable[None]],
+) -> None:
+    script = Scripted(ending)
+
+    async def run() -> None:
+        async with script.serving() as address, streamed(address) as asked:
+            await ask(asked)
+
+    asyncio.run(run())
+    assert script.alone == [True]
+
+
+def answering(**answer: Any) -> Callable[[Any, Any], Awaitable[None]]:
+    """Answer the first call with this."""
+
+    async def script(_request: Any, context: Any) -> None:
+        message: Any = METHODS[Phase.VALIDATE].response_type()
+        message.answers.add(id=1, **answer)
+        await context.write(message.SerializeToString())
+        await context.read()
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        ({"status": {"code": 8}}, CallError, "code = ResourceExhausted desc = the service refused the call"),
+        (
+            {"status": {"code": 3, "message": "secret"}},
+            CallError,
+            "code = InvalidArgument desc = the service",
+        ),
+        (
+            {"status": {"code": 4}},
+            CallTimeoutError,
+            "code = DeadlineExceeded desc = context deadline exceeded",
+        ),
+        ({"status": {}}, CallError, "code = Unknown desc = the service refused the call"),
+        ({}, CallError, "code = Unknown desc = the service refused the call"),
+        ({"response": b"\xff"}, BadAnswerError, "code = Internal desc = grpc: failed to unmarshal"),
+    ],
+)
+def test_an_answer_that_is_none_is_not_asked_for_again(
+    answer: dict[str, Any], error: type[CallError], words: str
+) -> None:
+    script = Scripted(answering(**answer))
+
+    async def run() -> None:
+        async with script.serving() as address, streamed(address) as asked:
+            with pytest.raises(error, match=words) as raised:
+                await ask(asked)
+            assert "secret" not in str(raised.value)
+
+    asyncio.run(run())
+    assert script.alone == []
+
+
+def test_a_service_that_knows_no_streams_is_asked_without() -> None:
+    script = Scripted(end_well)
+
+    async def run() -> None:
+        async with script.serving(streams=False) as address, streamed(address) as asked:
+            await asyncio.gather(*(ask(asked) for _ in range(10)))
+
+    asyncio.run(run())
+    assert script.alone == [False] * 10
+
+
+def test_a_large_request_goes_by_itself() -> None:
+    script = Scripted(break_off)
+    large = Document.from_data({"metadata": {"annotations": {"long": "x" * 70_000}}})
+
+    async def run() -> None:
+        async with script.serving() as address, streamed(address) as asked:
+            await ask(asked, review=pod_review().with_object(large))
+
+    asyncio.run(run())
+    assert script.alone == [False]
+
+
+@pytest.mark.parametrize("ending", ["the deadline passes", "the caller goes away"])
+def test_a_call_ends_at_both_ends_when(ending: str) -> None:
+    async def run() -> None:
+        began, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def noticing(_: Review) -> Answer:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return allow()
+
+        async with served(hosted("c", noticing)) as address, streamed(address) as asked:
+            late = ending == "the deadline passes"
+            asking = asyncio.ensure_future(ask(asked, 0.1 if late else 30))
+            if late:
+                with contextlib.suppress(CallTimeoutError):
+                    await asking
+            await asyncio.wait_for(began.wait(), SECONDS)
+            asking.cancel()
+            await asyncio.wait_for(cancelled.wait(), SECONDS)
+            await asyncio.wait([asking])
+
+    asyncio.run(run())
+
+
+def test_a_service_that_has_hung_does_not_hold_a_call_beyond_its_time() -> None:
+    async def never(_request: Any, _context: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        async with Scripted(never).serving() as address, streamed(address) as asked:
+            with pytest.raises(CallTimeoutError):
+                await ask(asked, 0.2)
+
+    asyncio.run(run())
+
+
+def test_calls_in_flight_end_when_the_transport_is_closed() -> None:
+    async def run() -> None:
+        async with served(hosted("c", controllers.hanging)) as address:
+            async with streamed(address) as asked:
+                asking = asyncio.ensure_future(ask(asked))
+                await asyncio.sleep(0)
+            await asyncio.wait([asking])
+            assert isinstance(asking.exception(), UnreachableError)
+
+    asyncio.run(run())
+
+
+def test_more_calls_than_a_stream_carries_are_made_all_the_same() -> None:
+    async def slow(_: Review) -> Answer:
+        await asyncio.sleep(0.1)
+        return allow()
+
+    async def run() -> None:
+        async with served(hosted("c", slow, trusted=True)) as address, streamed(address) as asked:
+            await asyncio.gather(*(ask(asked, 60) for _ in range(700)))
+
+    asyncio.run(run())
+
+
+def test_no_call_is_lost_when_the_connections_of_streams_have_had_their_time() -> None:
+    async def run() -> None:
+        async with (
+            served(hosted("c", controllers.allowing), max_connection_age_seconds=0.3) as address,
+            streamed(address) as asked,
+        ):
+            for _ in range(200):
+                await asyncio.gather(*(ask(asked) for _ in range(5)))
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_given_up_while_the_service_leaves_does_not_hold_it_up() -> None:
+    async def run() -> None:
+        began = asyncio.Event()
+
+        async def hanging(_: Review) -> Answer:
+            began.set()
+            await asyncio.Event().wait()
+            return allow()
+
+        server = RpcServer(
+            VALIDATOR.services([hosted("c", hanging)]), ServerSettings(port=0, drain_seconds=0)
+        )
+        async with streamed(await server.start()) as asked:
+            asking = asyncio.ensure_future(ask(asked, 30))
+            await began.wait()
+            draining = asyncio.ensure_future(server.drain())
+            await streams_to(asked, 0)
+            asking.cancel()
+            await asyncio.wait_for(draining, SECONDS)
+            await asyncio.wait([asking])
+
+    asyncio.run(run())
+
+
+def test_a_stream_is_opened_again_when_the_service_comes_back() -> None:
+    async def run() -> None:
+        async with served(hosted("c", controllers.allowing)) as address:
+            port = int(address.rpartition(":")[2])
+            opened = GrpcTransport(grpc_target([address]), streamed=Phase.VALIDATE)
+            await streams_to(opened, 1)
+        await streams_to(opened, 0)
+        server = RpcServer(VALIDATOR.services([hosted("c", controllers.allowing)]), ServerSettings(port=port))
+        await server.start()
+        try:
+            await streams_to(opened, 1)
+            await ask(opened)
+        finally:
+            await opened.close()
+            await server.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("target", "targets"),
+    [
+        ("dns:///127.0.0.1:9002", ("dns:///127.0.0.1:9002",)),
+        ("ipv4:10.0.0.1:1,10.0.0.2:2", ("ipv4:10.0.0.1:1", "ipv4:10.0.0.2:2")),
+        ("ipv6:[::1]:1,[::2]:2", ("ipv6:[::1]:1", "ipv6:[::2]:2")),
+        ("unix:/run/validator.sock", ("unix:/run/validator.sock",)),
+        ("xds:///validator", ()),
+    ],
+)
+def test_a_stream_goes_to_every_address_that_is_known(target: str, targets: tuple[str, ...]) -> None:
+    assert fixed_targets(target) == targets
+
+
+@pytest.mark.parametrize(
+    ("target", "address", "found"),
+    [
+        ("dns:///validator:9002", "10.0.0.1", "ipv4:10.0.0.1:9002"),
+        ("dns:///validator:9002", "fd00::1", "ipv6:[fd00::1]:9002"),
+        ("dns:///validator", "10.0.0.1", "ipv4:10.0.0.1:443"),
+    ],
+)
+def test_a_stream_goes_to_the_port_of_the_name(target: str, address: str, found: str) -> None:
+    assert replica_target(target, address) == found
