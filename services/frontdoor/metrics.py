@@ -6,24 +6,23 @@ made to watch an API server can watch this chain too. A decision is observed aft
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-
 from frontdoor.decisions import StepOutcome
-from frontdoor.series import Counts, Durations
 from pratique.definitions import Phase
+from pratique.measures.registries import CONTENT_TYPE, open_registry, text_of
+from pratique.measures.series import Counts, Durations, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontdoor.decisions import Decision, Step
+    from prometheus_client.registry import Collector
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""Of the text that :meth:`Metrics.text` makes."""
+    from frontdoor.decisions import Decision, Step
+    from frontdoor.loads import Load
+    from frontdoor.recordings.recorders import Recorder
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
 
 _STEP_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_STEP_BUCKETS, 10.0, 25.0)
@@ -42,9 +41,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._show_build()
+        self._registry = open_registry()
         self._requests = self._counter(
             "pratique_frontdoor_requests_total", "HTTP requests answered.", "path", "code"
         )
@@ -102,14 +99,42 @@ class Metrics:
         self._registry.register(durations)
         return durations
 
-    def _show_build(self) -> None:
-        labels = {"version": version("pratique"), "python_version": platform.python_version()}
-        gauge = Gauge("pratique_build_info", "Always 1.", list(labels), registry=self._registry)
-        gauge.labels(**labels).set(1)
+    def show_recording(self, recorder: Recorder) -> None:
+        """Show what has become of the lines of a recording, as it is whenever metrics are asked for."""
+        self._registry.register(
+            Observed(
+                "pratique_recording_written_total", "Lines that were recorded.", lambda: recorder.written
+            )
+        )
+        self._registry.register(
+            Observed(
+                "pratique_recording_dropped_total",
+                "Lines that were not recorded: there was no room to wait, or they could not be written.",
+                lambda: recorder.dropped,
+            )
+        )
+
+    def show_load(self, load: Load) -> None:
+        """Show what is in flight, as it is whenever metrics are asked for."""
+        for name, documentation, read in (
+            ("in_flight_bytes", "Bytes of reviews that are held now.", lambda: load.held_bytes),
+            ("in_flight_reviews", "Reviews that are being decided now.", lambda: load.reviews),
+            ("in_flight_limit_bytes", "Bytes of reviews that may be held.", lambda: load.limit_bytes),
+            (
+                "shed_total",
+                "Requests turned away with 503 because too much was in flight.",
+                lambda: load.shed,
+            ),
+        ):
+            self._registry.register(Observed(f"pratique_frontdoor_{name}", documentation, read))
+
+    def show(self, collector: Collector) -> None:
+        """Show what somebody else has counted, as it is whenever metrics are asked for."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return text_of(self._registry)
 
     def count_request(self, path: str, code: int) -> None:
         """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""

@@ -7,17 +7,19 @@ failing probe is answered with 503 and a reason a line.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from frontdoor.engines import Engine
+    from pratique.tls.kept import Kept
 
 CHECK_SECONDS = 0.8
 """How long the engine may look for reasons: less than the 1 s after which a kubelet gives a probe up."""
@@ -26,9 +28,10 @@ CHECK_SECONDS = 0.8
 class Probes:
     """The three probes of one front door."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Probe ``engine``."""
+    def __init__(self, engine: Engine, kept: Sequence[Kept[Any]] = ()) -> None:
+        """Probe ``engine``; warn of what is ``kept`` of certificates."""
         self._engine = engine
+        self._kept = kept
 
     async def livez(self, request: Request) -> Response:
         """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
@@ -42,7 +45,11 @@ class Probes:
         """Able to decide, and willing to: not draining."""
         draining = ("draining",) if request.app.state.draining else ()
         checks = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        return _report("readyz", request, checks)
+        return _report("readyz", request, checks, {"certificates": self._warnings()} if self._kept else {})
+
+    def _warnings(self) -> Sequence[str]:
+        """What is no reason to send reviews elsewhere: every other front door would be as near to its end."""
+        return [warning for one in self._kept if (warning := one.warning())]
 
     async def _unready(self) -> Sequence[str]:
         try:
@@ -52,10 +59,16 @@ class Probes:
             return (f"the chain did not answer within {CHECK_SECONDS} s",)
 
 
-def _report(probe: str, request: Request, checks: dict[str, Sequence[str]]) -> Response:
+def _report(
+    probe: str,
+    request: Request,
+    checks: Mapping[str, Sequence[str]],
+    warnings: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Response:
     reasons = [reason for found in checks.values() for reason in found]
     if "verbose" in request.query_params:
         lines = [line for check, found in checks.items() for line in _lines(check, found)]
+        lines += [line for check, found in warnings.items() for line in _warning_lines(check, found)]
         text = "\n".join([*lines, f"{probe} check {'failed' if reasons else 'passed'}", ""])
     else:
         text = "\n".join(reasons) or "ok"
@@ -66,3 +79,7 @@ def _report(probe: str, request: Request, checks: dict[str, Sequence[str]]) -> R
 
 def _lines(check: str, reasons: Sequence[str]) -> list[str]:
     return [f"[-]{check} failed: {reason}" for reason in reasons] or [f"[+]{check} ok"]
+
+
+def _warning_lines(check: str, warnings: Sequence[str]) -> list[str]:
+    return [f"[+]{check} ok, but: {warning}" for warning in warnings] or [f"[+]{check} ok"]

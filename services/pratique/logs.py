@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -60,12 +61,14 @@ at most 253."""
 _OWN = ("pratique", "mutator", "validator", "frontdoor", "pratique_cli")
 
 
-def configure_logging(service: str, level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
+def configure_logging(service: str, level: int | str | None = None, stream: TextIO | None = None) -> None:
     """Log as ``service`` from now on.
 
-    ``level`` is that of Pratique's own loggers; libraries are heard from WARNING on. ``stream`` is standard
-    error where not given.
+    ``level`` is that of Pratique's own loggers: where not given, INFO, or DEBUG where ``PRATIQUE_DEBUG`` is set.
+    Libraries are heard from WARNING on. ``stream`` is standard error where not given.
     """
+    if level is None:
+        level = logging.DEBUG if os.environ.get("PRATIQUE_DEBUG") else logging.INFO
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Formatter(service))
     root = logging.getLogger()

@@ -1,0 +1,1 @@
+"""Measures: what services count of themselves, and how Prometheus comes by it."""
