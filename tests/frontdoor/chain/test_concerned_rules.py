@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from chains import decided as judged
 from chains import pod_review
 from frontdoor.engines import open_local
 from pratique.calls import Deadline
 from pratique.clusters import ObjectStore
 from pratique.definitions import BOTH
 from pratique.settings import ChainSettings
+from serving.controllers import denying, hosted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
+    from pratique.json_values import JSON, JSONObject
+    from pratique.reviews import Review
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 LIMITED = {"limitedResources": [{"resource": "pods", "matchContains": ["pods"]}]}
@@ -75,3 +79,18 @@ def test_what_is_limited_everywhere_is_looked_at_everywhere(tmp_path: Path) -> N
     decision = decided(tmp_path, configuration=LIMITED)
     assert decision.status is not None
     assert decision.status.message.endswith("insufficient quota to consume: count/pods,pods")
+
+
+def test_nobody_elses_code_is_asked_in_the_front_door() -> None:
+    asked: list[str] = []
+
+    def unconcerned(_configuration: JSON, review: Review) -> str:
+        asked.append(review.uid)
+        return "nothing to do with it"
+
+    one = hosted("Somebodys", denying).controller
+    somebodys = dataclasses.replace(one, unconcerned=unconcerned)
+    ours = dataclasses.replace(somebodys, trusted=True)
+    assert not asyncio.run(judged(pod_review(), [somebodys])).allowed
+    assert asked == []
+    assert asyncio.run(judged(pod_review(), [ours])).allowed

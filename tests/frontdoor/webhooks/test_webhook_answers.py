@@ -409,3 +409,62 @@ def test_an_answer_without_the_right_uid_never_allows_anything(response: JSONObj
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     with pytest.raises(BadAnswerError):
         read(review, phase=phase)
+
+
+PATCH = encoded(ADD)
+OTHER_UID = f'{INVALID}expected response.uid="123", got "1234"'
+ABSENT = f"{INVALID}webhook response was absent"
+MUTATING, VALIDATING = "mutating", "validating"
+VERIFIED: list[tuple[ReviewVersion, str, JSON, str]] = [
+    ("v1", MUTATING, v1(), ""),
+    ("v1", VALIDATING, v1(), ""),
+    ("v1", MUTATING, v1(patch=PATCH, patchType="JSONPatch"), ""),
+    ("v1", MUTATING, v1(patch=PATCH, patchType="Foo"), ""),
+    ("v1", MUTATING, v1() | {"response": None}, ABSENT),
+    ("v1", VALIDATING, v1() | {"response": None}, ABSENT),
+    ("v1", MUTATING, v1(uid="1234"), OTHER_UID),
+    ("v1", VALIDATING, v1(uid="1234"), OTHER_UID),
+    ("v1", VALIDATING, v1() | {"apiVersion": "admission.k8s.io2/v1"}, GVK),
+    ("v1", VALIDATING, v1() | {"apiVersion": "admission.k8s.io/v2"}, GVK),
+    ("v1", VALIDATING, v1() | {"kind": "AdmissionReview2"}, GVK),
+    ("v1", MUTATING, v1() | {"kind": ""}, GVK),
+    ("v1", MUTATING, v1(patch=PATCH), f"{INVALID}webhook returned response.patch but not response.patchType"),
+    ("v1", MUTATING, v1(patchType="JSONPatch"), f"{INVALID}webhook returned response.patchType but not"),
+    (
+        "v1",
+        MUTATING,
+        v1(patch=PATCH, patchType=""),
+        f'{INVALID}webhook returned invalid response.patchType of ""',
+    ),
+    ("v1", VALIDATING, v1(patch=PATCH), f"{INVALID}validating webhook may not return response.patch"),
+    ("v1", VALIDATING, v1(patch=PATCH, patchType="JSONPatch"), f"{INVALID}validating webhook may not return"),
+    (
+        "v1",
+        VALIDATING,
+        v1(patchType="JSONPatch"),
+        f"{INVALID}validating webhook may not return response.patchType",
+    ),
+    ("v1beta1", MUTATING, {"response": {"allowed": True}}, ""),
+    ("v1beta1", VALIDATING, {"response": {"allowed": True}}, ""),
+    ("v1beta1", MUTATING, {}, ABSENT),
+    ("v1beta1", VALIDATING, {}, ABSENT),
+    ("v1beta1", MUTATING, {"response": {"allowed": True, "uid": "1234"}}, ""),
+    ("v1beta1", VALIDATING, {"response": {"allowed": True, "uid": "1234"}}, ""),
+    ("v1beta1", VALIDATING, {"apiVersion": "x/v1", "kind": "Y", "response": {"allowed": True}}, ""),
+    ("v1beta1", MUTATING, {"response": {"allowed": True, "patch": PATCH}}, ""),
+    ("v1beta1", MUTATING, {"response": {"allowed": True, "patchType": "JSONPatch"}}, ""),
+    ("v1beta1", VALIDATING, {"response": {"allowed": True, "patch": PATCH, "patchType": "JSONPatch"}}, ""),
+]
+"""Every rule that an answer has to keep, and what is no rule: version sent, kind of webhook, answer, complaint."""
+
+
+@pytest.mark.parametrize(("version", "kind", "review", "complaint"), VERIFIED)
+def test_every_rule_for_answers_is_the_api_servers(
+    version: ReviewVersion, kind: str, review: JSON, complaint: str
+) -> None:
+    if complaint:
+        assert refusal(review, phase=PHASES[kind], version=version).startswith(complaint)
+    else:
+        answer = read(review, phase=PHASES[kind], version=version)
+        assert answer.allowed
+        assert bool(answer.patch) is (kind == MUTATING and "patch" in review["response"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import inspect
 import json
@@ -24,6 +25,7 @@ from pratique.controllers.event_rate_limit import CONTROLLER, Settings, build
 from pratique.definitions import Phase
 from pratique.errors import ConfigurationError
 from pratique.hosted_controllers import configured
+from pratique.reviews import Charging
 from pratique.settings import ChainSettings
 from pratique.strict_decoding import decode_strictly
 from pratique.token_buckets import BYTES_OF_A_BUCKET, Rate, TokenBucket, TokenBuckets
@@ -151,6 +153,12 @@ def test_a_dry_run_takes_nothing_and_is_not_refused() -> None:
     halves = built(limit("Server"))
     reviews = [event(dry_run=True), event(dry_run=True), event(), event(dry_run=True), event()]
     assert admitted(halves, reviews) == [True, True, True, True, False]
+
+
+def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
+    halves = built(limit("Server"))
+    tried = dataclasses.replace(event(), charging=Charging.TRIED)
+    assert admitted(halves, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Versions of a known kind that nobody knows: a webhook or policy that means the kind is never passed over silently."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chains import decide, webhook_controllers
+from frontdoor.decisions import StepOutcome
+from pratique.clusters import ObjectStore
+from pratique.configurations.load import load_configurations
+from pratique.json_values import Document
+from pratique.kinds import GroupVersionKind, GroupVersionResource
+from pratique.reviews import Operation, Review
+from webhook_servers import denied, serve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VERSIONS = ["v2", "v1alpha1", "v9", "v1 ", "V1", "", "v1beta3"]
+"""Of apps there are ``v1`` and two betas."""
+
+
+def review_of(version: str) -> Review:
+    document = {"apiVersion": f"apps/{version}", "kind": "Deployment", "metadata": {"name": "web"}}
+    return Review(
+        uid="1",
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("apps", version, "Deployment"),
+        resource=GroupVersionResource("apps", version, "deployments"),
+        name="web",
+        namespace="shop",
+        object_document=Document.from_data(document),
+        cluster=ObjectStore(assume_namespaces=True),
+    )
+
+
+def configured(folder: Path, kind: str, client: dict[str, Any], **fields: Any) -> Path:
+    rule = {"operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
+    hook = {
+        "name": "a.tests.example.com",
+        "clientConfig": client,
+        "rules": [rule],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        **fields,
+    }
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": "tests"},
+        "webhooks": [hook],
+    }
+    file = folder / "webhooks.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+@pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_they_are_refused_or_shown_to_the_webhook(tmp_path: Path, kind: str, failure_policy: str) -> None:
+    with serve(denied("no")) as server:
+        client = {"url": f"{server.url}/a", "caBundle": base64.b64encode(server.ca_bundle).decode()}
+        configurations = load_configurations(
+            [configured(tmp_path, kind, client, failurePolicy=failure_policy, matchPolicy="Equivalent")]
+        )
+        for version in VERSIONS:
+            decision = decide(review_of(version), webhook_controllers(), configurations, explain=True)
+            assert not decision.allowed, version
+            assert decision.steps[-1].outcome in {StepOutcome.DENIED, StepOutcome.FAILED}

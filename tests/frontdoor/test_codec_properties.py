@@ -1,0 +1,83 @@
+"""Codecs: what an API server writes is read as it was meant, and what is answered is read by it as it was meant."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontdoor.codecs import decode_review, encode_answer
+from frontdoor.decisions import Decision, to_document
+from frontdoor.webhook_answers import read_answer
+from frontdoor.webhook_reviews import SentReview, build_review
+from pratique.clusters import ANY_NAMESPACE
+from pratique.definitions import Phase
+from pratique.json_values import Document, decode, encode
+from pratique.patches import apply_patch, decode_patch, diff
+from strategies.json_values import named_items, objects
+from strategies.reviews import TEXTS, refusals, reviews, tuples
+
+if TYPE_CHECKING:
+    from frontdoor.webhook_reviews import ReviewVersion
+    from pratique.reviews import Review
+
+VERSIONS: st.SearchStrategy[ReviewVersion] = st.sampled_from(["v1", "v1beta1"])
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+
+@given(reviews(), VERSIONS)
+def test_a_review_that_is_sent_is_read_as_it_was(review: Review, version: ReviewVersion) -> None:
+    named = dataclasses.replace(review, name="web", namespace="shop", cluster=ANY_NAMESPACE)
+    sent = build_review(named, [version])
+    received = decode_review(sent.body, ANY_NAMESPACE)
+    assert received.api_version == f"admission.k8s.io/{version}"
+    # what was asked for is said in full, even where it is what the review is of
+    assert received.review == dataclasses.replace(
+        named,
+        uid=sent.uid,
+        request_kind=named.request_kind or named.kind,
+        request_resource=named.request_resource or named.resource,
+        request_subresource=named.request_subresource if named.request_resource else named.subresource,
+    )
+
+
+@given(objects() | named_items(), objects() | named_items(), tuples(TEXTS), VERSIONS)
+def test_an_answer_is_read_as_it_was_decided(
+    before: object, after: object, warnings: tuple[str, ...], version: ReviewVersion
+) -> None:
+    patch = tuple(diff(before, after))
+    decision = Decision(uid=UID, allowed=True, patch=patch, warnings=warnings, audit_annotations={"a/b": "c"})
+    body = encode_answer(decision, f"admission.k8s.io/{version}")
+    answer = read_answer(body, SentReview(UID, version, b""), Phase.MUTATE)
+    assert (answer.allowed, answer.warnings, dict(answer.audit_annotations)) == (True, warnings, {"a/b": "c"})
+    patched = apply_patch(before, decode_patch(answer.patch) if answer.patch else [])
+    assert encode(patched) == encode(decode(encode(patched)))
+    assert Document.from_data(patched) == Document.from_data(after)
+
+
+@given(refusals(), VERSIONS)
+def test_a_refusal_is_read_as_it_was_decided(status: object, version: ReviewVersion) -> None:
+    decision = Decision(uid=UID, allowed=False, status=status)  # type: ignore[arg-type] # a Status
+    body = encode_answer(decision, f"admission.k8s.io/{version}")
+    answer = read_answer(body, SentReview(UID, version, b""), Phase.VALIDATE)
+    assert not answer.allowed
+    assert answer.status is not None
+    told = decision.status
+    assert told is not None
+    assert (answer.status.code, answer.status.reason or "", answer.status.message or "") == (
+        told.code,
+        told.reason,
+        told.message,
+    )
+
+
+@given(objects() | named_items(), objects() | named_items(), tuples(TEXTS))
+def test_a_decision_document_holds_together(before: object, after: object, warnings: tuple[str, ...]) -> None:
+    patch = tuple(diff(before, after))
+    document = Document.from_data(after)
+    decision = Decision(uid=UID, allowed=True, object_document=document, patch=patch, warnings=warnings)
+    written = decode(encode(to_document(decision)))
+    assert Document.from_data(apply_patch(before, written["patch"])) == Document.from_data(written["object"])
+    assert tuple(written["warnings"]) == warnings

@@ -1,0 +1,125 @@
+"""Mutators never give a Pod a privilege, nor make of it what a validator refuses that let it pass before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from admissions import review_of
+from frontdoor.decisions import StepOutcome
+from frontdoor.engines import open_local
+from fuzzing import clusters
+from pod_security_cases import pod_request
+from pratique.calls import Deadline
+from pratique.catalogues import load_catalogue
+from pratique.definitions import MUTATE, VALIDATE, Phase
+from pratique.json_values import Document
+from pratique.settings import ChainSettings
+from strategies.privileges import pods, privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frontdoor.engines import Engine
+    from pratique.json_values import JSONObject
+    from pratique.reviews import Review
+
+REFUSES_ALL = {"AlwaysDeny"}
+NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
+HOSTED = [one for one in load_catalogue() if one.hosted and one.name not in REFUSES_ALL | NEEDS_SETTINGS]
+MUTATORS = [one.name for one in HOSTED if Phase.MUTATE in one.phases]
+VALIDATORS = [one.name for one in HOSTED if Phase.VALIDATE in one.phases]
+SECONDS = 60
+USER = {"username": "ann", "groups": ["system:authenticated"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Chains:
+    """The default chain; each mutator alone, and all of the others; and all validators."""
+
+    loop: asyncio.Runner
+    default: Engine
+    alone: dict[str, Engine]
+    others: dict[str, Engine]
+    validators: Engine
+
+    async def mutated(self, engine: Engine, review: Review) -> JSONObject | None:
+        """What a chain makes of a Pod; None where it refuses it."""
+        decision = await engine.decide(review, MUTATE, Deadline.after(SECONDS))
+        found: JSONObject = decision.object_document.data
+        return found if decision.allowed else None
+
+    async def refusing(self, review: Review) -> set[str]:
+        """The validators that refuse a Pod, or fail."""
+        decision = await self.validators.decide(review, VALIDATE, Deadline.after(SECONDS))
+        refusals = {StepOutcome.DENIED, StepOutcome.FAILED}
+        return {step.controller for step in decision.steps if step.outcome in refusals}
+
+    async def check(self, pod: JSONObject, name: str) -> None:
+        """Run one mutator, on a Pod as it is written and on what all others have made of it."""
+        review = review_of(pod_request(pod, "test", userInfo=USER), self.default.cluster)
+        has = privileges(pod)
+        for engine in (self.default, self.alone[name]):
+            after = await self.mutated(engine, review)
+            assert after is None or privileges(after) <= has
+        before = await self.mutated(self.others[name], review)
+        if before is None:
+            return
+        review = review.with_object(Document.from_data(before))
+        after = await self.mutated(self.alone[name], review)
+        if after is None or after == before:
+            return
+        assert privileges(after) <= privileges(before) <= has
+        refused = await self.refusing(review.with_object(Document.from_data(after)))
+        assert refused <= await self.refusing(review)
+
+    def close(self) -> None:
+        for engine in (self.default, self.validators, *self.alone.values(), *self.others.values()):
+            self.loop.run(engine.close())
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Chains]:
+    store = clusters.store()
+
+    async def engine(*names: str) -> Engine:
+        return open_local(ChainSettings(admission_control=names or None), store)
+
+    with asyncio.Runner() as loop:
+        alone = {name: loop.run(engine(name)) for name in MUTATORS}
+        others = {name: loop.run(engine(*(one for one in MUTATORS if one != name))) for name in MUTATORS}
+        chains = Chains(loop, loop.run(engine()), alone, others, loop.run(engine(*VALIDATORS)))
+        try:
+            yield chains
+        finally:
+            chains.close()
+
+
+@pytest.fixture(scope="module")
+def chains() -> Iterator[Chains]:
+    with opened() as found:
+        yield found
+
+
+def test_many_mutators_and_validators_are_there() -> None:
+    assert len(MUTATORS) >= 15
+    assert len(VALIDATORS) >= 15
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(pod=pods(), name=st.sampled_from(MUTATORS))
+def test_no_mutator_adds_a_privilege_or_what_is_refused(chains: Chains, pod: JSONObject, name: str) -> None:
+    chains.loop.run(chains.check(pod, name))
+
+
+@pytest.mark.long
+@settings(max_examples=10_000, suppress_health_check=[HealthCheck.too_slow])
+@given(pod=pods(), name=st.sampled_from(MUTATORS))
+def test_no_mutator_adds_a_privilege_in_ten_thousand_pods(chains: Chains, pod: JSONObject, name: str) -> None:
+    chains.loop.run(chains.check(pod, name))

@@ -1,0 +1,52 @@
+"""The properties that everything stands on are there, and hold for two thousand examples each."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROPERTIES = [
+    "frontdoor/test_codec_properties.py::test_a_review_that_is_sent_is_read_as_it_was",
+    "frontdoor/test_codec_properties.py::test_an_answer_is_read_as_it_was_decided",
+    "frontdoor/test_codec_properties.py::test_a_decision_document_holds_together",
+    "frontdoor/chain/test_chain_properties.py::test_the_composed_patch_makes_the_final_object_of_the_one_received",
+    "rpc/test_review_messages.py::test_a_review_arrives_as_it_was_sent",
+    "rpc/test_outcome_messages.py::test_an_outcome_arrives_as_it_was_sent",
+    "pratique/patches/test_differences.py::test_a_difference_leads_to_the_other_document",
+    "pratique/patches/test_patch_application.py::test_where_the_standard_applies_an_operation_so_does_the_api_server",
+    "pratique/durations/test_durations.py::test_what_is_printed_is_read_back",
+    "pratique/quantities/test_quantity_amounts.py::test_the_canonical_form_is_the_same_amount_and_its_own_canonical_form",
+    "pratique/selectors/test_selectors.py::test_a_selector_chooses_what_all_its_parts_choose",
+    "pratique/rules/test_rule_matching.py::test_compiled_rules_match_as_plain_ones",
+    "pratique/json_limits/test_json_limits.py::test_whatever_another_writer_makes_of_a_value_is_read_as_that_value",
+]
+EXAMPLES = re.compile(r"(\d+) passing examples")
+
+
+@pytest.mark.parametrize("property_", PROPERTIES, ids=lambda name: name.partition("::")[2])
+def test_the_property_is_there(property_: str, root: Path) -> None:
+    file, _, name = property_.partition("::")
+    text = (root / "tests" / file).read_text("utf-8")
+    assert re.search(rf"^@given\([^\n]*\)\ndef {name}\(", text, re.MULTILINE)
+
+
+@pytest.mark.long
+def test_they_hold_for_two_thousand_examples_each(root: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=thorough"]
+    told = subprocess.run(
+        [*command, "--hypothesis-show-statistics", *(f"tests/{one}" for one in PROPERTIES)],
+        cwd=root,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stdout
+    assert f"{len(PROPERTIES)} passed" in told.stdout
+    assert max(map(int, EXAMPLES.findall(told.stdout))) >= 2_000
