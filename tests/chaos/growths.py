@@ -1,0 +1,41 @@
+"""Growth: what a process that lived through a run holds more of at its end than it may."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chaos.histories import Counted
+
+MORE_DESCRIPTORS = 16
+"""A connection for each of what a client has open at once, and those that are being replaced."""
+MORE_THREADS = 12
+"""A pool makes its threads when they are first needed: asyncio's has six on two processors, gRPC's as many."""
+MORE_TASKS = 8
+"""One or two for each connection."""
+MORE_KIB = 48 * 1024
+"""What caches and the allocator may take that were empty at first."""
+
+
+def survivors(counts: Sequence[Counted]) -> Iterator[tuple[Counted, Counted]]:
+    """The first and the last count of each process that was counted twice."""
+    by_pid: dict[int, list[Counted]] = collections.defaultdict(list)
+    for count in counts:
+        by_pid[count.pid].append(count)
+    return ((each[0], each[-1]) for each in by_pid.values() if len(each) > 1)
+
+
+def growth(first: Counted, last: Counted) -> Iterator[str]:
+    """What has grown too much between two counts of a process."""
+    for what, before, after, more in (
+        ("descriptors", first.descriptors, last.descriptors, MORE_DESCRIPTORS),
+        ("threads", first.threads, last.threads, MORE_THREADS),
+        ("tasks", first.tasks, last.tasks, MORE_TASKS),
+        ("children", first.children, last.children, 0),
+        ("KiB", first.resident_kib, last.resident_kib, MORE_KIB),
+    ):
+        if after > before + more:
+            yield f"{first.node} had {before} {what}, and then {after}"

@@ -1,0 +1,100 @@
+"""The oracle: what is right, by the same chain in one process, to which nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+from chaos.chains import FIRST, SECOND, chaperone_installed
+from chaos.systems import chain_settings
+from frontdoor.codecs import decode_review
+from frontdoor.engines import open_local
+from pratique.calls import Deadline
+from pratique.cluster_files import load_cluster
+from pratique.definitions import MUTATE, VALIDATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from chaos.workloads import Request
+    from frontdoor.decisions import Decision
+    from frontdoor.engines import Engine
+    from pratique.json_values import JSON
+    from pratique.reviews import Review
+
+_SECONDS = 30.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Right:
+    """A right answer."""
+
+    allowed: bool
+    code: int
+    message: str
+    object: JSON
+    """The object as the chain leaves it, where it is let through."""
+
+
+class Oracle:
+    """Says what may be answered."""
+
+    def __init__(self, engines: dict[str, Engine], runner: asyncio.Runner) -> None:
+        """Have an engine for each configuration; use :func:`open_oracle`."""
+        self._engines = engines
+        self._runner = runner
+        self._known: dict[tuple[int, str, str, str], Right] = {}
+
+    def right(self, request: Request, configurations: Iterable[str]) -> list[Right]:
+        """What is right while each service has any of the configurations: the phases may have two of them."""
+        ways = itertools.product(sorted(configurations), repeat=2)
+        return [self._right(request, mutating, validating) for mutating, validating in ways]
+
+    def _right(self, request: Request, mutating: str, validating: str) -> Right:
+        key = (request.review, request.path, mutating, validating)
+        if key not in self._known:
+            self._known[key] = self._runner.run(self._decide(request, mutating, validating))
+        return self._known[key]
+
+    async def _decide(self, request: Request, mutating: str, validating: str) -> Right:
+        engine = self._engines[mutating]
+        review = decode_review(json.dumps(request.body).encode(), engine.cluster).review
+        if request.path != "/validate":
+            decision = await engine.decide(review, MUTATE, Deadline.after(_SECONDS))
+            if request.path == "/mutate" or not decision.allowed:
+                return _of(decision)
+            review = review.with_object(decision.object_document)
+        return _of(await self._validate(review, validating))
+
+    async def _validate(self, review: Review, name: str) -> Decision:
+        return await self._engines[name].decide(review, VALIDATE, Deadline.after(_SECONDS))
+
+
+def _of(decision: Decision) -> Right:
+    status = decision.status
+    if status is None:
+        return Right(True, 200, "", decision.object_document.data)
+    return Right(False, status.code, status.message, None)
+
+
+@contextlib.contextmanager
+def open_oracle(folder: Path) -> Iterator[Oracle]:
+    """Open one that keeps what it reads in a folder."""
+    folder.mkdir(exist_ok=True)
+    with chaperone_installed(folder / "packages"), asyncio.Runner() as runner:
+
+        async def open_engine(name: str) -> Engine:
+            settings = chain_settings(folder, name)
+            return open_local(settings, load_cluster(settings.cluster))
+
+        engines = {name: runner.run(open_engine(name)) for name in (FIRST, SECOND)}
+        try:
+            yield Oracle(engines, runner)
+        finally:
+            for engine in engines.values():
+                runner.run(engine.close())

@@ -1,0 +1,154 @@
+"""Storms: a run of everything: the system, those who ask, those who break it, and the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.checkers import availability, violations
+from chaos.clients import Client, asking
+from chaos.evidence import RECOVERY_SECONDS, WAIT_SECONDS, Evidence
+from chaos.growths import growth
+from chaos.histories import Began, History, Waited, read_history
+from chaos.nemeses import Nemeses
+from chaos.oracles import open_oracle
+from chaos.schedules import DOOR, schedule
+from chaos.systems import system
+from chaos.workloads import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from chaos.histories import Counted
+    from chaos.systems import System
+
+SEED = "PRATIQUE_CHAOS_SEED"
+SECONDS = "PRATIQUE_CHAOS_SECONDS"
+WARM_SECONDS = 3.0
+"""How long everybody is asked before processes are counted first, so that each has met most of what it keeps."""
+CALM_SECONDS = 3.0
+"""How long all has to be right, after the time in which it may recover."""
+SETTLING_SECONDS = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Storm:
+    """How long, how hard."""
+
+    seed: int
+    seconds: float
+    every: float = 5.0
+    per_second: float = 25.0
+    available: float = 0.0
+    """The share of requests that have to be answered rightly while one replica at most is hurt."""
+
+    def command(self) -> str:
+        """How to have the same again."""
+        return f"{SEED}={self.seed} {SECONDS}={self.seconds:g} .venv/bin/pytest tests/chaos/test_storms.py"
+
+
+async def rage(storm: Storm, folder: Path) -> Path:
+    """Run it; gives the history."""
+    history = History(folder / "history.jsonl")
+    history.add(Began(storm.seed, storm.seconds, storm.per_second))
+    workload = Workload(storm.seed)
+    try:
+        async with system(folder) as running:
+            client = Client(running.url, running.client_tls(), workload, history)
+            async with client, asking(client, storm.per_second), watching(running, history):
+                await asyncio.sleep(WARM_SECONDS)
+                first = await count(running, history)
+                await Nemeses(running, history).follow(schedule(storm.seed, storm.seconds, storm.every))
+                await asyncio.sleep(RECOVERY_SECONDS + CALM_SECONDS)
+            await settle(running, history, first)
+    finally:
+        history.close()
+    return history.path
+
+
+@contextlib.asynccontextmanager
+async def watching(running: System, history: History) -> AsyncIterator[None]:
+    """Write down how long the front door and this process wait for a processor."""
+
+    async def watch() -> None:
+        known: dict[int, float] = {}
+        while True:
+            pids = (running.nodes[DOOR].pid, os.getpid())
+            now = {pid: waited for pid in pids if (waited := run_delay(pid)) is not None}
+            history.add(Waited(history.now(), sum(now[pid] - known.get(pid, now[pid]) for pid in now)))
+            known = now
+            await asyncio.sleep(WAIT_SECONDS)
+
+    task = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def run_delay(pid: int) -> float | None:
+    """How long a process's main thread was ready to run and did not, in seconds; None where nobody counts that."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return None
+
+
+async def count(running: System, history: History) -> dict[str, Counted]:
+    """Count what all processes hold, and write it down."""
+    counts = {name: await node.count(history.now()) for name, node in running.nodes.items()}
+    for each in counts.values():
+        history.add(each)
+    return counts
+
+
+async def settle(running: System, history: History, first: dict[str, Counted]) -> None:
+    """Count again, once connections have ended and what was started in a hurry is gone; or as it is after a while."""
+    for _ in range(SETTLING_SECONDS):
+        counts = {name: await node.count(history.now()) for name, node in running.nodes.items()}
+        survivors = [(first[name], last) for name, last in counts.items() if last.pid == first[name].pid]
+        if not any(problem for before, last in survivors for problem in growth(before, last)):
+            break
+        await asyncio.sleep(1)
+    for each in counts.values():
+        history.add(each)
+
+
+def survive(storm: Storm, folder: Path) -> Evidence:
+    """Run it and judge it: fails with what was wrong, and how to have the same again."""
+    history = asyncio.run(rage(storm, folder))
+    with open_oracle(folder / "oracle") as oracle:
+        evidence = Evidence(read_history(history), oracle)
+        wrong = violations(evidence)
+        print(summary(storm, evidence))  # noqa: T201 - the figures, and the seed
+        listed = "\n".join(f"({one.invariant}) {one.text}" for one in wrong[:20])
+        assert not wrong, f"{len(wrong)} violations; history: {history}\nagain: {storm.command()}\n{listed}"
+        available = availability(evidence)
+        assert available.share >= storm.available, f"available: {available}\nagain: {storm.command()}"
+    return evidence
+
+
+def summary(storm: Storm, evidence: Evidence) -> str:
+    """What came of it, in a line."""
+    available = availability(evidence)
+    right = sum(map(evidence.is_right, evidence.cases))
+    return (
+        f"seed {storm.seed}: {len(evidence.cases)} requests, {right} answered rightly; "
+        f"{len(evidence.strikes)} strikes; {available.right} of {available.due} rightly while one replica at most "
+        f"was hurt ({available.share:.2%})"
+    )
+
+
+def seed_of(default: int) -> int:
+    """The seed that was asked for."""
+    return int(os.environ.get(SEED, default))
+
+
+def seconds_of(default: float) -> float:
+    """How long it was asked to last."""
+    return float(os.environ.get(SECONDS, default))

@@ -1,0 +1,247 @@
+"""The checker finds what it is there for: histories in which one thing is wrong, and one in which nothing is."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from chaos.chains import FIRST, SECOND
+from chaos.checkers import Availability, availability, violations
+from chaos.evidence import RECOVERY_SECONDS, SWAP_SECONDS, Evidence
+from chaos.growths import MORE_DESCRIPTORS, MORE_KIB
+from chaos.histories import (
+    SILENCE,
+    Answered,
+    Asked,
+    Began,
+    Counted,
+    Failed,
+    Struck,
+    Waited,
+    read_history,
+    write_history,
+)
+from chaos.invariants import GRACE_SECONDS
+from chaos.oracles import Oracle, open_oracle
+from chaos.schedules import DOOR, MUTATORS, SWAP
+from chaos.workloads import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from chaos.histories import Event
+    from chaos.oracles import Right
+    from chaos.workloads import Request
+
+pytestmark = pytest.mark.xdist_group("chaos")
+
+SEED = 1
+WORKLOAD = Workload(SEED)
+BEGAN = Began(SEED, 60, 25)
+STRIKE = Struck(1, 2, "pause", MUTATORS[0])
+COUNTED = Counted(0, DOOR, 7, descriptors=20, threads=10, tasks=5, children=0, resident_kib=90_000)
+REFUSAL = {"code": 403, "message": "not today"}
+FAILURE = {"code": 500, "message": "Internal error occurred: nobody is there"}
+
+
+@pytest.fixture(name="oracle", scope="module")
+def _oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
+    with open_oracle(tmp_path_factory.mktemp("oracle")) as oracle:
+        yield oracle
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A request of a certain kind, and what is right for it."""
+
+    request: Request
+    right: Right
+
+    def asked(self, at: float = 10) -> Asked:
+        one = self.request
+        return Asked(at, one.number, one.path, one.uid, one.timeout)
+
+    def answered(self, at: float = 10.1, code: int = 200, **response: Any) -> Answered:
+        """The right answer, but for what is said otherwise."""
+        right: dict[str, Any] = {"uid": self.request.uid, "allowed": self.right.allowed}
+        if self.right.allowed:
+            right |= patch_of(self.request, self.right.object)
+        else:
+            right["status"] = {"code": self.right.code, "message": self.right.message}
+        body = {"response": right | response}
+        return Answered(at, self.request.number, code, json.dumps(body))
+
+
+def patch_of(request: Request, made: Any) -> dict[str, str]:
+    if made == request.body["request"]["object"]:
+        return {}
+    operations = [{"op": "replace", "path": "", "value": made}]
+    return {"patch": base64.b64encode(json.dumps(operations).encode()).decode(), "patchType": "JSONPatch"}
+
+
+def scene(oracle: Oracle, path: str, fits: Callable[[list[Right]], bool]) -> Scene:
+    """The first request for a path for which both configurations say what is wanted."""
+    for number in range(1000):
+        request = WORKLOAD.request(number)
+        rights = [*oracle.right(request, [FIRST]), *oracle.right(request, [SECOND])]
+        if request.path == path and fits(rights):
+            return Scene(request, rights[0])
+    raise AssertionError(path)
+
+
+def allowed(rights: list[Right]) -> bool:
+    return all(right.allowed and right.object is not None for right in rights)
+
+
+def denied(rights: list[Right]) -> bool:
+    return not any(right.allowed for right in rights)
+
+
+def found(oracle: Oracle, tmp_path: Path, *events: Event) -> list[str]:
+    """The letters of what is violated, written to a file and read again."""
+    history = read_history(write_history(tmp_path / "history.jsonl", [BEGAN, *events]))
+    return [violation.invariant for violation in violations(Evidence(history, oracle))]
+
+
+def test_where_nothing_is_wrong_nothing_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    events: list[Event] = [STRIKE, COUNTED]
+    for path, fits in (("/admit", allowed), ("/mutate", allowed), ("/validate", allowed), ("/admit", denied)):
+        one = scene(oracle, path, fits)
+        events += [one.asked(), one.answered()]
+    assert found(oracle, tmp_path, *events, COUNTED) == []
+
+
+def test_a_request_without_any_answer_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    assert "a" in found(oracle, tmp_path, one.asked())
+
+
+def test_a_request_with_two_answers_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    assert found(oracle, tmp_path, one.asked(), one.answered(), one.answered()) == ["a"]
+
+
+def test_an_answer_to_somebody_else_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    assert found(oracle, tmp_path, one.asked(), one.answered(uid="another")) == ["a"]
+
+
+def test_a_late_answer_and_silence_are_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    assert found(
+        oracle, tmp_path, one.asked(), one.answered(at=10.1 + one.request.timeout + GRACE_SECONDS)
+    ) == ["b"]
+    silence = Failed(15 + one.request.timeout, one.request.number, SILENCE)
+    calm = Struck(50, 51, "pause", MUTATORS[0])  # so that not everything has to be right yet
+    assert found(oracle, tmp_path, calm, one.asked(), silence) == ["b"]
+
+
+def test_what_waited_for_a_processor_may_be_late_by_that(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    late = one.answered(at=10 + one.request.timeout + GRACE_SECONDS + 0.4)
+    assert found(oracle, tmp_path, Waited(12, 0.5), one.asked(), late) == []
+    assert found(oracle, tmp_path, Waited(12, 0.3), one.asked(), late) == ["b"]
+    assert found(oracle, tmp_path, Waited(9, 0.5), one.asked(), late) == ["b"]
+
+
+def test_silence_is_excused_while_the_front_door_cannot_speak(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    silence = Failed(15 + one.request.timeout, one.request.number, SILENCE)
+    assert found(oracle, tmp_path, Struck(12, 22, "pause", DOOR), one.asked(), silence) == []
+
+
+def test_what_is_allowed_against_the_oracle_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", denied)
+    struck = Struck(30, 31, "kill", DOOR)
+    assert found(oracle, tmp_path, struck, one.asked(), one.answered(allowed=True)) == ["c"]
+
+
+def test_a_patch_that_makes_another_object_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/mutate", allowed)
+    struck = Struck(30, 31, "kill", DOOR)
+    other: dict[str, Any] = patch_of(one.request, {"kind": "Pod"})
+    assert found(oracle, tmp_path, struck, one.asked(), one.answered(**other)) == ["d"]
+
+
+@pytest.mark.parametrize("status", [FAILURE, REFUSAL])
+def test_what_still_fails_after_the_recovery_is_found(
+    oracle: Oracle, tmp_path: Path, status: dict[str, Any]
+) -> None:
+    one = scene(oracle, "/admit", allowed)
+    asked, answer = one.asked(STRIKE.until + RECOVERY_SECONDS), one.answered(allowed=False, status=status)
+    assert "e" in found(oracle, tmp_path, STRIKE, asked, answer)
+
+
+def test_what_fails_before_is_not(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    asked, answer = one.asked(at=6.9), one.answered(allowed=False, status=FAILURE)
+    broken: list[Event] = [one.asked(at=6.8), Failed(6.9, one.request.number, "ServerDisconnectedError")]
+    assert found(oracle, tmp_path, STRIKE, asked, answer) == []
+    assert found(oracle, tmp_path, STRIKE, *broken) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"descriptors": 21 + MORE_DESCRIPTORS},
+        {"threads": 100},
+        {"tasks": 100},
+        {"children": 1},
+        {"resident_kib": 90_001 + MORE_KIB},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_what_has_grown_is_found(oracle: Oracle, tmp_path: Path, more: dict[str, int]) -> None:
+    grown = msgspec.structs.replace(COUNTED, **more)
+    another = msgspec.structs.replace(grown, pid=8)
+    assert found(oracle, tmp_path, COUNTED, grown) == ["f"]
+    assert found(oracle, tmp_path, COUNTED, another) == []
+
+
+def test_what_a_nemesis_complains_of_is_found(oracle: Oracle, tmp_path: Path) -> None:
+    struck = Struck(1, 2, "terminate", DOOR, "frontdoor ended with 1 on SIGTERM")
+    assert found(oracle, tmp_path, struck) == ["f"]
+
+
+def test_a_denial_for_no_reason_and_a_request_called_bad_are_found(oracle: Oracle, tmp_path: Path) -> None:
+    one = scene(oracle, "/admit", allowed)
+    struck = Struck(30, 31, "kill", DOOR)
+    asked: list[Event] = [struck, one.asked()]
+    assert found(oracle, tmp_path, *asked, one.answered(allowed=False, status=REFUSAL)) == ["g"]
+    assert found(oracle, tmp_path, *asked, one.answered(code=400)) == ["g"]
+    assert found(oracle, tmp_path, *asked, one.answered(allowed=False, status=FAILURE)) == []
+    assert found(oracle, tmp_path, *asked, one.answered(code=503)) == []
+
+
+def test_while_configurations_are_swapped_each_of_them_is_right_and_then_one(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    one = scene(oracle, "/validate", lambda rights: not rights[0].allowed and rights[1].allowed)
+    after = 10 + SWAP_SECONDS
+    struck: list[Event] = [Struck(10, 10, SWAP, SECOND), Struck(30, 31, "kill", DOOR)]
+    old, new = one.answered, {"allowed": True}
+    assert found(oracle, tmp_path, *struck, one.asked(9), old(9.1)) == []
+    assert found(oracle, tmp_path, *struck, one.asked(9), old(9.1, **new)) == ["c"]
+    assert found(oracle, tmp_path, *struck, one.asked(11), old(11.1)) == []
+    assert found(oracle, tmp_path, *struck, one.asked(11), old(11.1, **new)) == []
+    assert found(oracle, tmp_path, *struck, one.asked(after), old(after + 0.1)) == ["g"]
+    assert found(oracle, tmp_path, *struck, one.asked(after), old(after + 0.1, **new)) == []
+
+
+def test_availability_counts_what_one_replica_less_does_not_excuse(oracle: Oracle) -> None:
+    one = scene(oracle, "/admit", allowed)
+    broken: list[Event] = [one.asked(), one.answered(allowed=False, status=FAILURE)]
+    hurt = [Struck(9, 11, "kill", name) for name in (*MUTATORS, DOOR)]
+
+    def available(*struck: Struck) -> Availability:
+        return availability(Evidence([BEGAN, *struck, *broken], oracle))
+
+    assert available(hurt[0]) == Availability(due=1, right=0)
+    assert available(*hurt[:2]) == Availability(due=0, right=0)
+    assert available(hurt[2]) == Availability(due=0, right=0)

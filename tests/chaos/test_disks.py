@@ -1,0 +1,49 @@
+"""A disk is full for as long as it is meant to be; one that cannot be had is always full."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaos.disks import small_disk
+
+if TYPE_CHECKING:
+    from chaos.disks import Disk
+
+PAGES = 8192
+"""More than is left of the last page of a file."""
+
+
+def write(path: Path) -> int:
+    """The number of the error, or 0."""
+    try:
+        with path.open("ab", buffering=0) as file:
+            file.write(bytes(PAGES))
+    except OSError as error:
+        return error.errno or -1
+    return 0
+
+
+def is_small(disk: Disk) -> bool:
+    return disk.file("log") != Path("/dev/full")
+
+
+def test_a_full_disk_takes_nothing_and_then_takes_it_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        if not is_small(disk):
+            pytest.skip("nothing can be mounted here")
+        assert write(disk.file("log")) == 0
+        with disk.full():
+            assert write(disk.file("log")) == errno.ENOSPC
+        assert write(disk.file("log")) == 0
+
+
+def test_where_nothing_can_be_mounted_what_is_always_full_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with small_disk(tmp_path / "disk") as disk, disk.full():
+        assert write(disk.file("log")) == errno.ENOSPC

@@ -1,0 +1,42 @@
+"""A soak: nothing is done to the system, and nothing in it grows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaos.checkers import violations
+from chaos.evidence import Evidence
+from chaos.histories import read_history
+from chaos.oracles import open_oracle
+from chaos.soaks import soak
+from chaos.storms import seed_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.xdist_group("chaos")
+
+SECONDS = float(os.environ.get("PRATIQUE_SOAK_SECONDS", "1200"))
+KIB_PER_HOUR = 1024
+NOISE_KIB = 512
+"""What the medians differ by without anything growing: a gRPC arena, a slab of the allocator."""
+
+
+@pytest.mark.long
+def test_in_a_long_time_nothing_grows_and_everything_is_right(tmp_path: Path) -> None:
+    history, soaked = asyncio.run(soak(SECONDS, tmp_path, seed_of(1)))
+    for one in soaked:
+        print(one.line())  # noqa: T201 - the figures
+    with open_oracle(tmp_path / "oracle") as oracle:
+        evidence = Evidence(read_history(history), oracle)
+        assert violations(evidence) == []
+        assert all(evidence.is_right(case) or evidence.was_busy(case) for case in evidence.cases)
+    for one in soaked:
+        assert one.after.descriptors <= one.before.descriptors, one.line()
+        assert one.after.tasks <= one.before.tasks, one.line()
+        assert one.after.children == one.before.children, one.line()
+        assert one.kib_per_hour <= KIB_PER_HOUR + NOISE_KIB * 3600 / SECONDS, one.line()
