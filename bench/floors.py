@@ -1,4 +1,4 @@
-"""The floors: servers that do nothing but echo. Run as ``python bench/floors.py http|grpc``."""
+"""The floors: servers that do nothing but echo. Run as ``python bench/floors.py http|https|grpc [certificate key]``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 if TYPE_CHECKING:
+    import socket
+
     from starlette.requests import Request
+
+UNLIMITED = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 
 
 async def _echo_http(request: Request) -> Response:
@@ -23,16 +27,24 @@ async def _echo_http(request: Request) -> Response:
 
 
 class _AnnouncingServer(uvicorn.Server):
-    async def startup(self, sockets: list[object] | None = None) -> None:
-        await super().startup(sockets)  # type: ignore[arg-type]  # uvicorn narrows the list's items
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
         print(f"ready on {port}", flush=True)
 
 
-async def serve_http() -> None:
-    """Serve a bare Starlette echo on a free port."""
+async def serve_http(certificate: str | None = None, key: str | None = None) -> None:
+    """Serve a bare Starlette echo on a free port, over TLS where there is a certificate."""
     app = Starlette(routes=[Route("/echo", _echo_http, methods=["POST"])])
-    config = uvicorn.Config(app, port=0, log_level="critical", access_log=False, http="httptools")
+    config = uvicorn.Config(
+        app,
+        port=0,
+        log_level="critical",
+        access_log=False,
+        http="httptools",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
     await _AnnouncingServer(config).serve()
 
 
@@ -42,7 +54,7 @@ async def _echo_grpc(request: bytes, _: object) -> bytes:
 
 async def serve_grpc() -> None:
     """Serve a bare ``grpc.aio`` unary echo on a free port."""
-    server = grpc.aio.server()
+    server = grpc.aio.server(options=UNLIMITED)
     handler = grpc.unary_unary_rpc_method_handler(_echo_grpc)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", {"Echo": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -52,6 +64,6 @@ async def serve_grpc() -> None:
 
 
 if __name__ == "__main__":
-    kind = sys.argv[1]
+    kind, *files = sys.argv[1:]
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        uvloop.run(serve_http() if kind == "http" else serve_grpc())
+        uvloop.run(serve_grpc() if kind == "grpc" else serve_http(*files))

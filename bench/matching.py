@@ -1,4 +1,4 @@
-"""Measure what webhooks cost that do not match: ``make bench``.
+"""What webhooks cost that do not match.
 
 A review of a Pod meets lists of 10 to 1,000 validating webhooks of which three match. The others are kept out in three
 ways: by their rules, by their ``objectSelector``, or by their ``namespaceSelector``. The webhooks that match answer at
@@ -29,13 +29,13 @@ from pratique.selectors import EVERYTHING, LabelSelector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from measures import Section
+
     from frontdoor.chain.chains import Chain
     from pratique.calls import Call
 
 MATCHING = 3
 SIZES = (10, 100, 1000)
-TARGET_MILLISECONDS = 1.0
-"""For 1,000 webhooks of which 3 match: what is not called is to cost next to nothing."""
 ROUNDS = 300
 PODS, OTHERS = rule("pods"), rule("configmaps", "secrets", "services")
 
@@ -108,7 +108,7 @@ def review_of_pod() -> Review:
 CLUSTER = ObjectStore(assume_namespaces=True)
 
 
-async def median_milliseconds(chain: Chain) -> float:
+async def median_seconds(chain: Chain) -> float:
     """The median time of a decision, calls included."""
     phases, times = frozenset({Phase.VALIDATE}), []
     for number in range(ROUNDS + 20):
@@ -119,20 +119,15 @@ async def median_milliseconds(chain: Chain) -> float:
             times.append(time.perf_counter() - begun)
         if len(decision.steps) != MATCHING or not decision.allowed:
             raise RuntimeError(f"{len(decision.steps)} webhooks were called")
-    return statistics.median(times) * 1e3
+    return statistics.median(times)
 
 
-def main() -> None:
-    """Measure and print a table."""
-    print(f"a review that {MATCHING} webhooks match, median ms over {ROUNDS} decisions")
-    print(f"{'the others kept out by':<24}" + "".join(f"{f'{size} webhooks':>16}" for size in SIZES))
-    worst = 0.0
-    for kept_out_by in ("rules", "objectSelector", "namespaceSelector"):
-        figures = [asyncio.run(median_milliseconds(chain_of(size, kept_out_by))) for size in SIZES]
-        worst = max(worst, figures[-1])
-        print(f"{kept_out_by:<24}" + "".join(f"{figure:>16.3f}" for figure in figures))
-    print(f"worst of {SIZES[-1]}: {worst:.3f} ms, target {TARGET_MILLISECONDS:.0f} ms")
-
-
-if __name__ == "__main__":
-    main()
+def measure_matching() -> Section:
+    """The median of each size, by what keeps the others out."""
+    return {
+        f"others kept out by {kept_out_by}": {
+            f"{size} webhooks": {"p50": asyncio.run(median_seconds(chain_of(size, kept_out_by)))}
+            for size in SIZES
+        }
+        for kept_out_by in ("rules", "objectSelector", "namespaceSelector")
+    }

@@ -14,8 +14,12 @@ from pratique.statuses import qualified_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TypeAlias
 
     from pratique.reviews import GroupVersionResource, Review
+
+    _Asked: TypeAlias = tuple[str, GroupVersionResource, str, bool]
+    """What rules know of a request: operation, resource, subresource, and whether it is namespaced."""
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,6 +31,11 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
     resources: tuple[str, ...] = ()
     scope: str | None = None
 
+
+_MOST_REMEMBERED = 200
+"""Kinds of requests that a rule set remembers: about as many as Kubernetes has kinds."""
+_LONGEST_REMEMBERED = 200
+"""Characters in which such a request names what it is about; those of Kubernetes take fewer than 100."""
 
 EVERYTHING = Rule(("*",), ("*",), ("*",), ("*/*",), "*")
 """Matches every request."""
@@ -95,10 +104,19 @@ class RuleSet:
     rules: tuple[Rule, ...]
     """As they were written."""
     _digests: tuple[_Digest, ...]
+    _mismatches: dict[_Asked, str] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What was said of requests: the same few kinds of them come again and again."""
+
+    @property
+    def remembered(self) -> int:
+        """How many kinds of requests are remembered."""
+        return len(self._mismatches)
 
     def matches(self, review: Review) -> bool:
         """Tell whether any rule wants to see the review."""
-        return self.matches_request(review.operation, review.resource, review.subresource, review.namespace)
+        return not self.mismatch(review)
 
     def matches_request(
         self, operation: str, resource: GroupVersionResource, subresource: str, namespace: str
@@ -124,7 +142,24 @@ class RuleSet:
         """Say why no rule wants to see the review, by the rule that comes nearest; empty where one does."""
         if not self.rules:
             return "there are no rules"
-        nearest = min((_obstacles(rule, review) for rule in self.rules), key=len)
+        namespaced = _is_namespaced(review.resource, review.namespace)
+        asked = (review.operation, review.resource, review.subresource, namespaced)
+        found = self._mismatches.get(asked)
+        return self._remembered(asked, self._mismatch(review)) if found is None else found
+
+    def _remembered(self, asked: _Asked, mismatch: str) -> str:
+        """Requests choose what they are about: neither what is kept of one nor of all may grow without end."""
+        _, resource, subresource, _ = asked
+        texts = (resource.group, resource.version, resource.resource, subresource)
+        if sum(map(len, texts)) <= _LONGEST_REMEMBERED:
+            if len(self._mismatches) >= _MOST_REMEMBERED:
+                self._mismatches.clear()
+            self._mismatches[asked] = mismatch
+        return mismatch
+
+    def _mismatch(self, review: Review) -> str:
+        obstacles = (_obstacles(*each, review) for each in zip(self.rules, self._digests, strict=True))
+        nearest = min(obstacles, key=len)
         return f"no rule matches: {', '.join(nearest)}" if nearest else ""
 
 
@@ -167,9 +202,8 @@ def _is_namespaced(resource: GroupVersionResource, namespace: str) -> bool:
     )
 
 
-def _obstacles(rule: Rule, review: Review) -> list[str]:
+def _obstacles(rule: Rule, digest: _Digest, review: Review) -> list[str]:
     """The parts of a rule that do not match, in the order in which a person looks at them."""
-    digest = _digest(rule)
     resource = review.resource
     found = [
         _obstacle(label, entries, value)

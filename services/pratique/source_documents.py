@@ -86,12 +86,17 @@ class SourceDocument:
     """The path of its file, as it was given; ``-`` is standard input."""
     index: int
     """Which document of the file it is in, from 0; documents that hold nothing do not count."""
-    line: int
-    """The line on which it begins, from 1."""
+    _line: int | None
+    """Where it begins; None where that is only looked for once somebody wants to know."""
     origin: JsonOrigin | YamlOrigin = dataclasses.field(repr=False)
     """The document that it is, or is part of, in its text."""
     path: tuple[Step, ...] = ()
     """Where it stands in that document, such as ``("items", 3)``; empty where it is the whole of it."""
+
+    @property
+    def line(self) -> int:
+        """The line on which it begins, from 1."""
+        return self.origin.find(self.path).line if self._line is None else self._line
 
     def position(self, path: Sequence[Step] = ()) -> Position:
         """Find a field, such as ``("spec", "containers", 0, "image")``: its name's place, or the item's.
@@ -103,9 +108,7 @@ class SourceDocument:
 
     def part(self, data: JSONObject, path: tuple[Step, ...]) -> SourceDocument:
         """An object within this one, as a document of its own."""
-        whole_path = (*self.path, *path)
-        line = self.origin.find(whole_path).line
-        return dataclasses.replace(self, data=data, path=whole_path, line=line)
+        return dataclasses.replace(self, data=data, path=(*self.path, *path), _line=None)
 
     def fault(self, path: Sequence[Step], problem: str) -> InputError:
         """Make the error that a field of this document is wrong."""

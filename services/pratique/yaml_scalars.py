@@ -34,6 +34,8 @@ _CONSTANTS: Mapping[str, JSON] = {
 }
 _TEXT_BUT_MAYBE_CONSTANT = frozenset("yYnNtTfFoO~")
 _NUMBER_STARTS = frozenset("+-0123456789.")
+STARTS = _TEXT_BUT_MAYBE_CONSTANT | _NUMBER_STARTS
+"""The first characters of all that is no text where it stands without quotes; nothing at all is none, either."""
 
 _INTEGER = re.compile(
     r"(?P<sign>[-+]?)"

@@ -1,25 +1,25 @@
 """YAML documents as JSON values, the way ``sigs.k8s.io/yaml`` makes them.
 
-The value is built from libyaml's events in one pass, without a tree of nodes and without recursion: deep
-nesting costs an error, never the stack. Source: ``sigs.k8s.io/yaml/goyaml.v2/decode.go`` for anchors, merge
-keys and the bound on expansion.
+The value is built from libyaml's events in one pass, without a tree of nodes. Deep nesting costs an error, never the
+stack. Source: ``sigs.k8s.io/yaml/goyaml.v2/decode.go`` for anchors, merge keys and the bound on expansion.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import (
     AliasEvent,
-    CollectionEndEvent,
-    DocumentEndEvent,
     DocumentStartEvent,
+    MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
+    SequenceEndEvent,
     SequenceStartEvent,
 )
 from yaml.reader import ReaderError
@@ -28,17 +28,25 @@ from pratique import yaml_scalars
 from pratique.field_errors import FieldPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from yaml.events import Event
 
-    from pratique.json_values import JSON
+    from pratique.field_errors import Step
+    from pratique.json_values import JSON, JSONObject
+
+    _Any: TypeAlias = Any
+    """An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
 
 MAXIMUM_DEPTH = 500
 """How deep values may be nested: half of Python's recursion limit of 1,000, so that who walks them can."""
 
-_NO_KEY = object()
-_MERGE = object()
+_NO_KEY = "a key must be text, a number or a boolean"
+_MERGE: Any = object()
+_MAYBE_NO_TEXT = yaml_scalars.STARTS | {"", yaml_scalars.MERGE_KEY[0]}
+"""How a plain scalar begins that may be something else than the text that it is."""
+_key = yaml_scalars.key_text
 
 
 class YamlFault(ValueError):  # noqa: N818 - it becomes an InputError, which says in which file
@@ -70,123 +78,170 @@ def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]
     Raises:
         YamlFault: the text is not YAML, or is YAML that has no place in JSON.
     """
+    next_event = CParser(raw).get_event
     try:
-        events = _events(raw)
-        for event in events:
+        for event in iter(next_event, None):
             if isinstance(event, DocumentStartEvent):
-                document = _Builder(unique_keys=unique_keys).build(events)
+                document = _Builder(next_event, unique_keys=unique_keys).build()
                 if document.value is not None:
                     yield document
     except YAMLError as error:
         raise _fault(error, raw) from None
 
 
-def _events(raw: bytes) -> Iterator[Event]:
-    parser = CParser(raw)
-    while (event := parser.get_event()) is not None:
-        yield event
-
-
-class _Frame:
-    """A mapping or sequence that is being read."""
-
-    __slots__ = ("anchor", "container", "count_before", "is_mapping", "key", "merged")
-
-    def __init__(self, anchor: str | None, count_before: int, *, is_mapping: bool) -> None:
-        self.container: JSON = {} if is_mapping else []
-        self.is_mapping = is_mapping
-        self.key: JSON = _NO_KEY
-        self.merged: set[str] = set()
-        self.anchor = anchor
-        self.count_before = count_before
-
-
 class _Builder:
-    """Builds the value of one document from its events."""
+    """Builds the value of one document from its events.
 
-    def __init__(self, *, unique_keys: bool) -> None:
+    Every mapping and sequence takes one frame of Python's stack. What happens for each event is written out where it
+    happens: reading is most of what a review of many files costs, and calls are most of what reading costs.
+    """
+
+    def __init__(self, next_event: Callable[[], _Any], *, unique_keys: bool) -> None:
+        self._next_event = next_event
         self._unique_keys = unique_keys
-        self._frames: list[_Frame] = []
+        self._path: list[Step] = []
+        self._open: list[str | None] = []
+        """The anchor of each mapping and sequence that is being read."""
         self._anchors: dict[str, tuple[JSON, int]] = {}
         self._count = 0
         self._alias_count = 0
-        self._value: JSON = None
+        self._ended: Event | None = None
+        """The end of the mapping or sequence that was read last."""
 
-    def build(self, events: Iterator[Event]) -> YamlValue:
-        first_line = 0
-        for event in events:
-            if isinstance(event, DocumentEndEvent):
-                break
-            first_line = first_line or _place_of(event)[0]
-            try:
-                self._take(event)
-            except ValueError as error:
-                raise YamlFault(str(error), *_place_of(event)) from None
-        return YamlValue(self._value, first_line)
+    def build(self) -> YamlValue:
+        event = self._next_event()
+        line, _ = _place_of(event)
+        try:
+            value = self._value(event)
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._next_event()  # the end of the document
+        return YamlValue(value, line)
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, ScalarEvent):
-            self._count += 1
-            value = _scalar(event)
-            if event.anchor:
-                self._anchors[event.anchor] = (value, 1)
-            self._place(value, is_merge=_is_merge(event))
-        elif isinstance(event, MappingStartEvent | SequenceStartEvent):
-            self._open(event)
-        elif isinstance(event, AliasEvent):
-            self._place(self._expand(event.anchor or ""))
-        elif isinstance(event, CollectionEndEvent):
-            self._close()
+    def _value(self, event: _Any) -> JSON:
+        """Read what begins with an event."""
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(event)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(event)
+        return self._expand(event.anchor or "") if isinstance(event, AliasEvent) else self._scalar(event)
 
-    def _open(self, event: MappingStartEvent | SequenceStartEvent) -> None:
-        is_mapping = isinstance(event, MappingStartEvent)
-        yaml_scalars.check_collection_tag(event.tag, "map" if is_mapping else "seq")
-        if len(self._frames) >= MAXIMUM_DEPTH:
-            raise ValueError(f"nested deeper than {MAXIMUM_DEPTH} levels")
-        if self._frames and self._frames[-1].is_mapping and self._frames[-1].key is _NO_KEY:
-            raise ValueError("a key must be text, a number or a boolean")
-        if event.anchor:
-            self._anchors.pop(event.anchor, None)
-        self._frames.append(_Frame(event.anchor, self._count, is_mapping=is_mapping))
+    def _scalar(self, event: ScalarEvent) -> JSON:
         self._count += 1
+        value = _scalar(event)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        return value
 
-    def _close(self) -> None:
-        frame = self._frames.pop()
-        if frame.anchor:
-            self._anchors[frame.anchor] = (frame.container, self._count - frame.count_before)
-        self._place(frame.container)
+    def _mapping(self, start: MappingStartEvent) -> JSONObject:  # noqa: C901, PLR0912 - see the class
+        event: _Any = start
+        count_before = self._enter(start, "map")
+        container: JSONObject = {}
+        merged: set[str] = set()
+        next_event, unique_keys, path = self._next_event, self._unique_keys, self._path
+        try:
+            while type(event := next_event()) is not MappingEndEvent:
+                if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
+                    self._count += 1
+                    key = event.value
+                    if event.implicit[0] and key[:1] in _MAYBE_NO_TEXT:
+                        key = _MERGE if key == yaml_scalars.MERGE_KEY else _key(yaml_scalars.resolve(key))
+                else:
+                    key = self._key(event)
+                if key is not _MERGE:
+                    # The same few names again and again: each is kept once, however many documents there are.
+                    key = sys.intern(key)
+                    if unique_keys and key in container:
+                        self._refuse_twice(key, merged)
+                event = next_event()
+                kind = type(event)
+                if kind is ScalarEvent and event.tag is None and event.anchor is None:
+                    self._count += 1
+                    value = event.value
+                    if event.implicit[0] and value[:1] in _MAYBE_NO_TEXT:
+                        value = yaml_scalars.resolve(value)
+                elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                    path.append(yaml_scalars.MERGE_KEY if key is _MERGE else key)
+                    value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
+                    path.pop()
+                    event = self._ended
+                else:
+                    value = self._value(event)
+                if key is _MERGE:
+                    _merge(container, merged, value)
+                else:
+                    container[key] = _json_number(value) if type(value) is float else value
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._leave(start, container, event, count_before)
+        return container
 
-    def _place(self, value: JSON, *, is_merge: bool = False) -> None:
-        if not self._frames:
-            self._value = value
-            return
-        frame = self._frames[-1]
-        if not frame.is_mapping:
-            frame.container.append(_json_number(value))
-        elif frame.key is _NO_KEY:
-            frame.key = _MERGE if is_merge else self._checked_key(frame, value)
-        else:
-            key, frame.key = frame.key, _NO_KEY
-            if key is _MERGE:
-                _merge(frame, value)
-            else:
-                frame.container[key] = _json_number(value)
+    def _sequence(self, start: SequenceStartEvent) -> list[JSON]:
+        event: _Any = start
+        count_before = self._enter(start, "seq")
+        container: list[JSON] = []
+        next_event, path = self._next_event, self._path
+        try:
+            while (kind := type(event := next_event())) is not SequenceEndEvent:
+                if kind is ScalarEvent:
+                    value = self._scalar(event)
+                elif kind is AliasEvent:
+                    value = self._expand(event.anchor or "")
+                else:
+                    path.append(len(container))
+                    value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
+                    path.pop()
+                container.append(_json_number(value))
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._leave(start, container, event, count_before)
+        return container
 
-    def _checked_key(self, frame: _Frame, value: JSON) -> str:
-        key = yaml_scalars.key_text(value)
-        if self._unique_keys and key in frame.container:
-            if key not in frame.merged:
-                raise ValueError(f'strict decoding error: duplicate field "{self._path() / key}"')
-            frame.merged.discard(key)
-        return key
+    def _enter(self, start: MappingStartEvent | SequenceStartEvent, tag: str) -> int:
+        """Begin a mapping or sequence; gives how many values came before it."""
+        if start.tag is not None:
+            yaml_scalars.check_collection_tag(start.tag, tag)
+        if len(self._open) >= MAXIMUM_DEPTH:
+            raise ValueError(f"nested deeper than {MAXIMUM_DEPTH} levels")
+        if start.anchor:
+            self._anchors.pop(start.anchor, None)
+        self._open.append(start.anchor)
+        self._count += 1
+        return self._count - 1
 
-    def _path(self) -> FieldPath:
-        outer = self._frames[:-1]
-        return FieldPath(tuple(frame.key if frame.is_mapping else len(frame.container) for frame in outer))
+    def _leave(
+        self, start: MappingStartEvent | SequenceStartEvent, container: JSON, end: Event, count_before: int
+    ) -> None:
+        self._open.pop()
+        self._ended = end
+        if start.anchor:
+            self._anchors[start.anchor] = (container, self._count - count_before)
+
+    def _key(self, event: Event) -> JSON:
+        """Read a key that is more than a text."""
+        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            self._enter(event, "map" if isinstance(event, MappingStartEvent) else "seq")
+            raise ValueError(_NO_KEY)  # noqa: TRY004 - of the text, like all that is raised here
+        if isinstance(event, ScalarEvent) and _is_merge(event):
+            self._scalar(event)
+            return _MERGE
+        return _key(self._value(event))
+
+    def _refuse_twice(self, key: str, merged: set[str]) -> None:
+        """Refuse a key that is there, unless it was merged: then what stands there itself counts, once."""
+        if key not in merged:
+            raise ValueError(f'strict decoding error: duplicate field "{FieldPath(tuple(self._path)) / key}"')
+        merged.discard(key)
 
     def _expand(self, anchor: str) -> JSON:
         """Copy what an alias stands for, unless the document grows out of proportion by it."""
-        if any(frame.anchor == anchor for frame in self._frames) and anchor not in self._anchors:
+        if anchor in self._open and anchor not in self._anchors:
             raise ValueError(f"anchor '{anchor}' value contains itself")
         if anchor not in self._anchors:
             raise ValueError(f"unknown anchor '{anchor}' referenced")
@@ -199,7 +254,7 @@ class _Builder:
             and self._alias_count / self._count > _allowed_alias_share(self._count)
         ):
             raise ValueError("document contains excessive aliasing")
-        return _copy(value, len(self._frames))
+        return _copy(value, len(self._open))
 
 
 def _place_of(event: Event) -> tuple[int, int]:
@@ -233,13 +288,13 @@ def _is_merge(event: ScalarEvent) -> bool:
     return event.value == yaml_scalars.MERGE_KEY and event.implicit[0]
 
 
-def _merge(frame: _Frame, value: JSON) -> None:
+def _merge(container: JSONObject, merged: set[str], value: JSON) -> None:
     sources = value[::-1] if isinstance(value, list) else [value]
     if not all(isinstance(source, dict) for source in sources):
         raise ValueError("map merge requires map or sequence of maps as the value")
     for source in sources:
-        frame.merged.update(source)
-        frame.container.update(source)
+        merged.update(source)
+        container.update(source)
 
 
 def _copy(value: JSON, depth: int) -> JSON:

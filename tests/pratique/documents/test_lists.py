@@ -30,6 +30,24 @@ def test_an_item_takes_its_kind_from_a_list_of_one_kind() -> None:
     assert unwrap(text) == [{"kind": "Pod", "apiVersion": "v1", "metadata": {}}, {"kind": "Job"}]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: List\nitems:\n- kind: A\n  b: 1\n- kind: List\n  items:\n  - kind: C\n",
+        '{"kind": "List",\n"items": [\n{"kind": "A",\n"b": 1},\n{"kind": "List",\n"items": [{"kind": "C"}]}]}\n',
+    ],
+    ids=["YAML", "JSON"],
+)
+def test_each_item_knows_the_line_on_which_it_begins(text: str) -> None:
+    items = unwrap_lists(read_text(text.encode(), "a.yaml"))
+    lines = [text[: text.index(f"kind{mark}")].count("\n") + 1 for mark in _kinds_of(text)]
+    assert [item.line for item in items] == lines
+
+
+def _kinds_of(text: str) -> tuple[str, str]:
+    return (": A", ": C") if text.startswith("kind") else ('": "A"', '": "C"')
+
+
 @pytest.mark.parametrize("items", ["[]", "~"])
 def test_an_empty_list_holds_nothing(items: str) -> None:
     assert unwrap(f"kind: List\nitems: {items}\n") == []

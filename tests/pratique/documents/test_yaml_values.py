@@ -129,6 +129,11 @@ def test_a_key_that_stands_there_twice_can_be_refused() -> None:
     assert fault(text, unique_keys=True) == (duplicate, 5, 3)
 
 
+def test_a_key_that_stands_there_twice_in_what_is_merged_is_told_by_where_it_stands() -> None:
+    duplicate = 'strict decoding error: duplicate field "a.<<.b"'
+    assert fault("a:\n  <<: {b: 1, b: 2}\n", unique_keys=True)[0] == duplicate
+
+
 def test_a_key_may_be_overridden_once_where_it_was_merged() -> None:
     text = "a: &x {b: 1}\nc:\n  <<: *x\n  b: 2\n"
     assert read(text, unique_keys=True)["c"] == {"b": 2}

@@ -1,0 +1,207 @@
+"""Peers on the same work: the restricted level of Pod Security, and a label and a sidecar.
+
+Reviews, certificate and load are the same for all. Ours decides by the PodSecurity controller in a validator and a
+MutatingAdmissionPolicy in a mutator, each a gRPC call away. Who decides otherwise on any of twenty reviews is not
+measured.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonpatch
+from deployments import Deployment, configured, deployed
+from measures import HERE, Effort, Section, Shape, Target, interleaved, tell
+from paths import connections
+from peer_installs import NotInstallableError
+from peer_servers import SERVERS, Peer, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from deployments import Certificate
+
+    from pratique.json_values import JSONObject
+
+OURS = "Pratique"
+PHASES = ("validate", "mutate")
+CASES = (
+    *("base_linux", "capabilities_restricted0", "hostPorts0", "restrictedVolumes0", "runAsNonRoot0"),
+    *("runAsNonRoot1", "runAsUser0", "seLinuxOptions1", "seccompProfile_restricted0", "sysctls0"),
+)
+"""Kubernetes' own cases of what the restricted level lets pass, and below of what it refuses."""
+REFUSED = (
+    *("allowPrivilegeEscalation0", "capabilities_baseline0", "capabilities_restricted0", "hostNamespaces0"),
+    *("hostPathVolumes0", "hostPorts0", "privileged0", "runAsNonRoot0", "runAsUser0"),
+    "seccompProfile_restricted0",
+)
+_FIXTURES = HERE.parent / "tests" / "data" / "pod_security" / "fixtures.jsonl"
+_LABEL = "bench.example.com/injected"
+
+
+def reviews() -> dict[str, tuple[bool, JSONObject]]:
+    """Twenty reviews by the names of their cases, and whether the restricted level lets them pass."""
+    wanted = {f"restricted/pass/{name}" for name in CASES} | {f"restricted/fail/{name}" for name in REFUSED}
+    cases = (json.loads(line) for line in _FIXTURES.read_text("utf-8").splitlines())
+    return {
+        case["case"]: ("/pass/" in case["case"], review_of(case["pod"]))
+        for case in cases
+        if case["case"] in wanted and case["to"] == max(case["to"], 37)
+    }
+
+
+def review_of(pod: JSONObject) -> JSONObject:
+    """The review of its creation, after the one that everything else here is measured by."""
+    document: JSONObject = json.loads((HERE / "review.json").read_text())
+    metadata = {"name": "web", "namespace": "default", **pod.get("metadata", {})}
+    document["request"]["object"] = {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": metadata}
+    return document
+
+
+def differences(targets: dict[str, Target]) -> list[str]:
+    """Say on which reviews somebody decides otherwise than Kubernetes, or leaves another object."""
+    found = []
+    for name, (allowed, review) in reviews().items():
+        body = json.dumps(review).encode()
+        answer = _answer(targets["validate"], body)
+        if answer.get("allowed") is not allowed:
+            found.append(f"{name}: {'refused' if allowed else 'allowed'}")
+        pod = review["request"]["object"]
+        if _patched(pod, _answer(targets["mutate"], body)) != _wanted(pod):
+            found.append(f"{name}: another object")
+    return found
+
+
+def _answer(target: Target, body: bytes) -> JSONObject:
+    status, answer = post(target.port, target.path, body)
+    return dict(json.loads(answer)["response"]) if status == 200 else {}
+
+
+def _patched(pod: JSONObject, answer: JSONObject) -> object:
+    if not answer.get("allowed") or "patch" not in answer:
+        return None
+    changed = jsonpatch.apply_patch(pod, json.loads(base64.b64decode(answer["patch"])))
+    annotations = changed["metadata"].get("annotations", {})
+    for name in [name for name in annotations if ".pepr.dev/" in name]:
+        del annotations[name]  # Pepr notes which of its capabilities have run
+    return _compared(changed)
+
+
+def _wanted(pod: JSONObject) -> object:
+    labels = {**pod["metadata"].get("labels", {}), _LABEL: "true"}
+    return _compared(
+        {
+            **pod,
+            "metadata": {**pod["metadata"], "labels": labels},
+            "spec": {**pod["spec"], "containers": [*pod["spec"]["containers"], SIDECAR]},
+        }
+    )
+
+
+def _compared(pod: Any) -> object:
+    """What is compared: all of it, but for fields whose value is nothing, which some writers leave out."""
+    if isinstance(pod, dict):
+        return {key: _compared(value) for key, value in pod.items() if value not in (None, {}, [])}
+    return [_compared(each) for each in pod] if isinstance(pod, list) else pod
+
+
+SIDECAR: JSONObject = {
+    "name": "sidecar",
+    "image": "registry.example/sidecar:1.0",
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
+
+
+def policies() -> list[JSONObject]:
+    """The label and the sidecar as a MutatingAdmissionPolicy: JSON Patches, because ``drop`` cannot be applied."""
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "sidecar"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    patches = [
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in (_LABELLED, _INJECTED)
+    ]
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "reinvocationPolicy": "Never",
+        "failurePolicy": "Fail",
+        "mutations": patches,
+    }
+    return [
+        {**head, "kind": "MutatingAdmissionPolicy", "spec": spec},
+        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "sidecar"}},
+    ]
+
+
+_LABELLED = f"""
+has(object.metadata.labels)
+? [JSONPatch{{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("{_LABEL}"), value: "true"}}]
+: [JSONPatch{{op: "add", path: "/metadata/labels", value: {{"{_LABEL}": "true"}}}}]
+"""
+_INJECTED = """
+object.spec.containers.exists(c, c.name == "sidecar") ? [] : [JSONPatch{
+  op: "add", path: "/spec/containers/-", value: Object.spec.containers{
+    name: "sidecar",
+    image: "registry.example/sidecar:1.0",
+    securityContext: Object.spec.containers.securityContext{
+      allowPrivilegeEscalation: false,
+      runAsNonRoot: true,
+      capabilities: Object.spec.containers.securityContext.capabilities{drop: ["ALL"]},
+      seccompProfile: Object.spec.containers.securityContext.seccompProfile{type: "RuntimeDefault"}
+    }
+  }
+}]
+"""
+
+
+def measure_contests(
+    effort: Effort, folder: Path, certificate: Certificate, names: Iterable[str]
+) -> tuple[Section, dict[str, str]]:
+    """Figures of ours and of each peer, by phase; and of the peers that were left out, why."""
+    left_out: dict[str, str] = {}
+    flags = configured(folder, "contest", policies(), "PodSecurity,MutatingAdmissionPolicy")
+    with contextlib.ExitStack() as running:
+        ours = running.enter_context(
+            deployed((*flags, "--pod-security", "restricted"), certificate=certificate)
+        )
+        contestants: dict[str, dict[str, Target]] = {}
+        _enter(OURS, ours, contestants, left_out)
+        for name in names:
+            try:
+                peer = running.enter_context(SERVERS[name](certificate, folder))
+            except (NotInstallableError, TimeoutError) as error:
+                left_out[name] = str(error)
+            else:
+                _enter(name, peer, contestants, left_out)
+        return _measured(contestants, effort, folder), left_out
+
+
+def _enter(
+    name: str, who: Deployment | Peer, contestants: dict[str, dict[str, Target]], left_out: dict[str, str]
+) -> None:
+    tell(f"twenty reviews: {name}")
+    targets = {phase: who.target(phase if isinstance(who, Peer) else f"/{phase}") for phase in PHASES}
+    if otherwise := differences(targets):
+        left_out[name] = f"decides otherwise: {'; '.join(otherwise)}"
+    else:
+        contestants[name] = targets
+
+
+def _measured(contestants: dict[str, dict[str, Target]], effort: Effort, folder: Path) -> Section:
+    body = folder / "contest.json"
+    _, review = reviews()["restricted/pass/base_linux"]
+    body.write_text(json.dumps(review))
+    targets = {
+        f"{name}, {phase}": target
+        for name, targets in contestants.items()
+        for phase, target in targets.items()
+    }
+    shapes = {title: Shape(shape.connections, body) for title, shape in connections(1, 16).items()}
+    return interleaved(targets, shapes, effort)

@@ -1,0 +1,39 @@
+"""The figures in docs/performance.md: whatever stands between two marks is written from results."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import tables
+from measures import HERE
+
+if TYPE_CHECKING:
+    from results import Results
+
+PAGE = HERE.parent / "docs" / "performance.md"
+_MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def figures(results: Results) -> str:
+    """All that the page shows of results, in Markdown."""
+    parts = [_circumstances(results), "### Goals", tables.as_markdown(tables.goals(results))]
+    for title, rows in tables.sections(results):
+        parts += [f"### {title}", tables.as_markdown(rows)]
+    parts += [f"Left out, {name}: {why}." for name, why in results.left_out.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _circumstances(results: Results) -> str:
+    told = results.measured
+    if not told:
+        return "Not measured yet: `make bench ARGS='--peers --long --commit'` on a quiet machine does."
+    return (
+        f"Measured {told['at']} on {told['cores']} cores ({told['processor']}), Python {told['python']}: "
+        f"medians of {told['rounds']} rounds of {told['seconds']:g} s each."
+    )
+
+
+def with_figures(page: str, results: Results) -> str:
+    """The page with the figures of these results."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{figures(results)}\n{found[2]}", page)

@@ -1,0 +1,106 @@
+"""The paths of the front door beside their floors, by connections, sizes, policies, webhooks and validators."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from deployments import CHAIN, Certificate, Deployment, configured, deployed
+from measures import HERE, Effort, Section, Shape, Target, interleaved
+from payloads import write_payloads
+from policies import CHEAP, policy
+from processes import process
+from sleepers import webhooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pratique.json_values import JSONObject
+
+CONNECTIONS = (1, 16, 64)
+PATHS = ("/mutate", "/validate", "/admit")
+HTTP_ECHO, GRPC_ECHO = "Starlette echo", "grpc.aio echo"
+
+
+def connections(*numbers: int) -> dict[str, Shape]:
+    """Shapes of that many connections, by what they are called in tables."""
+    return {counted(number, "connection"): Shape(number) for number in numbers}
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number of things."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+@contextlib.contextmanager
+def echoes(certificate: Certificate | None = None) -> Iterator[dict[str, Target]]:
+    """Run the floors: HTTP, over TLS where there is a certificate, and gRPC, which is inside and never is."""
+    floors = str(HERE / "floors.py")
+    files = (str(certificate.chain), str(certificate.key)) if certificate else ()
+    kind = "https" if certificate else "http"
+    with process(floors, kind, *files) as (http, http_port), process(floors, "grpc") as (grpc, grpc_port):
+        yield {
+            HTTP_ECHO: Target(kind, http_port, "/echo", (http.pid,)),
+            GRPC_ECHO: Target("grpc", grpc_port, "", (grpc.pid,)),
+        }
+
+
+def measure_paths(effort: Effort, certificate: Certificate | None = None) -> Section:
+    """All paths and their floors, over 1, 16 and 64 connections."""
+    with echoes(certificate) as floors, deployed(certificate=certificate) as ours:
+        return interleaved(floors | _paths(ours), connections(*CONNECTIONS), effort)
+
+
+def _paths(ours: Deployment) -> dict[str, Target]:
+    return {path: ours.target(path) for path in PATHS}
+
+
+def measure_payloads(effort: Effort, folder: Path) -> Section:
+    """All paths and their floors with reviews of 2 KB to 5 MB, over one connection."""
+    shapes = {name: Shape(body=body) for name, body in write_payloads(folder).items()}
+    with echoes() as floors, deployed() as ours:
+        return interleaved(floors | _paths(ours), shapes, effort)
+
+
+def measure_policies(effort: Effort, folder: Path) -> Section:
+    """``/validate`` with 1, 10 and 100 policies in CEL, all of which match."""
+    sets = {
+        counted(number, "policy", "policies"): configured(
+            folder, f"policies-{number}", _policies(number), "ValidatingAdmissionPolicy"
+        )
+        for number in (1, 10, 100)
+    }
+    return _side_by_side({name: {"chain": flags} for name, flags in sets.items()}, effort)
+
+
+def _policies(number: int) -> list[JSONObject]:
+    return [part for one in range(number) for part in policy(f"p{one}", CHEAP, "pods")]
+
+
+def measure_webhooks(effort: Effort, folder: Path) -> Section:
+    """``/validate`` with 1, 4 and 16 webhooks over gRPC, all of which match and answer at once."""
+    with process(str(HERE / "sleepers.py")) as (_, port):
+        sets = {
+            counted(number, "webhook"): configured(
+                folder, f"webhooks-{number}", [webhooks([0] * number, port)], "ValidatingAdmissionWebhook"
+            )
+            for number in (1, 4, 16)
+        }
+        return _side_by_side({name: {"chain": flags} for name, flags in sets.items()}, effort)
+
+
+def measure_validators(effort: Effort) -> Section:
+    """``/validate`` with 1, 2 and 4 validators."""
+    sets = {counted(number, "validator"): {"chain": CHAIN, "validators": number} for number in (1, 2, 4)}
+    return _side_by_side(sets, effort)
+
+
+def _side_by_side(sets: Mapping[str, Mapping[str, object]], effort: Effort) -> Section:
+    """``/validate`` of a deployment for each set of settings, in turn."""
+    with contextlib.ExitStack() as running:
+        targets = {
+            name: running.enter_context(deployed(**settings)).target("/validate")  # type: ignore[arg-type]  # as above
+            for name, settings in sets.items()
+        }
+        return interleaved(targets, connections(1, 16), effort)
