@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+    from frontdoor.transports.grpc import GrpcTransport
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> bool:
@@ -17,3 +20,19 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+async def until(seconds: float, holds: Callable[[], Awaitable[object]]) -> None:
+    """Wait until something comes to hold, asking every now and then; TimeoutError where the time is up before."""
+    async with asyncio.timeout(seconds):
+        while not await holds():  # noqa: ASYNC110 - what holds is not told of by any event
+            await asyncio.sleep(0.02)
+
+
+async def streams_to(transport: GrpcTransport, replicas: int) -> None:
+    """Wait until a transport has streams to so many replicas."""
+
+    async def there() -> bool:
+        return transport.streams == replicas
+
+    await until(20, there)

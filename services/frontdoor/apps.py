@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from frontdoor.authentication.guards import Guard
 from frontdoor.endpoints import DecisionEndpoint, Surroundings
+from frontdoor.entrances import Entrance
 from frontdoor.loads import Load
 from frontdoor.metrics import Metrics
 from frontdoor.pages import Pages
@@ -17,6 +21,7 @@ from frontdoor.probes import Probes
 from frontdoor.responses import failure_status, method_not_allowed, not_found, status_reply
 from frontdoor.timeouts import Timeouts
 from pratique.definitions import BOTH, MUTATE, VALIDATE
+from pratique.measures.certificates import CertificateMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,10 +29,14 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from frontdoor.endpoints import BeginTrace
     from frontdoor.engines import Engine
+    from frontdoor.recordings.recorders import Recorder
     from frontdoor.settings import FrontDoorSettings
     from pratique.definitions import Phase
     from pratique.statuses import Status
+    from pratique.tls.kept import Kept
+    from pratique.tracing.tracers import Tracing
 
     _Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -40,15 +49,30 @@ _DECIDING: dict[str, frozenset[Phase] | None] = {
 _SHOWING = ("/livez", "/readyz", "/healthz", "/metrics", "/version")
 
 
-def build_app(engine: Engine, settings: FrontDoorSettings) -> Starlette:
+def build_app(
+    engine: Engine,
+    settings: FrontDoorSettings,
+    recorder: Recorder | None = None,
+    tracing: Tracing | None = None,
+) -> Starlette:
     """Make the application.
 
-    It does not close the engine. ``app.state.draining``, once true, tells probes that it is going to stop.
+    It closes neither the engine nor the recorder. ``app.state.draining``, once true, tells probes that it is going to
+    stop.
     """
-    metrics, probes = Metrics(), Probes(engine)
+    entrance = Entrance(settings)
+    # An engine that asks its services over TLS keeps certificates, too.
+    kept: tuple[Kept[Any], ...] = (*entrance.kept, *getattr(engine, "kept", ()))
+    metrics, probes = Metrics(), Probes(engine, kept)
+    for collector in (CertificateMetrics(kept), *getattr(engine, "collectors", ())):
+        metrics.show(collector)
+    if recorder is not None:
+        metrics.show_recording(recorder)
     pages = Pages(metrics, [*_DECIDING, *_SHOWING])
     counted = _Counted(metrics)
-    surroundings = Surroundings(engine, settings, metrics, Load(settings.max_in_flight_bytes), Timeouts())
+    load = Load(settings.max_in_flight_bytes)
+    metrics.show_load(load)
+    surroundings = Surroundings(engine, settings, metrics, load, Timeouts(), recorder, _traces(tracing))
     handlers = (probes.livez, probes.readyz, probes.healthz, pages.metrics, pages.version)
     app = Starlette(
         routes=[
@@ -62,11 +86,29 @@ def build_app(engine: Engine, settings: FrontDoorSettings) -> Starlette:
             ),
             Route("/", counted.handler("/", pages.index)),
         ],
+        middleware=_guards(entrance, metrics),
         exception_handlers={HTTPException: counted.refuse, Exception: counted.fail},
     )
     app.router.redirect_slashes = False
     app.state.draining = False
+    app.state.entrance = entrance
     return app
+
+
+def _traces(tracing: Tracing | None) -> BeginTrace | None:
+    if tracing is None:
+        return None
+    from frontdoor.review_traces import ReviewTrace  # noqa: PLC0415 - imports OpenTelemetry
+
+    return functools.partial(ReviewTrace, tracing)
+
+
+def _guards(entrance: Entrance, metrics: Metrics) -> list[Middleware]:
+    """What stands before all endpoints: nothing, where everybody may call."""
+    if entrance.callers is None:
+        return []
+    known = frozenset({*_DECIDING, *_SHOWING, "/"})
+    return [Middleware(Guard, callers=entrance.callers, metrics=metrics, known_paths=known)]
 
 
 class _Counted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import TYPE_CHECKING
 
 from pratique import statuses
@@ -44,6 +45,10 @@ class Step:
     """How long it took."""
     endpoint: str = ""
     """Where it ran."""
+    noted_at: int = dataclasses.field(default_factory=time.perf_counter_ns, compare=False, repr=False)
+    """When it had happened, by ``time.perf_counter_ns``."""
+    unmet: tuple[int, ...] = ()
+    """Which of a policy's validations were false, from 0: known where the policy ran in this process."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

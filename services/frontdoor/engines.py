@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontdoor.decisions import Decision
+    from frontdoor.local_engines import LocalSources
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
-    from pratique.clusters import Cluster, ObjectStore
+    from pratique.clusters import Cluster
     from pratique.definitions import Phase
     from pratique.reviews import Review
     from pratique.settings import ChainSettings
@@ -40,15 +41,17 @@ class Engine(Protocol):
         """Let go of connections and controllers. No reviews may follow."""
 
 
-def open_local(settings: ChainSettings, store: ObjectStore) -> Engine:
+def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> Engine:
     """Make the whole chain in this process, looking things up in ``store``.
+
+    ``read`` is what the settings name, where it has been read already, for another engine.
 
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
     from frontdoor.local_engines import LocalEngine  # noqa: PLC0415  # the two kinds share no imports worth their time
 
-    return LocalEngine(settings, store)
+    return LocalEngine(settings, store, read)
 
 
 async def open_remote(settings: FrontDoorSettings) -> Engine:

@@ -18,12 +18,16 @@ LIGHTEST_REVIEW_BYTES = 64 * 1024
 class Load:
     """The bytes that all requests together hold."""
 
-    __slots__ = ("_limit", "_total")
+    __slots__ = ("held_bytes", "limit_bytes", "reviews", "shed")
 
     def __init__(self, limit_bytes: int) -> None:
         """Start with nothing held."""
-        self._limit = limit_bytes
-        self._total = 0
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        self.reviews = 0
+        """How many share it now."""
+        self.shed = 0
+        """How often it would have been too much."""
 
     def change(self, difference: int) -> None:
         """Hold more, or less.
@@ -31,10 +35,11 @@ class Load:
         Raises:
             RequestError: it would be too much (503). Nothing is changed then.
         """
-        if difference > 0 and self._total + difference > self._limit:
+        if difference > 0 and self.held_bytes + difference > self.limit_bytes:
+            self.shed += 1
             text = "the server is currently unable to handle the request: too many reviews are in flight"
             raise RequestError(statuses.service_unavailable(text))
-        self._total += difference
+        self.held_bytes += difference
 
 
 class Share:
@@ -58,9 +63,11 @@ class Share:
             self.hold(LIGHTEST_REVIEW_BYTES - self._bytes)
 
     def __enter__(self) -> Self:
+        self._load.reviews += 1
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._load.reviews -= 1
         self._load.change(-self._bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.assemble import Parts, assemble
@@ -18,41 +19,58 @@ if TYPE_CHECKING:
 
     from frontdoor.decisions import Decision
     from pratique.calls import Deadline
-    from pratique.clusters import ObjectStore
+    from pratique.clusters import Cluster
+    from pratique.configurations.load import Configurations
     from pratique.definitions import Phase
     from pratique.reviews import Review
     from pratique.settings import ChainSettings
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalSources:
+    """What the settings of a chain name, read once for several engines, which share nothing else."""
+
+    chain: ChainSources
+    configurations: Configurations
+
+    @classmethod
+    def read(cls, settings: ChainSettings) -> LocalSources:
+        """Read all configuration.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
+        return cls(ChainSources.read(placed(settings, "")), load_configurations(settings.config))
+
+
 class LocalEngine:
     """Decides reviews without any service."""
 
-    def __init__(self, settings: ChainSettings, store: ObjectStore) -> None:
-        """Read all configuration and make the chain.
+    def __init__(self, settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> None:
+        """Read all configuration, unless it has been read, and make the chain.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
         self.cluster = store
-        # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
-        sources = ChainSources.read(placed(settings, ""))
+        read = read or LocalSources.read(settings)
+        sources, configurations = read.chain, read.configurations
         hosted = sources.configure(sources.selected)
-        configurations = load_configurations(settings.config)
         for one in hosted:
             one.halves.use(configurations)
         self._hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
-        self._chain = assemble(
-            Parts(
-                controllers=sources.selected,
-                configurations=configurations,
-                mutator=self._hosts,
-                validator=self._hosts,
-                reach=self._webhooks.reach,
-                plugin_configurations=sources.plugin_configurations,
-                first_denial_only=settings.first_denial_only,
-            )
+        self.parts = Parts(
+            controllers=sources.selected,
+            configurations=configurations,
+            mutator=self._hosts,
+            validator=self._hosts,
+            reach=self._webhooks.reach,
+            plugin_configurations=sources.plugin_configurations,
+            first_denial_only=settings.first_denial_only,
         )
+        self._chain = assemble(self.parts)
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False

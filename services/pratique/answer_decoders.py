@@ -15,6 +15,7 @@ import msgspec
 
 from pratique.errors import BadAnswerError
 from pratique.json_errors import syntax_error, type_error
+from pratique.json_limits import TOO_MUCH, holds_too_much
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,6 +100,8 @@ def mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
 
 def _mended(body: bytes) -> JSON:
     """Read JSON that Go reads and msgspec does not: its strings are no valid Unicode."""
+    if holds_too_much(body):
+        raise BadAnswerError(f"response body holds {TOO_MUCH}")
     fault = syntax_error(body)
     if fault:
         raise _unreadable(fault)

@@ -100,6 +100,8 @@ class Catalogue:
     """All controllers that are installed, in chain order."""
 
     controllers: tuple[Controller, ...]
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """For the controllers of other packages, by name: the entry point that each came from, ``module:attribute``."""
 
     def __iter__(self) -> Iterator[Controller]:
         """The controllers, in chain order."""
@@ -203,7 +205,24 @@ def load_catalogue() -> Catalogue:
     Raises:
         ConfigurationError: a package's entry point cannot be loaded, is no controller, or uses a taken name.
     """
-    return Catalogue(tuple(sorted([*_built_in(), *_third_party()], key=_place)))
+    found = _third_party()
+    controllers = [*_built_in(), *(controller for controller, _ in found)]
+    origins = {controller.name: origin for controller, origin in found}
+    return Catalogue(tuple(sorted(controllers, key=_place)), origins)
+
+
+def find_in_package(origin: str, name: str) -> Controller:
+    """Load one controller of another package, and nothing of any other.
+
+    Raises:
+        ConfigurationError: the entry point ``origin`` cannot be loaded, or has no controller of that name.
+    """
+    entry_point = importlib.metadata.EntryPoint(name, origin, ENTRY_POINT_GROUP)
+    source = f"entry point {go_quoted(origin)}"
+    for controller in _loaded(entry_point, source):
+        if controller.name == name:
+            return controller
+    raise ConfigurationError(f"{source}: there is no admission controller {go_quoted(name)} in it")
 
 
 def _built_in() -> Iterator[Controller]:
@@ -214,9 +233,10 @@ def _built_in() -> Iterator[Controller]:
         yield found
 
 
-def _third_party() -> list[Controller]:
+def _third_party() -> list[tuple[Controller, str]]:
+    """The controllers of other packages, and the entry points that they came from."""
     taken = dict.fromkeys(CHAIN_ORDER, "Kubernetes'")
-    found: list[Controller] = []
+    found: list[tuple[Controller, str]] = []
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         package = entry_point.dist.name if entry_point.dist else entry_point.module
         source = f"package {go_quoted(package)}, entry point {go_quoted(entry_point.name)}"
@@ -228,7 +248,7 @@ def _third_party() -> list[Controller]:
                 owner = taken[controller.name]
                 raise ConfigurationError(f"{source}: admission controller {name} is already {owner}")
             taken[controller.name] = f"that of {source}"
-            found.append(controller)
+            found.append((controller, entry_point.value))
     return found
 
 

@@ -9,6 +9,7 @@ from pratique.clusters import ObjectKey, ObjectStore
 from pratique.documents import list_files, read_documents, read_text, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.kinds import kind_of
+from pratique.suite_documents import is_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from pratique.documents import SourceDocument
 
 
-def load_cluster(paths: Sequence[Path | str] | None) -> ObjectStore:
+def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDocument] = ()) -> ObjectStore:
     """Read the objects of files and folders; what is not there does not exist.
+
+    ``further`` are objects that have been read already, and stand beside those.
 
     None means that nobody says what there is: every namespace exists, with a ``default`` ServiceAccount, and
     nothing else does.
@@ -30,6 +33,7 @@ def load_cluster(paths: Sequence[Path | str] | None) -> ObjectStore:
         return ObjectStore(assume_namespaces=True)
     problems: list[str] = []
     documents = [document for path in paths for document in _read(path, problems)]
+    documents += unwrap_lists(further)
     store = ObjectStore()
     problems += _put_all(documents, store)
     if problems:
@@ -47,7 +51,7 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
         # Among the files of a folder one may be empty; a file that was named itself holds something.
         read = read_documents(file) if file == str(path) else _read_file(file)
         try:
-            yield from unwrap_lists(read)
+            yield from unwrap_lists(each for each in read if not is_suite(each.data))
         except InputError as error:
             problems.append(str(error))
 

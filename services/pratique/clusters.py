@@ -183,6 +183,16 @@ class ObjectStore:
         for each in objects:
             self.put(each)
 
+    def copy(self) -> ObjectStore:
+        """Another store that holds the same; what is put into one of them is not in the other."""
+        other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)
+        other._resources, other._removed = self._resources, set(self._removed)
+        other._objects = {
+            at: {namespace: dict(objects) for namespace, objects in by_namespace.items()}
+            for at, by_namespace in self._objects.items()
+        }
+        return other
+
     @property
     def resources(self) -> Resources:
         """All kinds that this cluster knows, those of its CustomResourceDefinitions among them."""

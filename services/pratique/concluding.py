@@ -9,7 +9,7 @@ import msgspec
 from pratique import statuses
 from pratique.answers import Allow, Deny, Patch
 from pratique.definitions import Phase
-from pratique.json_values import Document
+from pratique.json_values import JSON, Document, JSONObject
 from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
 from pratique.patches import PatchError, apply_patch, diff
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from pratique.statuses import Status
 
     Conclusion: TypeAlias = tuple[Decided, Document]
+
+MOST_OPERATIONS = 1_000
+"""Of a patch that a policy writes itself. A Pod of a hundred containers with ten changes to each has as many; applying
+them takes 10 ms. What is worked out from a changed object needs no limit: it has as many as there are changes."""
+
+_EMITTED = frozenset({"add", "remove", "replace"})
 
 
 def conclude(answer: object, review: Review, phase: Phase, *, amends: bool = False) -> Conclusion:
@@ -58,18 +64,34 @@ def _refusal(answer: Deny, review: Review) -> Status:
 
 
 def _patched(answer: Patch, document: Document) -> Conclusion:
-    if answer.operations is not None and answer.new_object is not None:
+    if answer.operations is None:
+        return _replaced(answer.new_object, document)
+    if answer.new_object is not None:
         # Recorded edits bring both, and there is nothing to work out.
         return Patched(answer.operations), Document.from_data(answer.new_object)
-    if answer.operations is None:
-        if answer.new_object is document.data:
-            return _failed("answered with the reviewed object itself: patch() takes a changed copy"), document
-        changed = Document.from_data(answer.new_object)
-        operations = tuple(diff(document.data, answer.new_object))
-        return (Patched(operations), changed) if operations else (ALLOWED, document)
+    return _edited(answer.operations, document)
+
+
+def _replaced(new_object: JSON, document: Document) -> Conclusion:
+    """Work out what a changed object changes."""
+    if new_object is document.data:
+        return _failed("answered with the reviewed object itself: patch() takes a changed copy"), document
+    operations = tuple(diff(document.data, new_object))
+    return (Patched(operations), Document.from_data(new_object)) if operations else (ALLOWED, document)
+
+
+def _edited(operations: tuple[JSONObject, ...], document: Document) -> Conclusion:
+    """Apply what a policy wrote itself."""
+    if len(operations) > MOST_OPERATIONS:
+        return _failed(f"answered with a patch of more than {MOST_OPERATIONS} operations"), document
     try:
-        changed = Document.from_data(apply_patch(document.data, answer.operations))
+        changed = Document.from_data(apply_patch(document.data, operations))
     except PatchError:
         # Its text quotes keys of the object.
         return _failed("answered with a patch that does not fit the object"), document
-    return (ALLOWED, document) if changed == document else (Patched(answer.operations), changed)
+    if changed == document:
+        return ALLOWED, document
+    if any(operation.get("op") not in _EMITTED for operation in operations):
+        # What copies or tests is a few bytes that can become megabytes, or fail, wherever it is applied next.
+        operations = tuple(diff(document.data, changed.data))
+    return Patched(operations), changed

@@ -14,6 +14,8 @@ from pratique.reviews import Review
 from pratique.rules import EVERYTHING, Rule
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
     from pratique.clusters import Cluster
     from pratique.configurations.load import Configurations
     from pratique.json_values import JSON
@@ -68,6 +70,9 @@ class Halves:
     follow: Callable[[Cluster], Coroutine[Any, Any, None]] = _nothing_to_follow
     """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
     may end by itself. In an offline run it is not called: there is no time there."""
+    collectors: tuple[Collector, ...] = ()
+    """What it counts, for the metrics of the service that runs it. Labels are of what is configured, never of what is
+    reviewed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,9 @@ _SCANNER = json.JSONDecoder()
 _UNSCANNED = (
     ("Input data was truncated", "a \\u escape stands for half a character"),
     ("Number out of range", "a number is out of range"),
+    ("Integer value out of range", "a number is out of range"),
 )
+_OUT_OF_RANGE = "not JSON: a number is out of range"
 _FOREIGN_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -52,7 +54,8 @@ def read_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[Source
         InputError: the text is neither JSON nor YAML, or a document is no object.
     """
     _check_encoding(text)
-    text = dataclasses.replace(text, raw=text.raw.removeprefix(codecs.BOM_UTF8))
+    if text.raw.startswith(codecs.BOM_UTF8):
+        text = dataclasses.replace(text, raw=text.raw.removeprefix(codecs.BOM_UTF8))
     if _JSON_START.match(text.raw) or text.file.endswith(JSON_LINES):
         return _read_json(text, unique_keys=unique_keys)
     return _read_yaml(text, unique_keys=unique_keys)
@@ -129,6 +132,9 @@ def _scan_value(text: SourceText, index: int, decoded: str, offset: int) -> int:
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg[0].lower()}{error.msg[1:]}"
         raise text.fault(index, Position(error.lineno, error.colno), problem) from None
+    except ValueError:
+        # Python reads no integer of more than 4,300 digits.
+        raise text.fault(index, position_of_offset(decoded, offset), _OUT_OF_RANGE) from None
     except RecursionError:
         raise text.fault(index, None, "nested too deeply to be read") from None
 

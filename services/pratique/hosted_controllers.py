@@ -32,7 +32,7 @@ def configured(controller: Controller, configuration: JSON) -> HostedController:
         ConfigurationError: the settings are not those of the controller. Names controller, field and reason.
     """
     try:
-        settings = decode_strictly({} if configuration is None else configuration, controller.settings)
+        settings = _settings(controller, configuration)
         halves = _build(controller, settings)
         _check_halves(controller, halves)
     except StrictDecodingError as error:
@@ -42,6 +42,22 @@ def configured(controller: Controller, configuration: JSON) -> HostedController:
     except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
         raise _unfit(controller, f"{type(error).__name__}: {error}") from error
     return HostedController(controller, settings, halves)
+
+
+def apart(controller: Controller, configuration: JSON, halves: Halves) -> HostedController:
+    """Host a controller whose halves are somewhere else, where they were made from the same settings.
+
+    Raises:
+        ConfigurationError: the settings are not those of the controller.
+    """
+    try:
+        return HostedController(controller, _settings(controller, configuration), halves)
+    except StrictDecodingError as error:
+        raise _unfit(controller, _with_known_fields(error, controller.settings)) from None
+
+
+def _settings(controller: Controller, configuration: JSON) -> msgspec.Struct:
+    return decode_strictly({} if configuration is None else configuration, controller.settings)
 
 
 def _build(controller: Controller, settings: msgspec.Struct) -> Halves:

@@ -12,6 +12,8 @@ from pratique.catalogues import load_catalogue
 from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
 from pratique.configurations.load import load_configurations
+from pratique.isolation.apart import Apart
+from pratique.isolation.modes import Isolation
 from pratique.plugin_configurations import load_plugin_configurations
 from pratique.watching import Reloaded
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pratique.configurations.load import Configurations
     from pratique.definitions import Phase
     from pratique.hosted_controllers import HostedController
+    from pratique.measures.reloads import Reloads
     from pratique.settings import ChainSettings
 
 _log = logging.getLogger(__name__)
@@ -34,39 +37,71 @@ class Hosting:
     """The controllers that are on and have that half, in chain order."""
     cluster: ReloadableCluster
     """What they look things up in; it changes when its files do."""
+    reloads: Sequence[Reloads] = ()
+    """How often that and the configuration were read again."""
 
 
 @contextlib.asynccontextmanager
-async def hosting(settings: ChainSettings, phase: Phase) -> AsyncIterator[Hosting]:
+async def hosting(
+    settings: ChainSettings, phase: Phase, isolation: Isolation = Isolation.THREAD
+) -> AsyncIterator[Hosting]:
     """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
 
     Args:
         settings: What is in the chain.
         phase: The half of it that is hosted. Controllers without that half get their settings all the same, so that
             every service refuses the same ones.
+        isolation: Where the controllers of other packages run.
 
     Raises:
         ConfigurationError: a file cannot be used, or a flag names no controller.
     """
     async with contextlib.AsyncExitStack() as stack:
-        everything = _configured(settings)
+        catalogue = load_catalogue()
+        selected = catalogue.select(settings)
+        configurations = load_plugin_configurations(settings)
+        apart = Apart(catalogue.origins, configurations, settings, phase, isolation)
+        everything = catalogue.configure(
+            [one for one in selected if not apart.concerns(one)],
+            configurations,
+            settings.admission_control_config_file,
+        )
         for one in everything:
             stack.push_async_callback(one.halves.close)
-        controllers = tuple(one for one in everything if phase in one.controller.phases)
-        cluster = ReloadableCluster(load_cluster(None))
-        followers = await stack.enter_async_context(_followers())
-        followers.update(_use_configurations(settings, controllers))
+        here = [one for one in everything if phase in one.controller.phases]
+        isolated = await apart.start([one for one in selected if apart.concerns(one)], stack)
+        hosted = {one.controller.name: one for one in (*here, *isolated)}
+        controllers = tuple(hosted[one.name] for one in selected if one.name in hosted)
+        reloads: list[Reloads] = []
+        cluster = await stack.enter_async_context(hosting_of(settings, here, reloads))
+        yield Hosting(controllers, cluster, reloads)
+
+
+@contextlib.asynccontextmanager
+async def hosting_of(
+    settings: ChainSettings, controllers: Sequence[HostedController], reloads: list[Reloads] | None = None
+) -> AsyncIterator[ReloadableCluster]:
+    """Give controllers what ``--config`` and ``--cluster`` hold, now and whenever it changes; gives the cluster.
+
+    ``reloads`` gets what is known of each reading.
+
+    Raises:
+        ConfigurationError: a file cannot be used.
+    """
+    cluster, reloads = ReloadableCluster(load_cluster(None)), [] if reloads is None else reloads
+    async with _followers() as followers:
+        followers.update(_use_configurations(settings, controllers, reloads))
         if settings.cluster is not None:
-            followers.add(_follow(settings, cluster))
+            followers.add(_follow(settings, cluster, reloads))
         for one in controllers:
             following = asyncio.create_task(one.halves.follow(cluster), name=one.controller.name)
             following.add_done_callback(_tell_broken)
             followers.add(following)
-        yield Hosting(controllers, cluster)
+        yield cluster
 
 
 def _use_configurations(
-    settings: ChainSettings, controllers: Sequence[HostedController]
+    settings: ChainSettings, controllers: Sequence[HostedController], reloads: list[Reloads]
 ) -> Iterator[asyncio.Task[None]]:
     """Give controllers what ``--config`` holds, now and whenever it changes."""
 
@@ -77,9 +112,12 @@ def _use_configurations(
     def load() -> Configurations:
         return load_configurations(settings.config)
 
-    files = Reloaded(load, settings.config, on_change=use, on_error=_tell_configuration)
+    files = Reloaded(
+        load, settings.config, on_change=use, on_error=_tell_configuration, source="configuration"
+    )
     use(files.value)
     if settings.config:
+        reloads.append(files.reloads)
         yield asyncio.create_task(files.run(), name="configuration files")
 
 
@@ -103,16 +141,15 @@ def _tell_broken(task: asyncio.Task[None]) -> None:
         _log.error("what a controller does beside reviews broke", extra=where)
 
 
-def _configured(settings: ChainSettings) -> tuple[HostedController, ...]:
-    catalogue = load_catalogue()
-    file = settings.admission_control_config_file
-    return catalogue.configure(catalogue.select(settings), load_plugin_configurations(settings), file)
-
-
-def _follow(settings: ChainSettings, cluster: ReloadableCluster) -> asyncio.Task[None]:
+def _follow(
+    settings: ChainSettings, cluster: ReloadableCluster, reloads: list[Reloads]
+) -> asyncio.Task[None]:
     """Fill the cluster from its files, now and whenever they change."""
     paths = settings.cluster or ()
-    files = Reloaded(lambda: load_cluster(paths), paths, on_change=cluster.swap, on_error=_tell)
+    files = Reloaded(
+        lambda: load_cluster(paths), paths, on_change=cluster.swap, on_error=_tell, source="cluster"
+    )
+    reloads.append(files.reloads)
     cluster.swap(files.value)
     return asyncio.create_task(files.run(), name="cluster files")
 

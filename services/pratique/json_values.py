@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -104,8 +104,8 @@ NULL = Document(None, None, parsed=True)
 def member(value: JSON, *path: str | int) -> JSON:
     """Walk into nested objects and arrays; None where any step is missing or of another type."""
     for step in path:
-        if isinstance(step, str) and isinstance(value, dict):
-            value = cast("JSONObject", value).get(step)
+        if isinstance(value, dict) and isinstance(step, str):
+            value = value.get(step)
         elif isinstance(step, int) and isinstance(value, list):
             value = value[step] if -len(value) <= step < len(value) else None
         else:

@@ -55,3 +55,5 @@ class Part:
     """Whether something was done to the object, even if nothing came of it."""
     duration_seconds: float = 0.0
     """How long it took; 0 where not measured."""
+    unmet: tuple[int, ...] = ()
+    """Which of a policy's validations were false, from 0. Told within the process alone."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from watchfiles import awatch
 
 from pratique.errors import PratiqueError
+from pratique.measures.reloads import Reloads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -70,6 +71,7 @@ class Reloaded(Generic[T]):
         *,
         on_change: Callable[[T], Awaitable[None] | None],
         on_error: Callable[[Exception], None],
+        source: str = "",
     ) -> None:
         """Load for the first time.
 
@@ -78,6 +80,7 @@ class Reloaded(Generic[T]):
             paths: What it reads.
             on_change: Told of each new value but the first.
             on_error: Told why a new value could not be made.
+            source: What it is, for metrics.
 
         Raises:
             Exception: whatever ``load`` raises.
@@ -88,6 +91,8 @@ class Reloaded(Generic[T]):
         self._on_error = on_error
         self._seen = fingerprint(self._paths)
         self._value = load()
+        self.reloads = Reloads(source)
+        """How often that went well, and how often not."""
 
     @property
     def value(self) -> T:
@@ -100,12 +105,14 @@ class Reloaded(Generic[T]):
             try:
                 value = await asyncio.to_thread(self._load)
             except (PratiqueError, OSError) as error:
+                self.reloads.fail()
                 self._on_error(error)
                 continue
             self._value = value
             told = self._on_change(value)
             if inspect.isawaitable(told):
                 await told
+            self.reloads.succeed()
 
 
 async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[None]:

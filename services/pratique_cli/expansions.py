@@ -14,6 +14,7 @@ from pratique.manifests import review_of_manifest
 from pratique.pod_templates import made_pod
 from pratique.reviews import Charging, Operation
 from pratique.selectors import LabelSelector, compile_selector
+from pratique_cli.owners import Owner, controller_of, owners_of
 
 if TYPE_CHECKING:
     from frontdoor.decisions import Decision
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
     from pratique.reviews import Review
     from pratique.selectors import Selector
     from pratique_cli.outputs import Reviewed
+
+
+class UndecidedPodError(TimeoutError):
+    """There was no decision in time on a Pod that a workload would make."""
+
+    def __init__(self, made: MadePod, review: Review) -> None:
+        """Say which Pod it is, and what its controller would ask."""
+        super().__init__("no decision on a Pod")
+        self.made = made
+        self.review = review
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,8 +59,25 @@ class Expander:
     """What each Pod goes through."""
     timeout_seconds: float
     """How long each may take."""
-    _counted: set[tuple[str, str, str]] = dataclasses.field(default_factory=set, init=False)
-    """Workloads whose Pod has been charged: resource, namespace and name."""
+    _counted: set[Owner] = dataclasses.field(default_factory=set, init=False)
+    """Workloads whose Pod has been charged."""
+    _arrived: set[Owner] = dataclasses.field(default_factory=set, init=False)
+    """Workloads of which a Pod has come in the input: the one that was made of their template, or would be."""
+
+    def recognise(self, review: Review) -> Review:
+        """See that a Pod of the input is not charged that has been charged with its workload.
+
+        One Pod was: the first that comes. Others come on top of it.
+        """
+        owners = _owners(review)
+        if self._counted.isdisjoint(owners) or not self._arrived.isdisjoint(owners):
+            return review
+        return dataclasses.replace(review, charging=Charging.DONE)
+
+    def note(self, review: Review, decision: Decision) -> None:
+        """Keep in mind that an admitted Pod of the input stands for the one that its workload would make."""
+        if decision.allowed and not review.dry_run:
+            self._arrived.update(_owners(review))
 
     async def expand(self, reviewed: Reviewed, number: int) -> Reviewed:
         """Decide on a Pod of a workload, as the chain left that; of anything else, nothing.
@@ -57,7 +85,7 @@ class Expander:
         ``number`` is the workload's place in the whole input, and tells equal Pods apart.
 
         Raises:
-            TimeoutError: there was no decision in time.
+            UndecidedPodError: there was no decision in time.
         """
         workload = reviewed.decision.object_document.data
         made = made_pod(reviewed.review, workload)
@@ -73,17 +101,20 @@ class Expander:
         """Decide anew on the Pod that was denied, as controllers ask again and again.
 
         Raises:
-            TimeoutError: there was no decision in time.
+            UndecidedPodError: there was no decision in time.
         """
         (refused,) = reviewed.expanded
         return await self._decide(reviewed, refused.made, refused.review)
 
     async def _decide(self, reviewed: Reviewed, made: MadePod, asked: Review) -> Reviewed:
         key = _key(reviewed.review, reviewed.decision.object_document.data)
-        if key in self._counted:
+        if key in self._counted | self._arrived:
             asked = dataclasses.replace(asked, charging=Charging.DONE)
         deadline = Deadline.after(self.timeout_seconds)
-        decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
+        try:
+            decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
+        except TimeoutError:
+            raise UndecidedPodError(made, asked) from None
         if decision.allowed and asked.charging is Charging.DUE:
             self._counted.add(key)
         with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
@@ -101,9 +132,16 @@ def _review_of(made: MadePod, parent: Review, number: int) -> Review:
     )
 
 
-def _key(review: Review, workload: JSON) -> tuple[str, str, str]:
+def _key(review: Review, workload: JSON) -> Owner:
     name = review.name or str(member(workload, "metadata", "name") or review.uid)
-    return review.resource.resource, review.namespace, name
+    return Owner(review.resource.resource, review.namespace, name)
+
+
+def _owners(review: Review) -> frozenset[Owner]:
+    """The workloads that a Pod belongs to which is asked for; none where it is something else."""
+    if not review.concerns("", "pods") or review.operation is not Operation.CREATE:
+        return frozenset()
+    return frozenset(owners_of(review.object, review.namespace, review.cluster))
 
 
 def _charging(review: Review, workload: JSON) -> Charging:
@@ -112,15 +150,10 @@ def _charging(review: Review, workload: JSON) -> Charging:
     That of a ReplicaSet with an owner is its owner's; and where the cluster has Pods that a workload would call its
     own, it makes none. That of an UPDATE takes the place of another one, sooner or later.
     """
-    if _is_owned(workload) or (review.operation is Operation.CREATE and _has_pods(review, workload)):
+    if controller_of(workload) or (review.operation is Operation.CREATE and _has_pods(review, workload)):
         return Charging.DONE
     is_idle = any(member(workload, "spec", count) == 0 for count in ("replicas", "parallelism"))
     return Charging.TRIED if is_idle or review.operation is Operation.UPDATE else Charging.DUE
-
-
-def _is_owned(workload: JSON) -> bool:
-    owners = member(workload, "metadata", "ownerReferences")
-    return isinstance(owners, list) and any(member(owner, "controller") is True for owner in owners)
 
 
 def _has_pods(review: Review, workload: JSON) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import math
 import os
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
+
+_BYTES = re.compile(r"([0-9]{1,15})(?:([KMG]i)B?)?")
+_UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
 def variable_of(name: str) -> str:
@@ -109,6 +113,27 @@ def _span(bounds: click.IntRange | click.FloatRange) -> str:
 PORT = WholeNumber(0, 65535)
 
 
+class Member(click.ParamType[enum.StrEnum]):
+    """A member of an enumeration, by its value."""
+
+    def __init__(self, kind: type[enum.StrEnum]) -> None:
+        """Take the members of ``kind``."""
+        self._kind = kind
+        self.name = "|".join(kind)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Show the values as they are written."""
+        del param, ctx
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> enum.StrEnum:
+        """Find the member."""
+        try:
+            return self._kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is not one of {', '.join(self._kind)}", param, ctx)
+
+
 class Seconds(click.ParamType[float]):
     """A span of time, written as Go does: ``500ms``, ``10s``, ``1m30s``; a bare number is seconds."""
 
@@ -126,6 +151,19 @@ class Seconds(click.ParamType[float]):
         if seconds <= 0:
             self.fail(f"{value!r} leaves no time; write 500ms, 10s or 1m30s", param, ctx)
         return seconds
+
+
+class ByteCount(click.ParamType[int]):
+    """A number of bytes, bare or in the units of Kubernetes' quantities: ``65536``, ``64Ki``, ``64MiB``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number; it is one at least."""
+        found = _BYTES.fullmatch(str(value))
+        if found is None or not (count := int(found[1]) * _UNITS[found[2] or ""]):
+            self.fail(f"{value!r} is not a number of bytes; write 65536, 64KiB or 64MiB", param, ctx)
+        return count
 
 
 class ExistingPath(click.Path):

@@ -7,9 +7,11 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from frontdoor.chain_sources import ChainSources
+from frontdoor.trials import ChainTrial
 from pratique.cluster_files import load_cluster
 from pratique.configurations.load import load_configurations
 from pratique.errors import ConfigurationError, InputError
+from pratique.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from pratique.configurations.load import Configurations
     from pratique.configurations.policies import Configured, ValidatingSpec
     from pratique.practices.findings import Finding
-    from pratique.settings import ChainSettings
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 class Loaded:
     """What the settings of a chain name, as far as it could be loaded."""
 
+    chain: ChainSettings
     problems: list[str]
     """What is wrong, a line each."""
     configurations: Configurations | None
@@ -50,7 +52,10 @@ class Loaded:
             return []
         from pratique.practices.findings import find  # noqa: PLC0415 - only `check` asks
 
-        return find(self.configurations, self.cluster, rules=rules)
+        # What is wrong with the settings of controllers has been told, and is no matter of webhooks.
+        chain = ChainSettings() if self.problems else self.chain
+        with ChainTrial(chain, self.configurations, self.cluster) as trial:
+            return find(self.configurations, self.cluster, trial, rules=rules)
 
 
 def load_all(chain: ChainSettings) -> Loaded:
@@ -59,7 +64,7 @@ def load_all(chain: ChainSettings) -> Loaded:
     configurations = _attempt(lambda: load_configurations(chain.config), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)
-    return Loaded(problems, configurations, cluster)
+    return Loaded(chain, problems, configurations, cluster)
 
 
 def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 SUMMARIES = {
     "review": "Decide manifests and recorded reviews offline, and say why.",
     "up": "Run the local stack: front door, mutator and validators.",
+    "record": "Run the local stack, and record what is asked and decided.",
+    "replay": "Decide recorded reviews by another configuration, and say what differs.",
     "serve": "Run one service in the foreground.",
     "check": "Validate configurations and policies.",
+    "test": "Run suites of cases for policies.",
+    "prove": "Find out whether mutators may run again, and in any order.",
+    "certs": "Make certificates for the services and their clients.",
     "plugins": "List the admission controllers, in chain order.",
     "version": "Show the version.",
 }
@@ -28,6 +33,8 @@ SUMMARIES = {
 EPILOG = """\b
 Examples:
   pratique review deployment.yaml        what would a cluster decide, and why?
+  pratique review --pod-security restricted deployment.yaml
+                                         would its Pods run under that level?
   pratique up --config webhooks/         the whole chain on http://127.0.0.1:8080
   pratique plugins                       what is on by default
 

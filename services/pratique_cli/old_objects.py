@@ -26,9 +26,16 @@ def load_old(paths: Iterable[Path | str], resources: Resources, namespace: str |
     Raises:
         InputError: something cannot be read, is of no known kind, has no name, or is there twice.
     """
+    documents = [document for path in paths for document in unwrap_lists(read_documents(path))]
+    return store_old(documents, resources, namespace)
+
+
+def store_old(
+    documents: Iterable[SourceDocument], resources: Resources, namespace: str | None
+) -> ObjectStore:
+    """Do the same with manifests that have been read already."""
     store = ObjectStore(resources=resources)
     first: dict[ObjectKey, SourceDocument] = {}
-    documents = [document for path in paths for document in unwrap_lists(read_documents(path))]
     for document in sorted(documents, key=_after_definitions):
         try:
             key = _key_of(document, store, namespace)

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from pratique.json_values import JSON
 
 _FLAGS: Mapping[str, tuple[Any, ...]] = {
+    "PodSecurity": (
+        (
+            "pod-security",
+            click.Choice(["privileged", "baseline", "restricted"]),
+            "The Pod Security level to which the Pods of namespaces are held whose labels name none.",
+        ),
+    ),
     "DefaultTolerationSeconds": (
         (
             "default-not-ready-toleration-seconds",

@@ -29,9 +29,12 @@ class Progress:
 
     def show(self, tally: Tally) -> None:
         """Tell how many documents came to what, unless that was told a moment ago."""
+        self.tell(f"{tally.admitted + tally.denied} reviewed, {tally.denied} denied")
+
+    def tell(self, line: str) -> None:
+        """Tell something short, unless something was told a moment ago."""
         if self._stream is None or self._clock() < self._due:
             return
-        line = f"{tally.admitted + tally.denied} reviewed, {tally.denied} denied"
         # Blanks instead of control sequences: every terminal knows those.
         self._stream.write(f"\r{line.ljust(self._shown)}")
         self._stream.flush()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pratique.calls import Deadline
 from pratique.errors import InputError
 from pratique_cli.exits import ExitCode
-from pratique_cli.expansions import Expander
+from pratique_cli.expansion_places import beginning_of
+from pratique_cli.expansions import Expander, UndecidedPodError
 from pratique_cli.inputs import read_inputs
 from pratique_cli.outputs import Missed, Reviewed, Tally
 from pratique_cli.progresses import Progress
@@ -81,6 +82,7 @@ class ReviewRun:
             self._pass_over(error, tally)
             return
         try:
+            review = expander.recognise(review)
             deadline = Deadline.after(self.timeout_seconds)
             decision = await self.engine.decide(review, self.phases, deadline, explain=True)
         except TimeoutError:
@@ -88,6 +90,7 @@ class ReviewRun:
             self._give_up(document.fault((), problem), review, tally)
             return
         tally.count(allowed=decision.allowed)
+        expander.note(review, decision)
         await self._expand(Reviewed(document, review, decision), number, tally, expander)
         try:
             remember(review, decision, self.store, self.shape)
@@ -108,8 +111,10 @@ class ReviewRun:
         if self.expand:
             try:
                 reviewed = await expander.expand(reviewed, number)
-            except TimeoutError:
-                self._without_pods(reviewed, tally)
+            except UndecidedPodError as error:
+                self._settle(reviewed, tally)
+                self._without_pod(reviewed, error, tally)
+                return
         if not _is_asked_again(reviewed):
             self._settle(reviewed, tally)
             return
@@ -122,16 +127,16 @@ class ReviewRun:
         self._waiting.clear()
         for each in waiting:
             if isinstance(each, Reviewed) and _is_asked_again(each):
-                self._settle(await self._expanded_again(each, tally, expander), tally)
+                await self._expand_again(each, tally, expander)
             else:
                 self._tell(each)
 
-    async def _expanded_again(self, reviewed: Reviewed, tally: Tally, expander: Expander) -> Reviewed:
+    async def _expand_again(self, reviewed: Reviewed, tally: Tally, expander: Expander) -> None:
         try:
-            return await expander.again(reviewed)
-        except TimeoutError:
-            self._without_pods(reviewed, tally)
-            return reviewed
+            self._settle(await expander.again(reviewed), tally)
+        except UndecidedPodError as error:
+            self._settle(reviewed, tally)
+            self._without_pod(reviewed, error, tally)
 
     def _settle(self, reviewed: Reviewed, tally: Tally) -> None:
         """Count and write what is not going to change."""
@@ -139,10 +144,10 @@ class ReviewRun:
         tally.pods_denied += _pods_denied(reviewed)
         self._tell(reviewed)
 
-    def _without_pods(self, reviewed: Reviewed, tally: Tally) -> None:
+    def _without_pod(self, reviewed: Reviewed, undecided: UndecidedPodError, tally: Tally) -> None:
         problem = f"no decision on its Pods within {self.timeout_seconds:g} s; --timeout allows more"
-        self.complain(str(reviewed.document.fault((), problem)))
-        tally.undecided += 1
+        path = (*beginning_of(reviewed), *undecided.made.template)
+        self._give_up(reviewed.document.fault(path, problem), undecided.review, tally)
 
     def _tell(self, told: Reviewed | Missed) -> None:
         """Write it, in its turn."""

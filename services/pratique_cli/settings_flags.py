@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from frontdoor.call_kinds import CallKind
+from pratique.isolation.modes import Isolation
 from pratique_cli.chain_flags import chain_flags
-from pratique_cli.flags import PORT, ExistingPath, NameList, Number, WholeNumber, flag
+from pratique_cli.flags import PORT, ByteCount, ExistingPath, Member, NameList, Number, WholeNumber, flag
 from pratique_cli.lifelines import lifeline_flag
 
 if TYPE_CHECKING:
@@ -23,8 +27,20 @@ _TYPES: Mapping[str, click.ParamType[Any]] = {
     "float": Number(min=0),
     "Path | None": ExistingPath(folders=False),
     "tuple[str, ...]": NameList(),
+    "Isolation": Member(Isolation),
+    "CallKind": Member(CallKind),
 }
 """By annotation, as the settings' files write it."""
+
+RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
+    "record": click.Path(dir_okay=False, path_type=Path),
+    "record_max_bytes": ByteCount(),
+    "record_files": WholeNumber(1, 1000),
+    "record_max_review_bytes": ByteCount(),
+}
+"""By field, of what is recorded."""
+
+_TYPES_OF_FIELDS = {"port": PORT, "metrics_port": PORT, **RECORD_TYPES}
 
 
 def settings_flags(
@@ -44,7 +60,7 @@ def settings_flags(
         def gather(chain: ChainSettings, **values: Any) -> Any:
             return callback(settings(chain=chain, **values))
 
-        flags = [_flag(fields[name], text, names.get(name)) for name, text in helps.items()]
+        flags = [setting_flag(fields[name], text, names.get(name)) for name, text in helps.items()]
         return functools.reduce(
             lambda command, add: add(command), reversed(flags), lifeline_flag(chain_flags(gather))
         )
@@ -52,16 +68,19 @@ def settings_flags(
     return decorate
 
 
-def _flag(field: dataclasses.Field[Any], text: str, name: str | None) -> Callable[..., Any]:
+def setting_flag(field: dataclasses.Field[Any], text: str, name: str | None = None) -> Callable[..., Any]:
+    """Make the flag of one setting."""
     return flag(
         f"--{name or field.name.replace('_', '-')}",
         field.name,
-        type=PORT if field.name == "port" else _TYPES[str(field.type)],
-        default=field.default,
+        type=_TYPES_OF_FIELDS.get(field.name) or _TYPES[str(field.type)],
+        default=str(field.default) if isinstance(field.default, enum.StrEnum) else field.default,
         show_default=_shown(field.default),
         help=text,
     )
 
 
 def _shown(default: Any) -> str | bool:
-    return ",".join(default) if isinstance(default, tuple) else default is not None
+    if isinstance(default, tuple):
+        return ",".join(default) or False
+    return default not in {None, ""}

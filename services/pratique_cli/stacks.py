@@ -31,9 +31,18 @@ class Stack:
     """The services of one chain on this machine."""
 
     def __init__(
-        self, chain: ChainSettings, *, validators: int, host: str, port: int, tell: Callable[[str, str], None]
+        self,
+        chain: ChainSettings,
+        *,
+        validators: int,
+        host: str,
+        port: int,
+        tell: Callable[[str, str], None],
+        recording: tuple[str, ...] = (),
     ) -> None:
         """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback.
+
+        ``recording`` is what the front door is told of what it is to record.
 
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
@@ -45,6 +54,7 @@ class Stack:
         self._host = host
         self._port = port
         self._tell = tell
+        self._recording = recording
         self._mutator = self._backend("mutator", "mutator")
         self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
         self._front_door: Keeper | None = None
@@ -99,13 +109,14 @@ class Stack:
         return [self._mutator, *self._validators]
 
     def _backend(self, kind: str, name: str) -> Keeper:
-        arguments = (kind, "--host", _LOOPBACK, *self._chain)
+        # Several on one machine: each picks a port for its metrics, and its log tells which.
+        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
         return Keeper(Service(name, arguments, self._variables), 0, self._tell)
 
     def _door(self, mutator: str, validators: list[str]) -> Service:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # Nobody has to hear first that this front door goes away: it need not wait for that.
-        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._chain)
+        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._recording, *self._chain)
         return Service("frontdoor", arguments, self._variables)
 
     def _unready(self) -> str | None:

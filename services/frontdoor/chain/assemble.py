@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
     from pratique.json_values import JSON
+    from pratique.measures.match_conditions import ConditionMetrics
     from pratique.selectors import LabelSelector
     from pratique.subjects import Selecting
 
@@ -62,6 +63,8 @@ class Parts:
     """What controllers are told, by their names."""
     first_denial_only: bool = False
     """Answer with the first denial alone."""
+    conditions: ConditionMetrics | None = None
+    """Counts what becomes of the match conditions of webhooks."""
 
 
 def assemble(parts: Parts) -> Chain:
@@ -146,8 +149,8 @@ def _member(controller: Controller, parts: Parts) -> Member:
 
 def _rules(controller: Controller, parts: Parts) -> Rules:
     rules = compile_rules(controller.rules)
-    if controller.unconcerned is None:
-        return rules
+    if controller.unconcerned is None or not controller.trusted:
+        return rules  # somebody else's code runs where it can harm no other review, and that is not here
     configuration = parts.plugin_configurations.get(controller.name)
     return ConcernedRules(rules, functools.partial(controller.unconcerned, configuration))
 
@@ -166,7 +169,7 @@ def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: 
                     is_static=configuration.is_static,
                     uid=f"{configuration.name}/{webhook.name}/{number}",
                     index=len(hooks),
-                    matcher=_matcher(webhook),
+                    matcher=_matcher(webhook, phase, parts.conditions),
                     transport=parts.reach(webhook, phase),
                     call=Call(webhook.name, webhook.timeout_seconds),
                 )
@@ -174,20 +177,23 @@ def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: 
     return HookList(hooks)
 
 
-def _matcher(webhook: Webhook) -> Matcher:
+def _matcher(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> Matcher:
     return Matcher(
         rules=compile_rules(webhook.rules),
         equivalent=webhook.match_policy == "Equivalent",
         namespace_selector=_selector(webhook.namespace_selector),
         object_selector=_selector(webhook.object_selector),
-        conditions=_conditions(webhook) if webhook.match_conditions else None,
+        conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
     )
 
 
-def _conditions(webhook: Webhook) -> MatchConditions:
+def _conditions(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> MatchConditions:
     from frontdoor.chain.match_conditions import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
 
-    return MatchConditions.compile(webhook.match_conditions, fails_open=webhook.failure_policy == "Ignore")
+    kind = "admit" if phase is Phase.MUTATE else "validate"
+    observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
+    fails_open = webhook.failure_policy == "Ignore"
+    return MatchConditions.compile(webhook.match_conditions, fails_open=fails_open, observe=observe)
 
 
 def _selector(selector: LabelSelector | None) -> Selecting:

@@ -61,14 +61,15 @@ class _Hop:
     def select(
         self, members: Sequence[Member], review: Review, record: Record, *, explain: bool
     ) -> list[Call]:
-        matching = [member for member in members if member.rules.matches(review)]
-        if explain:
-            record.steps += [
-                self._step(member.call.name, StepOutcome.SKIPPED, member.rules.mismatch(review))
-                for member in members
-                if member not in matching
-            ]
-        return [member.call_for(explain=explain) for member in matching]
+        if not explain:
+            return [member.call for member in members if member.rules.matches(review)]
+        calls = []
+        for member in members:
+            if reason := member.rules.mismatch(review):
+                record.steps.append(self._step(member.call.name, StepOutcome.SKIPPED, reason))
+            else:
+                calls.append(member.call_for(explain=True))
+        return calls
 
     def arrange(self, members: Sequence[Member], record: Record, begun: int) -> None:
         """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
@@ -145,6 +146,7 @@ class _Hop:
             patch=part.operations,
             duration_seconds=part.duration_seconds,
             endpoint="" if part.ending is Ending.SKIPPED else self.endpoint,
+            unmet=part.unmet,
         )
 
     def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:

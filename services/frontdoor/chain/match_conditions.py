@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
+import time
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.matching import Match, Matched, Refused, Skipped
@@ -17,9 +19,10 @@ from pratique.cel.conditions import Condition, errors_of, evaluate_conditions, f
 from pratique.cel.environments import MATCH_CONDITIONS
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
 from pratique.cel.expressions import compile_expression
+from pratique.measures.match_conditions import ConditionCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pratique.cel.conditions import ConditionFinding
     from pratique.cel.values import Value
@@ -37,15 +40,26 @@ class MatchConditions:
     fails_open: bool
     """Whether the webhook is skipped where a condition cannot be evaluated; else the request is refused."""
     _conditions: tuple[Condition, ...]
+    _observe: Callable[[str, ConditionCheck], None] | None = None
 
     @classmethod
-    def compile(cls, conditions: Iterable[MatchCondition], *, fails_open: bool) -> MatchConditions:
-        """Compile conditions. Raises CompilationError in the API server's words."""
+    def compile(
+        cls,
+        conditions: Iterable[MatchCondition],
+        *,
+        fails_open: bool,
+        observe: Callable[[str, ConditionCheck], None] | None = None,
+    ) -> MatchConditions:
+        """Compile conditions; ``observe`` is told of each operation and what they came to.
+
+        Raises:
+            CompilationError: one does not compile, in the API server's words.
+        """
         compiled = (
             Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
             for one in conditions
         )
-        return cls(fails_open, tuple(compiled))
+        return cls(fails_open, tuple(compiled), observe)
 
     async def decide(self, review: Review, until: float | None = None) -> Match:
         """Decide whether the webhook is to be called.
@@ -63,11 +77,23 @@ class MatchConditions:
     def _decide(
         self, review: Review, variables: Mapping[str, Value], until: float | None, patience: Patience | None
     ) -> Match:
+        begun = time.perf_counter()
         try:
             findings = evaluate_conditions(self._conditions, variables, until, patience)
         except OutOfBudgetError as error:
-            return self.failed(review, [str(error)])
-        return self.conclude(review, findings)
+            return self._told(review, self.failed(review, [str(error)]), (), begun)
+        return self._told(review, self.conclude(review, findings), findings, begun)
+
+    def _told(
+        self, review: Review, match: Match, findings: Sequence[ConditionFinding], begun: float
+    ) -> Match:
+        """Tell whoever counts."""
+        if self._observe is not None:
+            errors = len(errors_of(tuple(itertools.takewhile(lambda one: one[1] is not False, findings))))
+            held, excluded = isinstance(match, Matched), isinstance(match, Skipped)
+            check = ConditionCheck(time.perf_counter() - begun, held, errors, excluded)
+            self._observe(review.operation, check)
+        return match
 
     def conclude(self, review: Review, findings: Sequence[ConditionFinding]) -> Match:
         """Weigh what the conditions came to: a false one decides, then an error by failure policy."""

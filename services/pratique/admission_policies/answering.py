@@ -20,20 +20,25 @@ if TYPE_CHECKING:
     from pratique.admission_policies.mutating_judgements import Admittance, MutationJudgement
     from pratique.admission_policies.validating import ValidatingPolicies
     from pratique.admission_policies.verdicts import Judgement
+    from pratique.measures.policy_checks import PolicyChecks
     from pratique.reviews import Review
 
 PATIENCE = 10_000
 """What all policies may cost on the event loop for one review: about 2 ms; what costs more goes on in a thread."""
 
 
-def judge(policies: ValidatingPolicies, review: Review) -> Answer | Awaitable[Answer]:
-    """Ask validating policies about a review."""
-    return _ask(functools.partial(_judged, policies, review), review)
+def judge(
+    policies: ValidatingPolicies, review: Review, checks: PolicyChecks | None = None
+) -> Answer | Awaitable[Answer]:
+    """Ask validating policies about a review, and count among ``checks`` what they come to."""
+    return _ask(functools.partial(_judged, policies, review, checks), review)
 
 
-def admit(policies: MutatingPolicies, review: Review) -> Answer | Awaitable[Answer]:
-    """Have mutating policies change the object of a review."""
-    return _ask(functools.partial(_admitted, policies, review), review)
+def admit(
+    policies: MutatingPolicies, review: Review, checks: PolicyChecks | None = None
+) -> Answer | Awaitable[Answer]:
+    """Have mutating policies change the object of a review, and count among ``checks`` what they come to."""
+    return _ask(functools.partial(_admitted, policies, review, checks), review)
 
 
 def _ask(decide: Callable[[Limits], Answer], review: Review) -> Answer | Awaitable[Answer]:
@@ -45,8 +50,12 @@ def _ask(decide: Callable[[Limits], Answer], review: Review) -> Answer | Awaitab
         return asyncio.to_thread(decide, Limits(until))
 
 
-def _judged(policies: ValidatingPolicies, review: Review, limits: Limits) -> Answer:
+def _judged(
+    policies: ValidatingPolicies, review: Review, checks: PolicyChecks | None, limits: Limits
+) -> Answer:
     verdict = policies.decide(review, limits, explain=review.explain)
+    if checks is not None and verdict.checks:
+        checks.observe(verdict.checks)
     # Those that have nothing to say are told of only where somebody wants to know: a hundred of them cost as much to
     # tell as a review does.
     parts = tuple(
@@ -67,11 +76,16 @@ def _validating_part(judgement: Judgement) -> Part:
         reason=judgement.reason,
         denials=judgement.denials,
         duration_seconds=judgement.seconds,
+        unmet=judgement.unmet,
     )
 
 
-def _admitted(policies: MutatingPolicies, review: Review, limits: Limits) -> Answer:
+def _admitted(
+    policies: MutatingPolicies, review: Review, checks: PolicyChecks | None, limits: Limits
+) -> Answer:
     admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
+    if checks is not None and admittance.checks:
+        checks.observe(admittance.checks)
     parts = tuple(_mutating_part(one, admittance) for one in admittance.judgements)
     if admittance.refusal is not None:
         return Deny(admittance.refusal, parts=parts)

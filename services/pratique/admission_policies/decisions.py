@@ -67,6 +67,8 @@ class Decisions:
     annotations: tuple[AuditDecision, ...] = ()
     unmet: str = ""
     """The match condition that does not hold, so that the policy says nothing; empty where all hold."""
+    seconds: tuple[float, ...] = ()
+    """How long each validation took; empty where none was evaluated."""
 
 
 def failure(error: str, *, fails_open: bool) -> Decision:

@@ -56,8 +56,9 @@ class Evaluator:
 
     def _decide(self, sight: Sight, params: JSON, limits: Limits) -> Decisions:
         spec, budget = self.policy.spec, Budget(self.budget)
+        seconds: list[float] = []
         findings = self._evaluate(
-            sight, params, limits, budget, self.expressions.validations, authorizes=True
+            sight, params, limits, budget, self.expressions.validations, authorizes=True, seconds=seconds
         )
         messages = self._messages(sight, params, limits, budget)
         decided = decide_validations(spec.validations, findings, messages, fails_open=spec.fails_open)
@@ -66,7 +67,7 @@ class Evaluator:
             sight, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False
         )
         annotations = decide_annotations(spec.audit_annotations, annotated, fails_open=spec.fails_open)
-        return Decisions(decided, annotations)
+        return Decisions(decided, annotations, seconds=tuple(seconds))
 
     def _messages(
         self, sight: Sight, params: JSON, limits: Limits, budget: Budget
@@ -89,11 +90,12 @@ class Evaluator:
         expressions: Sequence[Expression | None],
         *,
         authorizes: bool,
+        seconds: list[float] | None = None,
     ) -> list[Finding]:
         if not expressions:
             return []
         seen = sight.for_expressions(params, self.policy.variables, limits, has_authorizer=authorizes)
-        return evaluate_all(expressions, seen, budget, limits)
+        return evaluate_all(expressions, seen, budget, limits, seconds)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

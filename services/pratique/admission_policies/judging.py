@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pratique.admission_policies.decisions import Action, AuditAction, AuditDecision, Decision
 from pratique.admission_policies.verdicts import Judgement, denial, warning
+from pratique.measures.policy_checks import COMPILE_ERROR, INVALID_ERROR, OUT_OF_BUDGET, PolicyCheck
 from pratique.parts import Ending
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pratique.json_values import JSONObject
     from pratique.reviews import Review
     from pratique.statuses import Status
+
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 
 
 class Judging:
@@ -39,8 +42,11 @@ class Judging:
         self._unmet: list[str] = []
         self._told: list[Decision] = []
         self._count = 0
+        self._false: set[int] = set()
         self.failures: list[JSONObject] = []
         """What is to be written to the audit log."""
+        self.checks: list[PolicyCheck] = []
+        """What is to be counted."""
 
     def skip(self, reason: str) -> Judgement:
         """Say that the policy does not mean the request."""
@@ -60,6 +66,8 @@ class Judging:
             self._unmet.append(decisions.unmet)
         for place, decision in enumerate(decisions.validations):
             self._add_decision(place, decision)
+            if decision.message:
+                self._count_decision(decision, decisions.seconds[place] if decisions.seconds else 0.0)
         for annotation in decisions.annotations:
             self._add_annotation(annotation, annotations)
 
@@ -68,6 +76,8 @@ class Judging:
             self._told.append(decision)
         if decision.action is Action.ADMIT:
             return
+        if not decision.failed:
+            self._false.add(place)
         for action in self._actions:
             match action:
                 case "Deny":
@@ -76,6 +86,16 @@ class Judging:
                     self._warnings.append(warning(self._policy.name, self._binding, decision.message))
                 case _:
                     self.failures.append(self._failure(place, decision.message))
+
+    def _count_decision(self, decision: Decision, seconds: float) -> None:
+        """Count as ``Dispatch`` does: what holds is not counted."""
+        actions = ("allow",) if decision.action is Action.ADMIT else map(str.lower, self._actions)
+        for action in actions:
+            self._check(decision.message, seconds, action)
+
+    def _check(self, message: str, seconds: float, action: str) -> None:
+        check = PolicyCheck(self._policy.name, self._binding, _error_type(message), seconds, action)
+        self.checks.append(check)
 
     def _failure(self, place: int, message: str) -> JSONObject:
         return {
@@ -91,6 +111,7 @@ class Judging:
             annotations.add(annotation.key, annotation.text)
         elif annotation.action is AuditAction.ERROR:
             self._deny(annotation, annotation.text, "")
+            self._check(annotation.text, 0.0, "deny")
 
     def _deny(self, decision: Decision | AuditDecision, message: str, reason: str) -> None:
         status = denial(self._review, self._policy.name, self._binding, message, reason)
@@ -117,5 +138,19 @@ class Judging:
     def _judgement(self, outcome: Ending, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
         seconds = time.perf_counter() - self._begun
         return Judgement(
-            self._policy.name, self._binding, outcome, reason, denials, tuple(self._warnings), seconds
+            self._policy.name,
+            self._binding,
+            outcome,
+            reason,
+            denials,
+            tuple(self._warnings),
+            seconds,
+            tuple(sorted(self._false)),
         )
+
+
+def _error_type(message: str) -> str:
+    """Tell why a validation failed by what is said of it: ``ErrorType`` in ``…/policy/validating/errors.go``."""
+    if message.startswith("compilation"):
+        return COMPILE_ERROR
+    return OUT_OF_BUDGET if message.startswith(_OUT_OF_BUDGET) else INVALID_ERROR

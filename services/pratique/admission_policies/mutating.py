@@ -8,6 +8,7 @@ ones first.
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.compilation import compile_bindings, compile_policy
@@ -21,6 +22,7 @@ from pratique.admission_policies.mutations import compile_mutations
 from pratique.admission_policies.sights import UNLIMITED
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.errors import RefusalError
+from pratique.measures.policy_checks import INVALID_ERROR, NO_ERROR, OUT_OF_BUDGET, PolicyCheck
 from pratique.parts import Ending
 from pratique.policy_patches import PolicyPatchError
 from pratique.reviews import Operation
@@ -115,6 +117,7 @@ class _Run:
         self._judgements: list[MutationJudgement] = []
         self._missets: list[Failure] = []
         self._failures: list[Failure] = []
+        self._checks: list[PolicyCheck] = []
 
     def admit(self, hooks: Iterable[_Hook]) -> Admittance:
         asked = self._viewing.review
@@ -128,10 +131,15 @@ class _Run:
             for hook, step in steps:
                 self._take(hook, step)
         except RefusalError as error:
-            return Admittance(asked.object_document, tuple(self._judgements), refusal=error.status)
+            return Admittance(
+                asked.object_document,
+                tuple(self._judgements),
+                refusal=error.status,
+                checks=tuple(self._checks),
+            )
         document, dirty = self._objects.outcome(asked)
         refusal = refusal_of(asked.with_object(document), (*self._missets, *self._failures))
-        return Admittance(document, tuple(self._judgements), dirty, refusal)
+        return Admittance(document, tuple(self._judgements), dirty, refusal, tuple(self._checks))
 
     def _take(self, hook: _Hook, step: Step[BindingSpec]) -> None:
         judging = MutationJudging(hook.policy, step.binding)
@@ -174,12 +182,19 @@ class _Run:
         self, patcher: Patcher, hook: _Hook, came_in: Sight, params: JSON, judging: MutationJudging
     ) -> None:
         sight, asked = self._objects.now(came_in), self._viewing.review.kind
+        begun, error_type = time.perf_counter(), NO_ERROR
         try:
             patched = patcher.patch(sight, params, hook.policy.variables, self._limits, asked)
         except (PolicyPatchError, EvaluationError, OutOfBudgetError) as error:
+            error_type = OUT_OF_BUDGET if isinstance(error, OutOfBudgetError) else INVALID_ERROR
             judging.fail(str(error))
+        except RefusalError:
+            error_type = INVALID_ERROR
+            raise
         else:
             self._objects.change(came_in, patched)
+        finally:
+            self._checks.append(judging.check(error_type, time.perf_counter() - begun))
 
     def _note(self, judgement: MutationJudgement) -> None:
         if self._explain or judgement.outcome is not Ending.SKIPPED:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.json_values import JSON, Document, JSONObject
+    from pratique.measures.policy_checks import PolicyCheck
     from pratique.parts import Ending
     from pratique.reviews import Review
     from pratique.statuses import Status
@@ -62,6 +63,8 @@ class Admittance:
     """Whether any mutation was applied, be it to no effect: all that were invoked and can be are then invoked again."""
     refusal: Status | None = None
     """Why the request is refused; None where it goes on."""
+    checks: tuple[PolicyCheck, ...] = ()
+    """What is to be counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

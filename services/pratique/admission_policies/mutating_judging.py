@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pratique.admission_policies.mutating_judgements import Failure, MutationJudgement, key_of
+from pratique.measures.policy_checks import PolicyCheck
 from pratique.parts import Ending
 from pratique.patches import diff
 from pratique.statuses import aggregate
@@ -79,6 +80,10 @@ class MutationJudging:
         if self._texts:
             return self._failed()
         return self._concluded(Ending.MUTATED if operations else Ending.UNCHANGED)
+
+    def check(self, error_type: str, seconds: float) -> PolicyCheck:
+        """What is to be counted of one mutation: ``dispatchInvocations`` counts all of them."""
+        return PolicyCheck(self._judgement.policy, self._judgement.binding, error_type, seconds)
 
     def _fail(self, text: str, reason: str) -> None:
         self._texts.append(text)

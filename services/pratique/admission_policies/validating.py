@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from pratique.admission_policies.verdicts import Judgement
     from pratique.configurations.policies import Configured, ValidatingBindingSpec, ValidatingSpec
     from pratique.json_values import JSONObject
+    from pratique.measures.policy_checks import PolicyCheck
     from pratique.reviews import Review
+    from pratique.statuses import Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,16 +100,20 @@ class _Run:
         self._judgements: list[Judgement] = []
         self._failures: list[JSONObject] = []
         self._annotations: dict[str, str] = {}
+        self._checks: list[PolicyCheck] = []
 
     def decide(self, hooks: Iterable[_Hook]) -> Verdict:
         try:
             for hook in hooks:
                 self._ask(hook)
         except RefusalError as error:
-            return Verdict(tuple(self._judgements), self._annotations, error.status)
+            return self._verdict(error.status)
         if self._failures:
             self._annotations[FAILURES] = failures_annotation(self._failures)
-        return Verdict(tuple(self._judgements), self._annotations)
+        return self._verdict()
+
+    def _verdict(self, refusal: Status | None = None) -> Verdict:
+        return Verdict(tuple(self._judgements), self._annotations, refusal, tuple(self._checks))
 
     def _ask(self, hook: _Hook) -> None:
         policy, annotations = hook.evaluator.policy, Annotations()
@@ -123,6 +129,7 @@ class _Run:
                         judging.add(hook.evaluator.evaluate(step.sight, params, self._limits), annotations)
                     self._note(judging.conclude())
                     self._failures += judging.failures
+                    self._checks += judging.checks
         self._annotations |= annotations.published(policy.name)
 
     def _note(self, judgement: Judgement) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pratique.json_values import JSONObject
+    from pratique.measures.policy_checks import PolicyCheck
     from pratique.parts import Ending
     from pratique.reviews import Review
 
@@ -46,6 +47,8 @@ class Judgement:
     """What the user is told."""
     seconds: float = 0.0
     """How long it took."""
+    unmet: tuple[int, ...] = ()
+    """Which validations were false, whatever the binding makes of it, from 0."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class Verdict:
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refusal: Status | None = None
     """Why the request is refused whatever policies say; those not asked before are not asked."""
+    checks: tuple[PolicyCheck, ...] = ()
+    """What is to be counted."""
 
     @property
     def denials(self) -> tuple[Status, ...]:

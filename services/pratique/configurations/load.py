@@ -28,6 +28,7 @@ from pratique.errors import ConfigurationError, InputError
 from pratique.field_errors import ROOT
 from pratique.statuses import go_quoted
 from pratique.strict_decoding import Problem, StrictDecodingError, decode_strictly
+from pratique.suite_documents import is_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -112,7 +113,8 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
             # A file of a folder may be empty; one that was named itself holds something.
             read = read_documents if file == str(path) else read_file
             try:
-                yield from unwrap_lists(read(file, unique_keys=True))
+                documents = (each for each in read(file, unique_keys=True) if not is_suite(each.data))
+                yield from unwrap_lists(documents)
             except InputError as error:
                 problems.append(str(error))
 

@@ -17,6 +17,7 @@ from pratique.definitions import VALIDATE, Controller, Halves
 from pratique.errors import ConfigurationError
 from pratique.field_errors import ROOT, GoLiteral, invalid, join, not_supported
 from pratique.json_values import member
+from pratique.reviews import Charging
 from pratique.rules import rule
 from pratique.token_buckets import Rate, TokenBuckets
 
@@ -101,8 +102,8 @@ class _RateLimits:
 
     def validate(self, review: Review) -> Answer:
         """Take a token from every bucket that the event concerns; refuse it where one was empty."""
-        # What is not stored burdens nobody.
-        if not _is_event(review.kind) or review.dry_run:
+        # What is not stored burdens nobody; what is only tried finds the buckets full.
+        if not _is_event(review.kind) or review.dry_run or review.charging is Charging.TRIED:
             return allow()
         now = self.clock()
         # All are asked, so that an event that is refused by one is counted by the others.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pratique.answers import Answer, allow
 from pratique.definitions import MUTATE, Controller, Halves, NoSettings
+from pratique.measures.policy_checks import mutating_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,6 +22,7 @@ class _Policies:
     """The policies that are configured now."""
 
     def __init__(self) -> None:
+        self.checks = mutating_checks()
         self._admit: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
     def use(self, configurations: Configurations) -> None:
@@ -35,7 +37,7 @@ class _Policies:
 
         policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
         built_in.load()
-        self._admit = (lambda review: admit(policies, review)) if policies else None
+        self._admit = (lambda review: admit(policies, review, self.checks)) if policies else None
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Have all policies that mean the request change its object."""
@@ -44,7 +46,7 @@ class _Policies:
 
 def _build(_: NoSettings) -> Halves:
     policies = _Policies()
-    return Halves(mutate=policies.mutate, use=policies.use)
+    return Halves(mutate=policies.mutate, use=policies.use, collectors=(policies.checks,))
 
 
 CONTROLLER = Controller(

@@ -25,9 +25,8 @@ from pratique.rules import Rule
 from pratique.statuses import StatusCause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from pratique.clusters import Cluster
     from pratique.json_values import JSONObject
     from pratique.resources import Resources
 
@@ -82,20 +81,24 @@ class _Lifecycle:
     settings: Settings
     forced: RecentNames
 
-    async def mutate(self, review: Review) -> Answer:
-        """Refuse what the namespace's phase does not allow."""
+    def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
+        """Refuse what the namespace's phase does not allow.
+
+        Only what may have to be looked up in storage is awaited: every request comes by here.
+        """
         if _is_namespace(review):
             return self._review_namespace(review)
         if not review.namespace or self._needs_no_namespace(review):
             return allow()
+        if isinstance(review.cluster, LaggingCluster):
+            return self._mutate_later(review, review.cluster)
+        return _answer(review, review.cluster.get("", "namespaces", review.namespace))
+
+    async def _mutate_later(self, review: Review, cluster: LaggingCluster) -> Answer:
         try:
-            namespace = await self._find(review.cluster, review.namespace, review.operation)
+            return _answer(review, await self._find(cluster, review.namespace, review.operation))
         except CallError as error:
             return deny(status=statuses.internal_error(str(error)))
-        if namespace is None:
-            return deny(status=statuses.not_found("", "namespaces", review.namespace))
-        creating = review.operation is Operation.CREATE
-        return _terminating(review) if creating and _phase(namespace) == "Terminating" else allow()
 
     def _review_namespace(self, review: Review) -> Answer:
         if review.operation is Operation.DELETE:
@@ -117,16 +120,21 @@ class _Lifecycle:
             "localsubjectaccessreviews",
         )
 
-    async def _find(self, cluster: Cluster, name: str, operation: Operation) -> JSONObject | None:
+    async def _find(self, cluster: LaggingCluster, name: str, operation: Operation) -> JSONObject | None:
         """Look a namespace up, in storage where the cache may not know better."""
         namespace = cluster.get("", "namespaces", name)
-        if not isinstance(cluster, LaggingCluster):
-            return namespace
         if namespace is None and operation is Operation.CREATE:
             await asyncio.sleep(_MISSING_WAIT_SECONDS)
             namespace = cluster.get("", "namespaces", name)
         stale = namespace is not None and name in self.forced and _phase(namespace) == "Active"
         return await cluster.get_live("", "namespaces", name) if namespace is None or stale else namespace
+
+
+def _answer(review: Review, namespace: JSONObject | None) -> Answer:
+    if namespace is None:
+        return deny(status=statuses.not_found("", "namespaces", review.namespace))
+    creating = review.operation is Operation.CREATE
+    return _terminating(review) if creating and _phase(namespace) == "Terminating" else allow()
 
 
 class RecentNames:

@@ -21,7 +21,8 @@ from pratique.edits import Edits
 from pratique.errors import CallError, ConfigurationError, InputError, RefusalError
 from pratique.field_errors import join
 from pratique.json_values import member
-from pratique.ledgers import Account, Charge, Ledger, open_ledger, reconcile_every
+from pratique.ledgers import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
+from pratique.measures.series import Counts
 from pratique.quotas import read_quota, starting_usage, usage_of
 from pratique.quotas.checks import Due, charged, plan
 from pratique.quotas.limited_resources import LimitedResource, check_limited
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 EVALUATION_SECONDS = 10.0
 """How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
+
+_CHARGES = (
+    "pratique_quota_charges_total",
+    "Requests to be charged against ResourceQuotas, by what came of it: charged, refused, timeout or error.",
+    ("result",),
+)
 
 _VERSIONS = {
     ("", ""),
@@ -70,6 +77,8 @@ class QuotaAdmission:
     limited: tuple[LimitedResource, ...] = ()
     sync_seconds: float = 10.0
     evaluation_seconds: float = EVALUATION_SECONDS
+    charges: Counts = dataclasses.field(default_factory=lambda: Counts(*_CHARGES))
+    """What became of charges."""
 
     async def validate(self, review: Review) -> Answer:
         """Charge a request against all quotas that it concerns, or refuse it and charge none."""
@@ -106,11 +115,21 @@ class QuotaAdmission:
                 if review.dry_run or review.charging is Charging.TRIED:
                     decide(await self.ledger.usage(accounts))
                 else:
-                    await self.ledger.charge(accounts, _charge(review), decide)
+                    await self._charge(review, accounts, decide)
         except TimeoutError:
+            self.charges.add("timeout")
             raise RefusalError(statuses.internal_error("resource quota evaluation timed out")) from None
         except CallError as error:
+            self.charges.add("error")
             raise RefusalError(statuses.internal_error(f"error charging quota: {error}")) from None
+
+    async def _charge(self, review: Review, accounts: Sequence[Account], decide: Decide) -> None:
+        try:
+            await self.ledger.charge(accounts, _charge(review), decide)
+        except RefusalError:
+            self.charges.add("refused")
+            raise
+        self.charges.add("charged")
 
     async def follow(self, cluster: Cluster) -> None:
         """Put usage right every so often, until cancelled."""
@@ -194,7 +213,12 @@ def _build(settings: Settings) -> Halves:
         limited=settings.limited_resources,
         sync_seconds=_seconds(settings.sync_period),
     )
-    return Halves(validate=admission.validate, close=admission.ledger.close, follow=admission.follow)
+    return Halves(
+        validate=admission.validate,
+        close=admission.ledger.close,
+        follow=admission.follow,
+        collectors=(admission.charges,),
+    )
 
 
 def _seconds(period: str) -> float:

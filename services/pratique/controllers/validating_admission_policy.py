@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pratique.answers import Answer, allow
 from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
+from pratique.measures.policy_checks import validating_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,6 +22,7 @@ class _Policies:
     """The policies that are configured now."""
 
     def __init__(self) -> None:
+        self.checks = validating_checks()
         self._judge: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
     def use(self, configurations: Configurations) -> None:
@@ -33,7 +35,7 @@ class _Policies:
         from pratique.admission_policies.validating import ValidatingPolicies  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
-        self._judge = (lambda review: judge(policies, review)) if policies else None
+        self._judge = (lambda review: judge(policies, review, self.checks)) if policies else None
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Ask all policies that mean the request."""
@@ -42,7 +44,7 @@ class _Policies:
 
 def _build(_: NoSettings) -> Halves:
     policies = _Policies()
-    return Halves(validate=policies.validate, use=policies.use)
+    return Halves(validate=policies.validate, use=policies.use, collectors=(policies.checks,))
 
 
 CONTROLLER = Controller(

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
 import re
 import ssl
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pratique.errors import CallError
 from pratique.https.certificate_refusals import refusal
+from pratique.tls.pem_files import as_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pratique.https.credentials import ClientCertificate
 
@@ -81,8 +78,8 @@ def present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """
     try:
         with (
-            _as_file(certificate.certificate.read()) as certificate_file,
-            _as_file(certificate.key.read()) as key_file,
+            as_file(certificate.certificate.read()) as certificate_file,
+            as_file(certificate.key.read()) as key_file,
         ):
             # The empty password keeps OpenSSL from asking the terminal for one.
             context.load_cert_chain(certificate_file, key_file, password="")
@@ -105,24 +102,6 @@ def _trust_one(context: ssl.SSLContext, certificate: str) -> bool:
     except ssl.SSLError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """Give a file that holds ``content``, which may be a private key: on Linux it never leaves memory."""
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("pem")
-        path = f"/proc/self/fd/{descriptor}"
-    else:
-        descriptor, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            yield path
-    finally:
-        if sys.platform != "linux":
-            Path(path).unlink()
 
 
 class _Context(ssl.SSLContext):

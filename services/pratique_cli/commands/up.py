@@ -19,6 +19,7 @@ from pratique_cli.keepers import StartError
 from pratique_cli.lifelines import lifeline_flag
 from pratique_cli.loads import load_everything
 from pratique_cli.palettes import palette_for, printable
+from pratique_cli.record_flags import record_flags
 from pratique_cli.stacks import Stack
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ Examples:
   pratique up
   pratique up --config webhooks/ --cluster cluster/ --validators 4
   pratique up --port 0        picks a free port and prints it
+  pratique up --record reviews.jsonl
 
 \b
 Then:
@@ -58,9 +60,10 @@ Then:
     show_default=True,
     help="Port on which the front door listens; 0 picks a free one.",
 )
+@record_flags
 @lifeline_flag
 @chain_flags
-def command(chain: ChainSettings, validators: int, host: str, port: int) -> int:
+def command(chain: ChainSettings, validators: int, host: str, port: int, recording: tuple[str, ...]) -> int:
     """Run the local stack: front door, mutator and validators, each a process of its own.
 
     Prints one line to standard output once every service is healthy, and runs until Ctrl-C. Then everything
@@ -69,7 +72,7 @@ def command(chain: ChainSettings, validators: int, host: str, port: int) -> int:
     """
     load_everything(chain)
     _check_address(host, port)
-    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller())
+    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller(), recording=recording)
     return asyncio.run(_run(stack))
 
 

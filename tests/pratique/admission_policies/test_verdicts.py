@@ -196,3 +196,11 @@ def test_nothing_is_said_of_what_holds() -> None:
     found = verdict(policy("true", "object.spec.replicas == 3"), binding())
     assert (refusal(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
     assert [one.outcome for one in found.judgements] == [Ending.ALLOWED]
+
+
+@pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])
+def test_which_validations_were_false_is_told_whatever_comes_of_it(action: str) -> None:
+    found = verdict(
+        policy("true", FALSE, "object.spec.none == 1", FALSE), binding(validationActions=[action])
+    )
+    assert [one.unmet for one in found.judgements] == [(1, 3)]

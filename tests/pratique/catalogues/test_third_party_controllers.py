@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.catalogues import CHAIN_ORDER, load_catalogue
+from pratique.catalogues import CHAIN_ORDER, find_in_package, load_catalogue
 from pratique.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -114,3 +114,12 @@ def test_two_packages_cannot_have_the_same_name(install: Install) -> None:
     install("acme", team="require_team")
     install("emca", team="require_team")
     assert 'admission controller "RequireTeam" is already that of package "' in fault()
+
+
+def test_one_can_be_found_by_where_it_came_from(install: Install) -> None:
+    install("acme", team="ALL")
+    origin = load_catalogue().origins["AddTeam"]
+    assert find_in_package(origin, "AddTeam").name == "AddTeam"
+    with pytest.raises(ConfigurationError, match=r"there is no admission controller \"Nobody\" in it$"):
+        find_in_package(origin, "Nobody")
+    assert "LimitRanger" not in load_catalogue().origins

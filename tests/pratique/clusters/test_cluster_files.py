@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.cluster_files import load_cluster
+from pratique.documents import read_text
 from pratique.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -154,3 +155,14 @@ def test_one_object_in_two_versions_is_there_twice(tmp_path: Path) -> None:
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert str(tmp_path / "nothing") in refusal(tmp_path / "nothing")
+
+
+def test_objects_that_were_read_elsewhere_stand_beside_the_files(tmp_path: Path) -> None:
+    further = list(read_text(ORDERS.encode(), "elsewhere.yaml"))
+    store = load_cluster([write(tmp_path, "order.yaml", ORDER)], further)
+    assert store.get("example.com", "orders", "o", "shop") is not None
+
+
+def test_suites_of_cases_are_no_objects(tmp_path: Path) -> None:
+    file = write(tmp_path, "all.yaml", f"{NAMESPACES}---\napiVersion: test.pratique/v1\nkind: TestSuite\n")
+    assert len(load_cluster([file]).list("", "namespaces")) == 1

@@ -230,3 +230,22 @@ def test_a_namespace_cannot_be_created_under_any_name() -> None:
 def test_a_cluster_without_content_cannot_be_written_to() -> None:
     with pytest.raises(RefusalError, match="the cluster that it belongs to cannot be written to"):
         asyncio.run(create(ANY_NAMESPACE, thing("v1", "Namespace", "shop")))
+
+
+def test_a_copy_holds_the_same_and_goes_its_own_way() -> None:
+    store = ObjectStore([thing("v1", "Pod", "cart", "shop"), definition("orders", "Order")])
+    copied = store.copy()
+    copied.put(thing("example.com/v1", "Order", "first", "shop"))
+    copied.remove("", "pods", "cart", "shop")
+    assert names(store, "", "pods") == ["cart"]
+    assert (names(store, "example.com", "orders"), names(copied, "example.com", "orders")) == ([], ["first"])
+
+
+def test_a_copy_assumes_the_namespaces_that_its_original_assumes() -> None:
+    store = ObjectStore(assume_namespaces=True)
+    store.remove("", "namespaces", "gone")
+    copied = store.copy()
+    copied.remove("", "namespaces", "shop")
+    assert copied.get("", "namespaces", "gone") is None
+    assert store.get("", "namespaces", "shop") is not None
+    assert copied.get("", "namespaces", "shop") is None

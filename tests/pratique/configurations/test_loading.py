@@ -107,3 +107,8 @@ def test_an_empty_file_in_a_folder_is_let_pass(tmp_path: Path) -> None:
 def test_equal_files_make_equal_configurations(tmp_path: Path) -> None:
     assert load(tmp_path, written("a")) == load(tmp_path, written("a"))
     assert load(tmp_path, written("a")) != load(tmp_path, written("b"))
+
+
+def test_suites_of_cases_may_stand_beside_configurations(tmp_path: Path) -> None:
+    suite = "apiVersion: test.pratique/v1\nkind: TestSuite\n"
+    assert len(load(tmp_path, f"{written('a')}---\n{suite}", suite).validating) == 1

@@ -151,3 +151,17 @@ def test_exemptions_that_cannot_be_names_are_all_told() -> None:
         'exemptions.usernames[2]: Duplicate value: "testing"',
     ]
     assert fault(configuration(exemptions=exemptions)) == f"PodSecurity invalid: [{', '.join(expected)}]"
+
+
+@pytest.mark.parametrize("file", [{}, configuration(defaults={"enforce": "baseline", "warn": "baseline"})])
+def test_the_flag_takes_the_place_of_the_enforced_level(file: JSONObject) -> None:
+    found = standards_of({**file, "pod-security": "restricted"})
+    assert str(found.policies.defaults.enforce) == "restricted:latest"
+    assert found.policies.defaults.warn == standards_of(file).policies.defaults.warn
+
+
+def test_the_flag_excuses_nothing_else() -> None:
+    with pytest.raises(ConfigurationError, match="Object 'Kind' is missing"):
+        standards_of({"pod-security": "restricted", "defaults": {"warn": "baseline"}})
+    with pytest.raises(ConfigurationError, match="must be one of privileged, baseline, restricted"):
+        standards_of({"pod-security": "strict"})
