@@ -13,6 +13,7 @@ import pytest
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
 from pratique.answers import Allow, allow
 from pratique.calls import Call
+from pratique.errors import InputError
 from pratique.outcomes import Allowed, Failed, FailureKind
 from pratique.rpc import messages
 from pratique.rpc.handlers import unary
@@ -24,7 +25,7 @@ from serving.reviews import POD, review_of
 from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pratique.definitions import Half
     from pratique.outcomes import Outcome
@@ -136,15 +137,12 @@ def test_a_name_that_is_not_hosted_is_answered(kind: Kind) -> None:
     assert outcome.decision.kind is FailureKind.UNKNOWN_CONTROLLER
 
 
-def test_a_bug_of_the_service_itself_leaves_as_an_id(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async def broken(_request: mutator_service_pb2.MutateRequest, _context: object) -> NoReturn:
-        raise ValueError(SECRET)
+def error_of(method: Callable[..., Awaitable[NoReturn]]) -> grpc.aio.AioRpcError:
+    """What a client is told by a mutator of which this is the method."""
 
     async def run() -> grpc.aio.AioRpcError:
         name = "pratique.admission.v1.MutatorService"
-        service = Service(name, {"Mutate": unary(mutator_service_pb2.MutateRequest, broken)})
+        service = Service(name, {"Mutate": unary(mutator_service_pb2.MutateRequest, method)})
         server = RpcServer([service], ServerSettings())
         try:
             async with grpc.aio.insecure_channel(await server.start()) as channel:
@@ -154,8 +152,17 @@ def test_a_bug_of_the_service_itself_leaves_as_an_id(
         finally:
             await server.stop()
 
+    return asyncio.run(run())
+
+
+def test_a_bug_of_the_service_itself_leaves_as_an_id(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(_request: mutator_service_pb2.MutateRequest, _context: object) -> NoReturn:
+        raise ValueError(SECRET)
+
     with caplog.at_level(logging.DEBUG):
-        error = asyncio.run(run())
+        error = error_of(broken)
     assert error.code() is grpc.StatusCode.INTERNAL
     told = re.fullmatch(r"internal error ([0-9a-f]{32})", error.details() or "")
     assert told
@@ -164,6 +171,16 @@ def test_a_bug_of_the_service_itself_leaves_as_an_id(
     assert vars(record)["error"].startswith("ValueError < broken (contract/test_failures.py:")
     for seen in (str(error), str(error.trailing_metadata()), caplog.text, str(capfd.readouterr())):
         assert SECRET not in seen
+
+
+def test_a_long_complaint_is_cut_and_not_replaced() -> None:
+    """gRPC would make RESOURCE_EXHAUSTED of a status of more than 8 KiB."""
+
+    async def complaining(_request: mutator_service_pb2.MutateRequest, _context: object) -> NoReturn:
+        raise InputError("x" * 9000)
+
+    error = error_of(complaining)
+    assert (error.code(), error.details()) == (grpc.StatusCode.INVALID_ARGUMENT, "x" * 1024)
 
 
 def test_calls_beyond_the_limit_are_refused_at_once() -> None:
