@@ -14,6 +14,9 @@ from strategies.json_values import objects
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 """Any text that UTF-8 can hold."""
 
+NAMES = TEXTS.filter(lambda text: "\0" not in text)
+"""What a member of an object may be called: the front door reads no other."""
+
 SMALL = st.integers(0, 2**31 - 1)
 GROUP_VERSION_KINDS = st.builds(GroupVersionKind, TEXTS, TEXTS, TEXTS)
 GROUP_VERSION_RESOURCES = st.builds(GroupVersionResource, TEXTS, TEXTS, TEXTS)
@@ -32,7 +35,7 @@ def json_documents() -> st.SearchStrategy[Document]:
 
 def users() -> st.SearchStrategy[UserInfo]:
     """Users with groups and whatever an authenticator adds."""
-    extra = st.dictionaries(TEXTS, tuples(TEXTS), max_size=3)
+    extra = st.dictionaries(NAMES, tuples(TEXTS), max_size=3)
     return st.builds(UserInfo, TEXTS, TEXTS, tuples(TEXTS), extra)
 
 
