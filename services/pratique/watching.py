@@ -78,8 +78,8 @@ class Reloaded(Generic[T]):
         Args:
             load: Makes the value; called in a thread when it is called again.
             paths: What it reads.
-            on_change: Told of each new value but the first.
-            on_error: Told why a new value could not be made.
+            on_change: Told of each new value but the first; a PratiqueError or OSError that it raises refuses it.
+            on_error: Told why a new value could not be made, or was refused.
             source: What it is, for metrics.
 
         Raises:
@@ -104,14 +104,14 @@ class Reloaded(Generic[T]):
         async for _ in watch(self._paths, seen=self._seen, poll_seconds=poll_seconds):
             try:
                 value = await asyncio.to_thread(self._load)
+                told = self._on_change(value)
+                if inspect.isawaitable(told):
+                    await told
             except (PratiqueError, OSError) as error:
                 self.reloads.fail()
                 self._on_error(error)
                 continue
             self._value = value
-            told = self._on_change(value)
-            if inspect.isawaitable(told):
-                await told
             self.reloads.succeed()
 
 

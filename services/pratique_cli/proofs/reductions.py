@@ -63,14 +63,11 @@ class Reduction:
 
 def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
     """What may be left out, the large before the small, and the last item of a list before the first."""
-    steps = (
-        list(value)
-        if isinstance(value, dict)
-        else reversed(range(len(value)))
-        if isinstance(value, list)
-        else []
-    )
-    steps = list(steps)
+    steps: list[str | int] = []
+    if isinstance(value, dict):
+        steps = list(value)
+    elif isinstance(value, list):
+        steps = list(reversed(range(len(value))))
     for step in steps:
         if (*path, step) not in _KEPT and not _is_required(value, type_, step):
             yield (*path, step)

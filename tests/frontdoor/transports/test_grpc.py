@@ -20,6 +20,7 @@ from pratique.outcomes import Denied, Patched
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
 from serving.controllers import allowing, denying, hosted, labelling
+from serving.faulty_services import speaking
 from serving.servers import MUTATOR, VALIDATOR, Kind
 from webhook_servers import closed_port
 
@@ -149,22 +150,6 @@ async def _hang(_: bytes, __: object) -> bytes:
     return b""
 
 
-@contextlib.asynccontextmanager
-async def lying(handler: Any) -> AsyncIterator[str]:
-    """A server that speaks gRPC and breaks the contract."""
-    server = grpc.aio.server()
-    method = grpc.unary_unary_rpc_method_handler(handler)
-    for service, name in (("MutatorService", "Mutate"), ("ValidatorService", "Validate")):
-        handlers = grpc.method_handlers_generic_handler(f"pratique.admission.v1.{service}", {name: method})
-        server.add_generic_rpc_handlers((handlers,))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)
-
-
 @pytest.mark.parametrize(
     ("handler", "error"),
     [(_answer_nothing, BadAnswerError), (_fail_with_a_secret, CallError), (_hang, CallTimeoutError)],
@@ -175,7 +160,7 @@ def test_a_service_that_breaks_the_contract_is_a_failed_call(
     handler: Any, error: type[CallError], method: str
 ) -> None:
     async def test() -> None:
-        async with lying(handler) as address, transport(address) as asked:
+        async with speaking(handler) as address, transport(address) as asked:
             with pytest.raises(error) as raised:
                 await getattr(asked, method)(pod_review(), [Call("A")], Deadline.after(0.3))
         assert "canary-secret" not in str(raised.value)

@@ -230,6 +230,29 @@ def test_a_bad_change_is_told_and_the_last_good_value_stays(
     run(scenario)
 
 
+def test_a_value_that_its_user_refuses_is_told_and_the_watch_goes_on(tmp_path: Path) -> None:
+    file = plain(tmp_path)
+
+    async def scenario() -> None:
+        values: asyncio.Queue[str] = asyncio.Queue()
+        errors: asyncio.Queue[Exception] = asyncio.Queue()
+
+        def use(value: str) -> None:
+            if value == "refused":
+                raise InputError("no use")
+            values.put_nowait(value)
+
+        reloaded = Reloaded(lambda: load(file), [file], on_change=use, on_error=errors.put_nowait)
+        async with reloading(reloaded):
+            file.write_text("refused")
+            assert str(await errors.get()) == "no use"
+            assert reloaded.value == "one"
+            rename_over(file)
+            assert await values.get() == reloaded.value == "other"
+
+    run(scenario)
+
+
 def test_the_first_load_must_succeed(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("bad")
