@@ -31,9 +31,10 @@ from pratique.differences import diff, identical
 from pratique.errors import PratiqueError
 from pratique.json_errors import syntax_error, type_error
 from pratique.json_limits import TOO_MUCH, holds_too_much
-from pratique.json_values import JSON, JSONObject, decode, encode
+from pratique.json_values import JSON, JSONObject, decode
 from pratique.pointers import escape, pointer, unescape
 from pratique.statuses import go_quoted
+from pratique.text_sizes import TextSizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -179,9 +180,11 @@ class _Draft:
     def __init__(self, document: JSON) -> None:
         self.document = document.copy() if isinstance(document, dict | list) else document
         self.copied_bytes = 0
+        self.sizes = TextSizes()
         # Identities of containers that belong to the draft alone. A freed one's identity can only pass to a
         # container that the draft makes, because those of the original document are alive all the time.
         self._own: set[int] = set()
+        self._is_shared = False
 
     def find(self, path: str) -> _Place | None:
         """Walk to the container of what a path names; None where there is none."""
@@ -196,17 +199,21 @@ class _Draft:
             container = self._owned(container, key)
         return _Place(container, unescape(steps[-1])) if isinstance(container, dict | list) else None
 
-    def disown(self) -> None:
-        """Own nothing any more: whatever is changed from here on is copied first.
+    def disown(self, value: JSON) -> None:
+        """Let a value be in two places: wherever it is changed from here on, it is copied first, as is what it holds.
 
-        So a value can be in two places, without a copy of what may be megabytes.
+        So nothing else is copied because of it, and of what may be megabytes only what is changed.
         """
-        self._own.clear()
+        self._own.discard(id(value))
+        self._is_shared = True
 
     def _owned(self, container: JSON, key: str | int) -> JSON:
         child = container[key]
         if isinstance(child, dict | list) and id(child) not in self._own:
             child = container[key] = child.copy()
+            if self._is_shared:
+                # What it holds is now in two containers: in this one, and in the one that it was copied from.
+                self._own.difference_update(map(id, child.values() if isinstance(child, dict) else child))
             self._own.add(id(child))
         return child
 
@@ -297,7 +304,7 @@ def _copy(draft: _Draft, operation: JSONObject) -> None:
     except _UnfitError as error:
         raise PatchError(f"error in copy for from: '{source}': {error}") from None
     path = _text(operation, "path", "copy", "missing value")
-    draft.disown()
+    draft.disown(value)
     target = draft.find(path)
     if target is None:
         raise PatchError(
@@ -345,15 +352,10 @@ def _text(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
 
 
 def _count_copied(draft: _Draft, value: JSON) -> None:
-    """Keep account of what copies add, in bytes of JSON as Go writes it: it escapes some characters more."""
+    """Keep account of what copies add."""
     if value is None:
         return
-    raw = encode(value)
-    # "<", ">" and "&" take six bytes (\u003c) in place of one; U+2028 and U+2029 six in place of three.
-    escaped = 5 * sum(map(raw.count, (b"<", b">", b"&"))) + 3 * sum(
-        map(raw.count, (b"\xe2\x80\xa8", b"\xe2\x80\xa9"))
-    )
-    draft.copied_bytes += len(raw) + escaped
+    draft.copied_bytes += draft.sizes.of(value)
     if draft.copied_bytes > COPY_LIMIT:
         raise PatchError(
             "Unable to complete the copy, the accumulated size increase of copy is"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
@@ -74,19 +75,52 @@ def test_the_corners_are_all_right(before: JSON, after: JSON) -> None:
     check(after, before)
 
 
-COPIES = [{"op": "copy", "from": "/l", "path": "/l/-"} for _ in range(30)]
+def copying(path: str, count: int) -> list[JSON]:
+    """Copy a list into itself, so often."""
+    return [{"op": "copy", "from": "/l", "path": path}] * count
 
 
-@pytest.mark.parametrize("count", [18, 28, 1_000, 10_000])
-def test_a_bomb_of_copies_goes_off_early_and_small(count: int) -> None:
-    document = {"l": ["x" * 10]}
+@pytest.mark.parametrize(
+    ("item", "patch"),
+    [
+        *(("x" * 10, copying("/l/-", count)) for count in (18, 28, 1_000, 10_000)),
+        ("x", copying("/l/0", 28)),
+        ("\u2028<", copying("/l/-", 28)),
+        ({}, copying("/l/-", 28)),
+    ],
+    ids=["18", "28", "1,000", "10,000", "inwards", "of what Go escapes", "of next to nothing"],
+)
+def test_a_bomb_of_copies_goes_off_early_and_small(item: JSON, patch: list[JSON]) -> None:
+    document = {"l": [item]}
+    began, at_work = time.perf_counter(), time.process_time()
     with pytest.raises(
         PatchError, match="Unable to complete the copy, the accumulated size increase"
     ) as refusal:
-        apply_patch(document, (COPIES * (count // 30 + 1))[: max(count, 18)])
+        apply_patch(document, patch)
+    took, worked = time.perf_counter() - began, time.process_time() - at_work
+    print(f"refused in {took * 1000:.1f} ms, {worked * 1000:.1f} ms of them at work")  # noqa: T201 - numbers
     grown = int(str(refusal.value).split()[-5].rstrip(","))
     assert COPY_LIMIT < grown <= 2 * COPY_LIMIT + 1_000
-    assert document == {"l": ["x" * 10]}
+    assert document == {"l": [item]}
+
+
+class Counted(list[Any]):
+    """Counts how often it is copied."""
+
+    copies = 0
+
+    def copy(self) -> Counted:
+        Counted.copies += 1
+        return Counted(self)
+
+
+def test_what_is_large_is_copied_once_however_many_small_copies_it_takes() -> None:
+    large = Counted([{}, 1])
+    patch = [{"op": "copy", "from": source, "path": "/l/-"} for source in ("/l/0", "/l/1", "/o")]
+    changed = apply_patch({"l": large, "o": []}, [*patch * 100, {"op": "add", "path": "/l/0/x", "value": 1}])
+    assert changed["l"] == [{"x": 1}, 1, *[{}, 1, []] * 100]
+    assert large == [{}, 1]
+    assert Counted.copies == 1
 
 
 @pytest.mark.parametrize("unit", [b"[]", b"{}", b"1", b'{"op":"add"}'])

@@ -126,6 +126,11 @@ def test_a_value_of_extreme_depth_is_refused_without_a_crash() -> None:
     assert refused(operation("add", "/m/b", deep)) == "exceeded max depth"
 
 
+def test_a_value_copied_into_itself_to_extreme_depth_is_refused_without_a_crash() -> None:
+    patch = [operation("copy", "/m/b", source="/m")] * 1000
+    assert refused(*patch, document={"m": {}}) == "exceeded max depth"
+
+
 def test_a_pointer_is_written_of_plain_names() -> None:
     assert pointer(("metadata", "labels", "a/b~c", 0)) == "/metadata/labels/a~1b~0c/0"
     assert pointer(()) == ""
@@ -149,6 +154,19 @@ def test_neither_document_nor_operations_are_ever_changed(document: JSON, patch:
     except PatchError as error:
         assert str(error)  # noqa: PT017 - any refusal will do
     assert identical([document, patch], list(before))
+
+
+@given(documents(), st.lists(OPERATIONS, max_size=8))
+def test_a_patch_does_what_its_operations_do_one_by_one(document: JSON, patch: list[JSONObject]) -> None:
+    # Each on a document of its own, where nothing is in two places.
+    alone, fitting = document, []
+    for written in patch:
+        try:
+            alone = copy.deepcopy(apply_patch(alone, [written]))
+        except PatchError:
+            continue
+        fitting.append(written)
+    assert identical(apply_patch(document, fitting), alone)
 
 
 @given(documents(), OPERATIONS)
