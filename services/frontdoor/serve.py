@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from frontdoor.apps import build_app
 from frontdoor.engines import open_remote
+from frontdoor.open_files import take_enough_open_files
 from frontdoor.recordings.recorders import open_recorder
 from frontdoor.servers import FrontDoorServer
 from pratique.logs import configure_logging, log_loop_error
 from pratique.tracing.opening import open_tracing
+from pratique.turns import take_short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from frontdoor.engines import Engine
     from frontdoor.settings import FrontDoorSettings
-
-_SWITCH_SECONDS = 0.001
-"""How long a thread that checks a large review keeps the event loop waiting each time it is its turn. 1 ms, for with
-Python's 5 the reviews beside it took 5 ms longer for each turn of the loop that they need."""
 
 
 def announce(url: str) -> None:
@@ -69,7 +66,8 @@ def run(
         ConfigurationError: as ``serve``, or as ``open_engine``.
     """
     configure_logging("frontdoor")
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    take_enough_open_files()
+    take_short_turns()
 
     async def main() -> None:
         await serve(settings, await open_engine(settings))

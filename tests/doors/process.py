@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from doors import engines
 from frontdoor.serve import run
@@ -19,5 +20,11 @@ async def open_engine(_: FrontDoorSettings) -> Engine:
     return engine
 
 
+def settings_of(given: dict[str, Any]) -> FrontDoorSettings:
+    """Those settings; files are Paths."""
+    files = {name: Path(value) for name, value in given.items() if name.endswith("_file")}
+    return FrontDoorSettings(port=0, **given | files)
+
+
 if __name__ == "__main__":
-    run(FrontDoorSettings(port=0, **json.loads(sys.argv[2])), open_engine)
+    run(settings_of(json.loads(sys.argv[2])), open_engine)

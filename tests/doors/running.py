@@ -152,7 +152,7 @@ class DoorProcess:
 
 
 @contextlib.contextmanager
-def open_door_process(engine: str, **settings: float | str) -> Iterator[DoorProcess]:
+def open_door_process(engine: str, **settings: float | str | list[str]) -> Iterator[DoorProcess]:
     """Run ``doors/process.py`` with the engine of that name, and those settings; killed where it does not end."""
     command = [sys.executable, "-m", "doors.process", engine, json.dumps(settings)]
     with subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import TYPE_CHECKING, Any
@@ -9,20 +10,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingEngine, PatchingEngine
+from doors.remote import remote_door
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, open_door
 from frontdoor.engines import open_local
 from frontdoor.settings import FrontDoorSettings
+from pratique.admission.v1.outcome_pb2 import Outcome, Patched
 from pratique.cluster_files import load_cluster
 from pratique.settings import ChainSettings
+from serving import controllers
+from serving.faulty_services import CONTROLLER, black_hole, full, hosting, refused, saying
+from serving.servers import MUTATOR, VALIDATOR, Kind
 from webhook_servers import authority, denied, respond, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from frontdoor.engines import Engine
     from pratique.json_values import JSON
+    from serving.faulty_services import Address
     from webhook_servers import Behaviour, WebhookServer
 
 REVIEW = review_body()
@@ -77,6 +84,58 @@ def test_each_outcome_has_its_code(path: str, row: Any) -> None:
     else:
         assert answer.json["response"]["allowed"] is allowed
         assert answer.json["response"]["uid"] == json.loads(REVIEW)["request"]["uid"]
+
+
+def patched(kind: Kind, patch: bytes) -> Address:
+    """A service that answers well, with that patch."""
+    return saying(kind, Outcome(controller=CONTROLLER, patched=Patched(patch=patch)))
+
+
+UNREACHABLE = 'failed calling admission controller "AlwaysPullImages": rpc error: code = Unavailable'
+NOWHERE = b'[{"op":"remove","path":"/nowhere"}]'
+UNFIT = {
+    MUTATOR: "error in remove for path: '/nowhere': Unable to remove nonexistent key: nowhere",
+    VALIDATOR: 'failed calling admission controller "AlwaysPullImages": received invalid webhook response',
+}
+
+SERVICE_ROWS: dict[str, tuple[Callable[[Kind], Address], int, Mapping[Kind, str]]] = {
+    "it is down": (lambda _: refused(), 200, dict.fromkeys(UNFIT, UNREACHABLE)),
+    "it is full": (full, 200, dict.fromkeys(UNFIT, UNREACHABLE)),
+    "its patch does not apply, or is not its to make": (lambda kind: patched(kind, NOWHERE), 200, UNFIT),
+    "its policy raises": (
+        lambda kind: hosting(kind, controllers.raising(ValueError())),
+        200,
+        dict.fromkeys(UNFIT, 'admission controller "AlwaysPullImages" failed: raised ValueError'),
+    ),
+    "nobody accepts the connection": (lambda _: black_hole(), 504, dict.fromkeys(UNFIT, "did not complete")),
+}
+"""What is the matter with the service; the HTTP code, and what is said. A controller that failed is a decision, as it
+is in kube-apiserver (docs/adr/0004-which-failure-answers-what.md)."""
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/validate", VALIDATOR), ("/mutate", MUTATOR)])
+@pytest.mark.parametrize(("fault", "code", "told"), SERVICE_ROWS.values(), ids=SERVICE_ROWS)
+def test_each_fault_of_a_service_has_its_code(
+    path: str, kind: Kind, fault: Callable[[Kind], Address], code: int, told: Mapping[Kind, str]
+) -> None:
+    seconds = 1 if code == 504 else 10
+
+    async def ask() -> tuple[int, Any]:
+        async with fault(kind) as address:
+            chain = ChainSettings(admission_control=(CONTROLLER,))
+            settings = FrontDoorSettings(mutator=address, validators=(address,), chain=chain)
+            async with remote_door(settings) as door:
+                return await door.post(f"{path}?timeout={seconds}s")
+
+    answered, body = asyncio.run(ask())
+    status = body["response"]["status"] if code == 200 else body
+    assert (answered, status["code"], status["status"]) == (code, 500 if code == 200 else code, "Failure")
+    assert told[kind] in status["message"]
+    if code == 200:
+        assert (body["response"]["allowed"], body["response"]["uid"]) == (
+            False,
+            json.loads(REVIEW)["request"]["uid"],
+        )
 
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
