@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from chaos.clients import Client, asking
 from chaos.histories import Began, History
-from chaos.storms import count, watching
+from chaos.storms import count
 from chaos.systems import system
+from chaos.waits import watching
 from chaos.workloads import Workload
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ async def _ask(
     samples: dict[str, list[Counted]] = collections.defaultdict(list)
     client = Client(running.url, running.client_tls(), workload, history, connections=CALLERS)
     ending = history.now() + seconds
-    async with client, asking(client, per_second), watching(running, history):
+    async with client, asking(client, per_second), watching(running.door, history):
         while history.now() < ending:
             await asyncio.sleep(SAMPLE_SECONDS)
             for name, node in running.nodes.items():

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.checkers import availability, violations
 from chaos.clients import Client, asking
-from chaos.evidence import RECOVERY_SECONDS, WAIT_SECONDS, Evidence
+from chaos.evidence import RECOVERY_SECONDS, Evidence
 from chaos.growths import growth
-from chaos.histories import Began, History, Waited, read_history
+from chaos.histories import Began, History, read_history
 from chaos.nemeses import Nemeses
 from chaos.oracles import open_oracle
-from chaos.schedules import DOOR, schedule
+from chaos.schedules import schedule
 from chaos.systems import system
+from chaos.waits import watching
 from chaos.workloads import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from chaos.histories import Counted
     from chaos.systems import System
@@ -59,7 +58,7 @@ async def rage(storm: Storm, folder: Path) -> Path:
     try:
         async with system(folder) as running:
             client = Client(running.url, running.client_tls(), workload, history)
-            async with client, asking(client, storm.per_second), watching(running, history):
+            async with client, asking(client, storm.per_second), watching(running.door, history):
                 await asyncio.sleep(WARM_SECONDS)
                 first = await count(running, history)
                 await Nemeses(running, history).follow(schedule(storm.seed, storm.seconds, storm.every))
@@ -68,35 +67,6 @@ async def rage(storm: Storm, folder: Path) -> Path:
     finally:
         history.close()
     return history.path
-
-
-@contextlib.asynccontextmanager
-async def watching(running: System, history: History) -> AsyncIterator[None]:
-    """Write down how long the front door and this process wait for a processor."""
-
-    async def watch() -> None:
-        known: dict[int, float] = {}
-        while True:
-            pids = (running.nodes[DOOR].pid, os.getpid())
-            now = {pid: waited for pid in pids if (waited := run_delay(pid)) is not None}
-            history.add(Waited(history.now(), sum(now[pid] - known.get(pid, now[pid]) for pid in now)))
-            known = now
-            await asyncio.sleep(WAIT_SECONDS)
-
-    task = asyncio.ensure_future(watch())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-def run_delay(pid: int) -> float | None:
-    """How long a process's main thread was ready to run and did not, in seconds; None where nobody counts that."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):
-        return None
 
 
 async def count(running: System, history: History) -> dict[str, Counted]:

@@ -44,6 +44,10 @@ class System:
         """Where clients call the front door."""
         return f"https://127.0.0.1:{self.links[DOOR].port}"
 
+    def door(self) -> int:
+        """The front door's process, which is another one from time to time."""
+        return self.nodes[DOOR].pid
+
     def client_tls(self) -> ssl.SSLContext:
         """What a client trusts and shows."""
         certificates = self.folder / "certs"

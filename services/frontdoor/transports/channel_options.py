@@ -16,6 +16,9 @@ Options: TypeAlias = tuple[tuple[str, int | str], ...]
 _MESSAGE_LIMIT = 16 * 1024 * 1024
 """Both ways. A legal review holds two objects of 3 MiB; gRPC's own limit of 4 MiB would refuse it."""
 
+_RETRIED_BYTES = 2 * _MESSAGE_LIMIT
+"""gRPC counts the metadata and its own structures as well."""
+
 _BALANCED: dict[str, object] = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [
@@ -44,6 +47,8 @@ _HEALTH_CHECKED = _BALANCED | {"healthCheckConfig": {"serviceName": ""}}
 _COMMON: Options = (
     ("grpc.max_send_message_length", _MESSAGE_LIMIT),
     ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
+    # What is longer than this is not made again. gRPC's 256 KiB would leave out every review of a large object.
+    ("grpc.per_rpc_retry_buffer_size", _RETRIED_BYTES),
     # 100 ms to 2 s: a replica that comes back is to be found within a review's time, not within gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     # How long an attempt to connect may take, whatever gRPC calls it: TLS from one continent to the next is 1 s.

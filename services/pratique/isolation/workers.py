@@ -100,7 +100,12 @@ class Worker:
     @property
     def usable(self) -> bool:
         """False where it has ended, or is about to."""
-        return not self._retired and not self.ended.is_set()
+        return not self._retired and self._hears
+
+    @property
+    def _hears(self) -> bool:
+        # Its end of the connection is gone before the process is known to be. uvloop refuses to write there.
+        return not self.ended.is_set() and not self._writer.is_closing()
 
     async def ask(self, request: bytes, *, repeated: bool = False) -> bytes:
         """Have the outcome of a call. Where nobody waits any longer, it has to give the call up in time, or is killed.
@@ -109,6 +114,8 @@ class Worker:
             ReviewError: the reviewed object is not JSON.
             WorkerEndedError: it ended before it answered.
         """
+        if not self._hears:
+            raise WorkerEndedError(alone=False)
         number = next(self._numbers)
         answered: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answered
@@ -124,7 +131,7 @@ class Worker:
         return frame.body
 
     def _give_up(self, number: int) -> None:
-        if number in self._waiting and not self.ended.is_set():
+        if number in self._waiting and self._hears:
             self._writer.write(encode_frame(Frame(FrameKind.CANCEL, number)))
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_if_deaf, number)
 

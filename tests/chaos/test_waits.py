@@ -1,0 +1,54 @@
+"""What is written down of waiting, of which the checker makes allowance."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from chaos.evidence import WAIT_SECONDS
+from chaos.histories import History, Waited, read_history
+from chaos.waits import run_delay, watching
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def waited(folder: Path, busy_seconds: float) -> float:
+    """Watch a loop that does something else for so long; what was written down of it."""
+    history = History(folder / "history.jsonl")
+
+    async def run() -> None:
+        async with watching(os.getpid, history):
+            await asyncio.sleep(0)
+            time.sleep(busy_seconds)  # noqa: ASYNC251 - it is to be late
+            await asyncio.sleep(WAIT_SECONDS)
+
+    asyncio.run(run())
+    history.close()
+    return sum(event.seconds for event in read_history(history.path) if isinstance(event, Waited))
+
+
+def test_a_loop_that_is_behind_is_written_down_with_how_far_it_is(tmp_path: Path) -> None:
+    assert waited(tmp_path, WAIT_SECONDS + 0.5) >= 0.5
+
+
+def test_a_process_that_sleeps_has_not_waited() -> None:
+    script = "import time; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = run_delay(process.pid)
+        time.sleep(WAIT_SECONDS)  # what is tested is that time passes
+        after = run_delay(process.pid)
+        process.kill()
+    assert before is None or (after is not None and after - before < WAIT_SECONDS / 2)
+
+
+def test_nobody_counts_for_a_process_that_is_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert run_delay(process.pid) is None

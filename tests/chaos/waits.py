@@ -1,0 +1,55 @@
+"""Waits: how long the front door and the clients did not get to do what was due."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.evidence import WAIT_SECONDS
+from chaos.histories import Waited
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from chaos.histories import History
+
+
+@contextlib.asynccontextmanager
+async def watching(door: Callable[[], int], history: History) -> AsyncIterator[None]:
+    """Write down how long the front door, whose process ``door`` tells, and this process waited.
+
+    Of the front door that is for a processor alone. What else keeps it busy is its own doing, and late answers are.
+    """
+    task = asyncio.ensure_future(_watch(door, history))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _watch(door: Callable[[], int], history: History) -> None:
+    clock = asyncio.get_running_loop().time
+    known: dict[int, float] = {}
+    due = clock()
+    while True:
+        late = max(0.0, clock() - due)
+        now = {pid: one for pid in (door(), os.getpid()) if (one := run_delay(pid)) is not None}
+        waited = {pid: now[pid] - known.get(pid, now[pid]) for pid in now}
+        # Clients, and the links to all nodes, share a loop. Where it is behind, they are, and what waits in front of
+        # them is late; that it had to wait for a processor may be a part of it.
+        behind = max(late, waited.pop(os.getpid(), 0.0))
+        history.add(Waited(history.now(), sum(waited.values()) + behind))
+        known, due = now, clock() + WAIT_SECONDS
+        await asyncio.sleep(WAIT_SECONDS)
+
+
+def run_delay(pid: int) -> float | None:
+    """How long a process's main thread was ready to run and did not, in seconds; None where nobody counts that."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return None

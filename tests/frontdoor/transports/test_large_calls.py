@@ -1,0 +1,71 @@
+"""Calls with large requests: one whose replica broke off is made again on another, as small ones are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import pod_review
+from chaos.links import linked
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.targets import grpc_target
+from pratique.answers import Answer, allow
+from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
+from serving import controllers
+from serving.faulty_services import CONTROLLER, hosting
+from serving.servers import VALIDATOR
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pratique.reviews import Review
+
+PATIENCE_SECONDS = 20
+
+
+@contextlib.asynccontextmanager
+async def transport(*addresses: str, streamed: Phase | None) -> AsyncIterator[GrpcTransport]:
+    opened = GrpcTransport(grpc_target(list(addresses)), streamed=streamed)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def answers(size: int, streamed: Phase | None) -> int:
+    """Make calls, and break the connection to a replica that has one of them; how many had an answer."""
+    review = pod_review({"metadata": {"annotations": {"large": "x" * size}}})
+    began = asyncio.Event()
+
+    async def hanging_once(review: Review) -> Answer:
+        if began.is_set():
+            return allow()
+        began.set()
+        return await controllers.hanging(review)
+
+    calls = []
+    async with (
+        hosting(VALIDATOR, hanging_once) as address,
+        linked(int(address.rpartition(":")[2])) as link,
+        hosting(VALIDATOR, controllers.allowing) as other,
+        transport(f"127.0.0.1:{link.port}", other, streamed=streamed) as asked,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        while not began.is_set():
+            call = asked.validate(review, [Call(CONTROLLER)], Deadline.after(PATIENCE_SECONDS))
+            calls.append(asyncio.ensure_future(call))
+            await asyncio.wait([calls[-1]], timeout=0.1)
+        await link.close()
+        return len(await asyncio.gather(*calls))
+
+
+@pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])
+@pytest.mark.parametrize("size", [1_000, 100_000, 300_000, 6_000_000])
+def test_a_call_whose_replica_broke_off_is_made_again_however_large_it_is(
+    size: int, streamed: Phase | None
+) -> None:
+    assert asyncio.run(answers(size, streamed)) > 0
