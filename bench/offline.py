@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from manifests import write_manifests
+from processes import installed
 
 HERE = Path(__file__).parent
 COUNT = 10_000
@@ -64,11 +64,7 @@ def measure(folder: Path, count: int, rounds: int) -> dict[str, object]:
     """Write the manifests, and give all figures: medians of rounds in which each contender runs once."""
     written = write_manifests(folder / "many", count)
     write_manifests(folder / "few", min(FEW, count))
-    # Installed programs have their bytecode; a source tree that may not write any would compile at every start.
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
-        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
-    }
+    environment = {**installed(), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     cli = (sys.executable, "-m", "pratique_cli")
     review = (*cli, "review", "-o", "jsonl")
     contenders = {

@@ -19,6 +19,14 @@ _STOPPING_SECONDS = 30
 """A service of ours goes on answering for ten seconds after it was told to stop; a second signal ends it."""
 
 
+def installed() -> dict[str, str]:
+    """The environment in which programs run as they are installed: with their bytecode, which the first start writes.
+
+    A source tree that may not write any compiles every module at every start, which nobody waits for who installs.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 @contextlib.contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run ``python <arguments>`` until the block ends; gives the process and the port from its ready line.
@@ -27,7 +35,9 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         RuntimeError: it ended before it was ready.
     """
     command = [sys.executable, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=installed()
+    ) as running:
         try:
             yield running, _port(running)
         finally:
@@ -45,7 +55,7 @@ def command(
     with subprocess.Popen(
         arguments,
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**installed(), **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from measures import HERE, Effort, Section, tell
-from processes import process
+from processes import installed, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +30,14 @@ def measure_startups(effort: Effort) -> Section:
 
 def _timed(start: Callable[[], float], effort: Effort) -> dict[str, dict[str, float]]:
     tell("start-up")
-    times = [start() for _ in range(effort.rounds + 1)][1:]  # the first one warms the disk's cache
+    times = [start() for _ in range(effort.rounds + 1)][1:]  # the first one writes the bytecode
     return {"whole": {"p50": statistics.median(times)}}
 
 
 def _run(*arguments: str) -> float:
     begun = time.perf_counter()
-    subprocess.run([sys.executable, *_CLI, *arguments], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, *_CLI, *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=installed())
     return time.perf_counter() - begun
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from frontdoor.hollows import Hollow, hollow_out
 from pratique import statuses
 from pratique.errors import ReviewError
-from pratique.json_limits import JsonLimitError, check_json
+from pratique.json_limits import WHOLE_BYTES, JsonLimitError, check_large, parse_checked
 from pratique.json_values import Document, JSONObject, encode
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
@@ -61,6 +62,20 @@ class _AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
 
 _decoder = msgspec.json.Decoder(_AdmissionReview)
 
+_KEPT_BYTES = 16 * 1024
+"""Up to here what a body was parsed to is kept, for most reviews are shorter. The worst becomes thirty times as long,
+and a thousand reviews can be in flight at a time."""
+
+
+class _Received(msgspec.Struct, frozen=True):
+    """What was made of a body."""
+
+    envelope: _AdmissionReview
+    request: JSONObject | None = None
+    """The request as it was parsed when it was checked, where it is short."""
+    hollow: Hollow | None = None
+    """What the envelope was decoded from, where that is not the body."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReceivedReview:
@@ -73,7 +88,7 @@ class ReceivedReview:
 
 
 def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
-    """Read an AdmissionReview; its objects stay bytes until someone needs them.
+    """Read an AdmissionReview; its objects are the bytes that they were, and parsed already where that was cheap.
 
     For one of more than ``json_limits.LARGE_BYTES`` call it in a thread, where it lets others run.
 
@@ -82,21 +97,32 @@ def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
             The text says which field is wrong and never repeats the body.
     """
     try:
-        check_json(body)
-        envelope = _decoder.decode(body)
+        received = _receive(body)
     except JsonLimitError as error:
         raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
         raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
+    envelope = received.envelope
     request = envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
-    return ReceivedReview(envelope.api_version, _review(request, cluster))
+    return ReceivedReview(envelope.api_version, _review(request, received, cluster))
+
+
+def _receive(body: bytes) -> _Received:
+    if len(body) > WHOLE_BYTES:
+        hollow = hollow_out(body, check_large(body))
+        return _Received(_decoder.decode(hollow.text), hollow=hollow)
+    data = parse_checked(body)
+    envelope = _decoder.decode(body)
+    if len(body) > _KEPT_BYTES or data is msgspec.UNSET or envelope.request is None:
+        return _Received(envelope)
+    return _Received(envelope, data["request"])
 
 
 _CHOICES = {
@@ -128,7 +154,7 @@ def _check_names(request: _Request) -> None:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
-def _review(request: _Request, cluster: Cluster) -> Review:
+def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -141,21 +167,24 @@ def _review(request: _Request, cluster: Cluster) -> Review:
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=_document("object", request.object),
-        old_object_document=_document("oldObject", request.old_object),
-        options_document=_document("options", request.options),
+        object_document=_document("object", request.object, received),
+        old_object_document=_document("oldObject", request.old_object, received),
+        options_document=_document("options", request.options, received),
         dry_run=bool(request.dry_run),
         cluster=cluster,
     )
 
 
-def _document(field: str, raw: msgspec.Raw) -> Document:
+def _document(field: str, raw: msgspec.Raw, received: _Received) -> Document:
     content = bytes(raw)
     if not content.startswith((b"{", b"null")):
         raise ReviewError(
             f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
         )
-    return Document.from_raw(content)
+    if received.hollow is not None:
+        content = received.hollow.fill(content)
+    data = None if received.request is None else received.request.get(field)
+    return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
 
 
 def _user(user: _UserInfo | None) -> UserInfo:

@@ -6,6 +6,8 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pratique import statuses
 from pratique.json_values import JSON, NULL, Document, JSONObject
 from pratique.parts import Ending as StepOutcome
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Decision", "Step", "StepOutcome"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing that happened to a review."""
+class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One thing that happened to a review; equal only to itself. A review has a dozen: making a struct costs little."""
 
     controller: str
     """The admission controller, for example ``LimitRanger`` or ``MutatingAdmissionWebhook``."""
@@ -45,7 +46,7 @@ class Step:
     """How long it took."""
     endpoint: str = ""
     """Where it ran."""
-    noted_at: int = dataclasses.field(default_factory=time.perf_counter_ns, compare=False, repr=False)
+    noted_at: int = msgspec.field(default_factory=time.perf_counter_ns)
     """When it had happened, by ``time.perf_counter_ns``."""
     unmet: tuple[int, ...] = ()
     """Which of a policy's validations were false, from 0: known where the policy ran in this process."""
@@ -95,11 +96,11 @@ def to_document(decision: Decision) -> JSONObject:
 def _step_document(step: Step) -> JSON:
     return {
         "controller": step.controller,
-        "phase": step.phase.value,
+        "phase": str(step.phase),
         "name": step.name,
         "configuration": step.configuration,
         "round": step.round,
-        "outcome": step.outcome.value,
+        "outcome": str(step.outcome),
         "reason": step.reason,
         "patch": list(step.patch),
         "durationMs": round(step.duration_seconds * 1000, 3),

@@ -10,7 +10,7 @@ from frontdoor.chain_sources import ChainSources, open_clients
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhook_transports import WebhookTransports
 from mutator.hosts import MutatorHost
-from pratique.configurations.load import load_configurations
+from pratique.configurations.all_configurations import Configurations
 from pratique.ledgers.places import placed
 from validator.hosts import ValidatorHost
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from pratique.calls import Deadline
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
     from pratique.definitions import Phase
     from pratique.reviews import Review
     from pratique.settings import ChainSettings
@@ -41,7 +40,15 @@ class LocalSources:
             ConfigurationError: the configuration cannot be used.
         """
         # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
-        return cls(ChainSources.read(placed(settings, "")), load_configurations(settings.config))
+        return cls(ChainSources.read(placed(settings, "")), _configurations(settings))
+
+
+def _configurations(settings: ChainSettings) -> Configurations:
+    if not settings.config:
+        return Configurations()
+    from pratique.configurations.load import load_configurations  # noqa: PLC0415 - what is not there is not checked
+
+    return load_configurations(settings.config)
 
 
 class LocalEngine:

@@ -15,7 +15,7 @@ from pratique.resources import Resources, built_in, storage_group
 from pratique.statuses import go_quoted, qualified_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pratique.json_values import JSON, JSONObject
 
@@ -211,7 +211,7 @@ class ObjectStore:
         if (
             found is None
             and self._assumed is not None
-            and ObjectKey(*at, namespace, name) not in self._removed
+            and not (self._removed and ObjectKey(*at, namespace, name) in self._removed)
         ):
             return self._assumed.get(group, resource, name, namespace)
         return found
@@ -221,24 +221,22 @@ class ObjectStore:
         at = (storage_group(group, resource), resource)
         found = self._lists.get((*at, namespace))
         if found is None:
-            found = tuple(self._sorted(*at, namespace))
+            found = self._sorted(*at, namespace)
             # Namespaces that requests make up are not remembered: there is no end of them.
             if namespace is None or namespace in self._objects.get(at, {}):
                 self._lists[*at, namespace] = found
         return found
 
-    def _sorted(self, group: str, resource: str, namespace: str | None) -> Iterator[JSONObject]:
+    def _sorted(self, group: str, resource: str, namespace: str | None) -> tuple[JSONObject, ...]:
         by_namespace = self._objects.get((group, resource), {})
         if namespace is None:
-            for _, objects in sorted(by_namespace.items()):
-                yield from (objects[name] for name in sorted(objects))
-            return
-        objects = dict(by_namespace.get(namespace, {}))
+            return tuple(each for _, objects in sorted(by_namespace.items()) for each in _by_name(objects))
+        objects = by_namespace.get(namespace, {})
         for each in self._assumed.list(group, resource, namespace) if self._assumed else ():
             name = each["metadata"]["name"]
-            if ObjectKey(group, resource, namespace, name) not in self._removed:
-                objects.setdefault(name, each)
-        yield from (objects[name] for name in sorted(objects))
+            if name not in objects and ObjectKey(group, resource, namespace, name) not in self._removed:
+                objects = {**objects, name: each}
+        return tuple(_by_name(objects))
 
     def key_of(self, document: JSON) -> ObjectKey:
         """Where an object belongs. One of a namespaced kind that names no namespace goes to ``default``.
@@ -318,6 +316,10 @@ class ObjectStore:
 
 _DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _NAMESPACES = ("", "namespaces")
+
+
+def _by_name(objects: Mapping[str, JSONObject]) -> list[JSONObject]:
+    return [objects[name] for name in sorted(objects)]
 
 
 def _stored(key: ObjectKey) -> ObjectKey:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.json_values import JSON
 
 Half: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]

@@ -9,7 +9,7 @@ before that. What storage does with the status is in :mod:`pratique.strategies`,
 from __future__ import annotations
 
 import dataclasses
-import uuid
+import functools
 from typing import TYPE_CHECKING
 
 from pratique import strategies
@@ -23,6 +23,7 @@ from pratique.reviews import Operation, Review, UserInfo
 from pratique.statuses import qualified_resource
 from pratique.subresources import check_operation, sent_to
 from pratique.suggestions import unknown_kind
+from pratique.uids import named_uid
 
 if TYPE_CHECKING:
     from pratique.json_values import JSON, JSONObject
@@ -51,7 +52,7 @@ _SYSTEM_FIELDS = frozenset(
 _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 # The root of all review uids made here; any fixed UUID would do.
-_UIDS = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11")
+_UIDS = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,6 +231,7 @@ def _without_system_fields(read: JSONObject) -> JSONObject:
     return {**read, "metadata": metadata}
 
 
+@functools.cache
 def _options(operation: Operation, *, dry_run: bool) -> Document:
     if operation is Operation.CONNECT:
         if dry_run:
@@ -240,4 +242,4 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return str(uuid.uuid5(_UIDS, encode([index, operation, subresource, manifest]).decode()))
+    return named_uid(_UIDS, encode([index, operation, subresource, manifest]))

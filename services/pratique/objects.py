@@ -45,6 +45,8 @@ def placed(document: JSONObject, namespace: str, name: str = "") -> JSONObject:
     """The object as it is stored: in ``namespace``, or none where that is empty; called ``name`` if given."""
     written: JSON = document.get("metadata")
     metadata: JSONObject = written if isinstance(written, dict) else {}
+    if namespace and metadata.get("namespace") == namespace and (not name or metadata.get("name") == name):
+        return document
     wanted = {"name": name} if name else {}
     if namespace:
         wanted["namespace"] = namespace

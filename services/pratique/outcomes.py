@@ -6,10 +6,12 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.json_values import JSONObject
+    from pratique.json_values import Document, JSONObject
     from pratique.parts import Part
     from pratique.statuses import Status
 
@@ -59,8 +61,7 @@ Decided: TypeAlias = Allowed | Patched | Denied | Failed
 ALLOWED = Allowed()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking one controller."""
 
     controller: str
@@ -69,9 +70,12 @@ class Outcome:
     """What it decided, or that it did not."""
     warnings: tuple[str, ...] = ()
     """Texts for the user."""
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = {}
     """Entries for the audit log, keyed as the controller wrote them."""
     duration_seconds: float = 0.0
     """How long the controller itself took; 0 where not measured."""
     parts: tuple[Part, ...] = ()
     """What its own members made of it, in the order in which they ran."""
+    document: Document | None = None
+    """The object as the operations of the decision leave it, where it ran in this process, which has worked that out
+    already; None where it ran in another one or changed nothing."""

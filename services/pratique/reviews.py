@@ -31,6 +31,8 @@ class Operation(enum.StrEnum):
     DELETE = "DELETE"
     CONNECT = "CONNECT"
 
+    __hash__ = str.__hash__  # an enum's own is a call into Python, and every rule looks requests up by this
+
 
 class Charging(enum.Enum):
     """What is charged for a request that is admitted."""

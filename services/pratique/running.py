@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pratique import statuses
 from pratique.answers import Allow, Deny, Patch
@@ -20,7 +20,7 @@ from pratique.concluding import conclude
 from pratique.definitions import Phase
 from pratique.errors import RefusalError, ReviewError
 from pratique.lanes import Lane, attempt
-from pratique.outcomes import Denied, Failed, FailureKind, Outcome
+from pratique.outcomes import Denied, Failed, FailureKind, Outcome, Patched
 from pratique.tracebacks import described
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """What came of running a half: its outcome, and the object as it left it."""
 
     outcome: Outcome
@@ -85,7 +84,7 @@ class Runner:
         except TimeoutError:
             answer, document = None, review.object_document
             decision = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
-        said = answer if isinstance(answer, Allow | Patch | Deny) else _SILENCE
+        said = answer if isinstance(answer, _ANSWERS) else _SILENCE
         outcome = Outcome(
             controller=self.name,
             decision=decision,
@@ -93,6 +92,7 @@ class Runner:
             audit_annotations=said.audit_annotations,
             duration_seconds=time.perf_counter() - began,
             parts=said.parts,
+            document=document if self.trusted and _is_followed(answer, decision) else None,
         )
         return Ran(outcome, document)
 
@@ -111,7 +111,7 @@ class Runner:
             answer = attempt(self.half, review)
         else:
             answer = await _within(seconds, self.lane.submit(self.half, review))
-        if inspect.isawaitable(answer):
+        if not isinstance(answer, _ANSWERS) and inspect.isawaitable(answer):
             answer = await _within(seconds, asyncio.ensure_future(_contained(answer)))
         return answer
 
@@ -136,7 +136,17 @@ class Runner:
         return Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
 
 
+_ANSWERS = (Allow, Patch, Deny)
 _SILENCE = Allow()
+
+
+def _is_followed(answer: object, decision: Decided) -> bool:
+    """Tell whether the object came of the very operations that were decided, members in the same order too."""
+    return (
+        isinstance(answer, Patch)
+        and isinstance(decision, Patched)
+        and decision.operations is answer.operations
+    )
 
 
 def _seconds(call: Call, deadline: Deadline | None) -> float | None:

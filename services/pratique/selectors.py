@@ -15,7 +15,6 @@ import msgspec
 from pratique import names
 from pratique.errors import InputError
 from pratique.field_errors import ROOT, FieldError, FieldPath, invalid, join
-from pratique.json_values import member
 from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Selector:
 
 def labels_of(candidate: JSON) -> Labels | None:
     """The labels of an object; None for what has no metadata, and so cannot have any."""
-    metadata = member(candidate, "metadata")
+    metadata = candidate.get("metadata") if isinstance(candidate, dict) else None
     if not isinstance(metadata, dict):
         return None
     labels = metadata.get("labels")

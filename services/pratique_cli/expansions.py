@@ -108,7 +108,7 @@ class Expander:
 
     async def _decide(self, reviewed: Reviewed, made: MadePod, asked: Review) -> Reviewed:
         key = _key(reviewed.review, reviewed.decision.object_document.data)
-        if key in self._counted | self._arrived:
+        if key in self._counted or key in self._arrived:
             asked = dataclasses.replace(asked, charging=Charging.DONE)
         deadline = Deadline.after(self.timeout_seconds)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.codecs import decode_review
 from pratique.clusters import ObjectKey
 from pratique.errors import InputError
 from pratique.json_values import encode, member
@@ -54,6 +53,8 @@ def review_of(
     """
     try:
         if document.data.get("kind") == "AdmissionReview":
+            from frontdoor.codecs import decode_review  # noqa: PLC0415 - manifests need none
+
             return decode_review(encode(document.data), store).review
         return review_of_manifest(
             document.data,

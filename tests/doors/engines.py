@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from frontdoor.decisions import Decision, Step, StepOutcome
 from pratique import statuses
 from pratique.clusters import ANY_NAMESPACE
@@ -51,6 +53,15 @@ class AllowingEngine:
         self.closed = True
 
 
+class ForgetfulEngine(AllowingEngine):
+    """Allows everything, and keeps nothing of it."""
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        return await self.conclude(review)
+
+
 class DenyingEngine(AllowingEngine):
     """Denies everything, as NamespaceLifecycle would."""
 
@@ -79,6 +90,15 @@ class HangingEngine(AllowingEngine):
 
     async def conclude(self, review: Review) -> Decision:
         await asyncio.Event().wait()
+        return await super().conclude(review)
+
+
+class MoodyEngine(AllowingEngine):
+    """Never decides about what is named ``hang``, and allows all else."""
+
+    async def conclude(self, review: Review) -> Decision:
+        if review.name == "hang":
+            await asyncio.Event().wait()
         return await super().conclude(review)
 
 
@@ -122,4 +142,4 @@ def step(outcome: StepOutcome, **fields: object) -> Step:
         outcome=outcome,
         duration_seconds=0.001,
     )
-    return dataclasses.replace(lifecycle, **fields)  # type: ignore[arg-type] # fields are those of a step
+    return msgspec.structs.replace(lifecycle, **fields)

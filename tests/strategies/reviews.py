@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from pratique import statuses
@@ -77,11 +79,11 @@ def outcomes() -> st.SearchStrategy[Outcome]:
         | st.builds(Denied, refusals())
         | st.builds(Failed, st.sampled_from(FailureKind), TEXTS)
     )
-    return st.builds(
-        Outcome,
-        controller=TEXTS,
-        decision=decisions,
-        warnings=tuples(TEXTS.filter(bool)),
-        audit_annotations=st.dictionaries(TEXTS, TEXTS, max_size=3),
-        duration_seconds=SMALL.map(lambda micros: micros / 1_000_000),
-    )
+    fields: dict[str, st.SearchStrategy[Any]] = {
+        "controller": TEXTS,
+        "decision": decisions,
+        "warnings": tuples(TEXTS.filter(bool)),
+        "audit_annotations": st.dictionaries(TEXTS, TEXTS, max_size=3),
+        "duration_seconds": SMALL.map(lambda micros: micros / 1_000_000),
+    }
+    return st.fixed_dictionaries(fields).map(lambda found: Outcome(**found))

@@ -10,35 +10,25 @@ from typing import TYPE_CHECKING
 
 from frontdoor.chain.chains import Chain
 from frontdoor.chain.concerned_rules import ConcernedRules
-from frontdoor.chain.hook_lists import HookList
-from frontdoor.chain.hooks import Hook
 from frontdoor.chain.hosted import HostedMutators, HostedValidators, Member
-from frontdoor.chain.matching import Matcher
-from frontdoor.chain.mutating_webhooks import MutatingWebhooks
 from frontdoor.chain.policy_mutators import PolicyMutators
 from frontdoor.chain.policy_rules import PolicyRules
-from frontdoor.chain.validating_webhooks import ValidatingWebhooks
-from pratique import statuses
 from pratique.calls import Call
 from pratique.definitions import Phase
-from pratique.errors import InputError
 from pratique.rules import compile_rules
-from pratique.selectors import compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from frontdoor.chain.hook_lists import HookList
     from frontdoor.chain.hosted import Rules
-    from frontdoor.chain.match_conditions import MatchConditions
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
     from frontdoor.transports import Transport
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
     from pratique.json_values import JSON
     from pratique.measures.match_conditions import ConditionMetrics
-    from pratique.selectors import LabelSelector
-    from pratique.subjects import Selecting
 
 _MUTATING_POLICIES = "MutatingAdmissionPolicy"
 _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
@@ -93,7 +83,9 @@ def _mutating(parts: Parts) -> Iterator[MutatingStage]:
         elif runner is _Runner.SERVICE_ALONE:
             yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
         elif _calls(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
-            yield MutatingWebhooks(_hooks(parts, parts.configurations.mutating, Phase.MUTATE))
+            from frontdoor.chain.mutating_webhooks import MutatingWebhooks  # noqa: PLC0415 - many chains call none
+
+            yield MutatingWebhooks(_hooks(parts, Phase.MUTATE))
 
 
 def _validating(parts: Parts) -> Iterator[ValidatingStage]:
@@ -104,7 +96,9 @@ def _validating(parts: Parts) -> Iterator[ValidatingStage]:
         if members:
             yield HostedValidators(members, parts.validator)
         if _calls(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
-            yield ValidatingWebhooks(_hooks(parts, parts.configurations.validating, Phase.VALIDATE))
+            from frontdoor.chain.validating_webhooks import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
+
+            yield ValidatingWebhooks(_hooks(parts, Phase.VALIDATE))
 
 
 class _Runner(enum.Enum):
@@ -155,52 +149,9 @@ def _rules(controller: Controller, parts: Parts) -> Rules:
     return ConcernedRules(rules, functools.partial(controller.unconcerned, configuration))
 
 
-def _hooks(parts: Parts, configurations: Sequence[WebhookConfiguration], phase: Phase) -> HookList:
-    hooks: list[Hook] = []
-    for configuration in configurations:
-        counts: dict[str, int] = {}
-        for webhook in configuration.webhooks:
-            number = counts.get(webhook.name, 0)
-            counts[webhook.name] = number + 1
-            hooks.append(
-                Hook(
-                    webhook=webhook,
-                    configuration=configuration.name,
-                    is_static=configuration.is_static,
-                    uid=f"{configuration.name}/{webhook.name}/{number}",
-                    index=len(hooks),
-                    matcher=_matcher(webhook, phase, parts.conditions),
-                    transport=parts.reach(webhook, phase),
-                    call=Call(webhook.name, webhook.timeout_seconds),
-                )
-            )
-    return HookList(hooks)
+def _hooks(parts: Parts, phase: Phase) -> HookList:
+    from frontdoor.chain.configured_hooks import configured_hooks  # noqa: PLC0415 - many chains call no webhook
 
-
-def _matcher(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> Matcher:
-    return Matcher(
-        rules=compile_rules(webhook.rules),
-        equivalent=webhook.match_policy == "Equivalent",
-        namespace_selector=_selector(webhook.namespace_selector),
-        object_selector=_selector(webhook.object_selector),
-        conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
-    )
-
-
-def _conditions(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> MatchConditions:
-    from frontdoor.chain.match_conditions import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
-
-    kind = "admit" if phase is Phase.MUTATE else "validate"
-    observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
-    fails_open = webhook.failure_policy == "Ignore"
-    return MatchConditions.compile(webhook.match_conditions, fails_open=fails_open, observe=observe)
-
-
-def _selector(selector: LabelSelector | None) -> Selecting:
-    if selector is None:
-        return None
-    try:
-        return compile_selector(selector)
-    except InputError as error:
-        # As in the API server, such a webhook refuses what its rules match.
-        return statuses.internal_error(str(error))
+    given = parts.configurations
+    configurations = given.mutating if phase is Phase.MUTATE else given.validating
+    return configured_hooks(configurations, phase, parts.reach, parts.conditions)

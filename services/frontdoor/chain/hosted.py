@@ -87,12 +87,17 @@ class _Hop:
         """Write down what came of asking one controller."""
         ended, denial = self._ending(outcome, decision)
         record.warnings += outcome.warnings
-        record.annotate(_annotations(outcome))
-        record.steps += [self._part(outcome.controller, part) for part in outcome.parts]
+        if outcome.audit_annotations:
+            record.annotate(_annotations(outcome))
+        refusals: list[Status] = []
+        if outcome.parts:
+            record.steps += [self._part(outcome.controller, part) for part in outcome.parts]
+            refusals = [status for part in outcome.parts for status in part.denials]
         if not outcome.parts or (denial is not None and not _fails(outcome.parts)):
             record.steps.append(self._whole(outcome, decision, ended, denial))
-        refusals = [status for part in outcome.parts for status in part.denials]
-        record.denials += refusals or ([] if denial is None else [denial])
+        if denial is not None and not refusals:
+            refusals = [denial]
+        record.denials += refusals
 
     def _whole(
         self,
@@ -118,18 +123,18 @@ class _Hop:
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
     ) -> tuple[StepOutcome, Status | None]:
         match decision:
-            case Denied(status):
-                return StepOutcome.DENIED, status
-            case Failed(_, message):
-                reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
-                return StepOutcome.FAILED, statuses.internal_error(reason)
-            case Patched():
-                return StepOutcome.MUTATED, None
             case Allowed():
                 if outcome.warnings:
                     return StepOutcome.WARNED, None
                 mutating = self.phase is Phase.MUTATE
                 return StepOutcome.UNCHANGED if mutating else StepOutcome.ALLOWED, None
+            case Patched():
+                return StepOutcome.MUTATED, None
+            case Denied(status):
+                return StepOutcome.DENIED, status
+            case Failed(_, message):
+                reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
+                return StepOutcome.FAILED, statuses.internal_error(reason)
             case _:
                 assert_never(decision)
 
@@ -213,22 +218,23 @@ async def run_mutators(
         hop.fail(calls, error, passing.record)
         return None
     for outcome in outcomes:
-        hop.note(outcome, _applied(outcome.decision, passing), passing.record)
+        hop.note(outcome, _applied(outcome, passing), passing.record)
     if passing.explain:
         hop.arrange(members, passing.record, begun)
     return outcomes
 
 
-def _applied(
-    decision: Allowed | Patched | Denied | Failed, passing: Pass
-) -> Allowed | Patched | Denied | Failed:
+def _applied(outcome: Outcome, passing: Pass) -> Allowed | Patched | Denied | Failed:
+    decision = outcome.decision
     if not isinstance(decision, Patched):
         return decision
-    try:
-        changed = apply_patch(passing.review.object, decision.operations)
-    except PatchError as error:
-        return Denied(statuses.internal_error(str(error)))
-    passing.change_object(Document.from_data(changed))
+    document = outcome.document
+    if document is None:
+        try:
+            document = Document.from_data(apply_patch(passing.review.object, decision.operations))
+        except PatchError as error:
+            return Denied(statuses.internal_error(str(error)))
+    passing.change_object(document)
     return decision
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pratique.configurations.all_configurations import Configurations
 from pratique.configurations.binding_validations import validate_binding
 from pratique.configurations.decoding import decode_configuration
 from pratique.configurations.defaults import apply_defaults
@@ -34,15 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pratique.configurations.policies import (
-        BindingSpec,
-        MutatingSpec,
-        PolicySpec,
-        ValidatingBindingSpec,
-        ValidatingSpec,
-    )
+    from pratique.configurations.policies import BindingSpec, PolicySpec
     from pratique.json_values import JSONObject
     from pratique.source_documents import SourceDocument
+
+__all__ = ["Configurations", "load_configurations"]
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 _POLICY_VERSIONS = (*_VERSIONS, f"{GROUP}/v1alpha1")
@@ -54,19 +50,6 @@ _SUPPORTED = (
 )
 
 _Loaded: TypeAlias = "WebhookConfiguration | Configured[PolicySpec | BindingSpec]"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Configurations:
-    """All webhook configurations, in the order in which they are called, and all policies."""
-
-    mutating: tuple[WebhookConfiguration, ...] = ()
-    validating: tuple[WebhookConfiguration, ...] = ()
-    mutating_policies: tuple[Configured[MutatingSpec], ...] = ()
-    mutating_bindings: tuple[Configured[BindingSpec], ...] = ()
-    validating_policies: tuple[Configured[ValidatingSpec], ...] = ()
-    validating_bindings: tuple[Configured[ValidatingBindingSpec], ...] = ()
-    """Some may bind policies that are not there: they do nothing, as in a cluster."""
 
 
 def load_configurations(paths: Sequence[Path | str]) -> Configurations:

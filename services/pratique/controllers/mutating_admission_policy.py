@@ -14,7 +14,7 @@ from pratique.measures.policy_checks import mutating_checks
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
 
 

@@ -54,7 +54,8 @@ class _Kind:
     api_version: str
     kind: str
     account: str
-    make: Callable[[Workload], JSONObject]
+    make: Callable[[Workload], JSONObject] | None
+    """Makes a Pod; None where that takes a look at the nodes."""
     template: tuple[str, ...] = ("spec", "template")
 
     @property
@@ -64,24 +65,23 @@ class _Kind:
         return UserInfo(username=f"system:serviceaccount:{namespace}:{self.account}", groups=groups)
 
 
-def _kinds(cluster: Cluster) -> Mapping[tuple[str, str], _Kind]:
-    def on_first_node(workload: Workload) -> JSONObject:
-        nodes = sorted(str(member(node, "metadata", "name")) for node in cluster.list("", "nodes"))
-        return daemon_pod(workload, nodes[0] if nodes else _ANY_NODE)
+def _on_first_node(workload: Workload, cluster: Cluster) -> JSONObject:
+    nodes = sorted(str(member(node, "metadata", "name")) for node in cluster.list("", "nodes"))
+    return daemon_pod(workload, nodes[0] if nodes else _ANY_NODE)
 
-    apps, batch = "apps/v1", "batch/v1"
-    of_jobs = ("spec", "jobTemplate", "spec", "template")
-    return {
-        ("apps", "deployments"): _Kind(apps, "Deployment", "replicaset-controller", deployed_pod),
-        ("apps", "replicasets"): _Kind(apps, "ReplicaSet", "replicaset-controller", replicated_pod),
-        ("apps", "statefulsets"): _Kind(apps, "StatefulSet", "statefulset-controller", stateful_pod),
-        ("apps", "daemonsets"): _Kind(apps, "DaemonSet", "daemon-set-controller", on_first_node),
-        ("batch", "jobs"): _Kind(batch, "Job", "job-controller", job_pod),
-        ("batch", "cronjobs"): _Kind(batch, "CronJob", "job-controller", cron_job_pod, of_jobs),
-        ("", "replicationcontrollers"): _Kind(
-            "v1", "ReplicationController", "replication-controller", replicated_pod
-        ),
-    }
+
+_OF_JOBS = ("spec", "jobTemplate", "spec", "template")
+_KINDS: Mapping[tuple[str, str], _Kind] = {
+    ("apps", "deployments"): _Kind("apps/v1", "Deployment", "replicaset-controller", deployed_pod),
+    ("apps", "replicasets"): _Kind("apps/v1", "ReplicaSet", "replicaset-controller", replicated_pod),
+    ("apps", "statefulsets"): _Kind("apps/v1", "StatefulSet", "statefulset-controller", stateful_pod),
+    ("apps", "daemonsets"): _Kind("apps/v1", "DaemonSet", "daemon-set-controller", None),
+    ("batch", "jobs"): _Kind("batch/v1", "Job", "job-controller", job_pod),
+    ("batch", "cronjobs"): _Kind("batch/v1", "CronJob", "job-controller", cron_job_pod, _OF_JOBS),
+    ("", "replicationcontrollers"): _Kind(
+        "v1", "ReplicationController", "replication-controller", replicated_pod
+    ),
+}
 
 
 def made_pod(review: Review, document: JSON) -> MadePod | None:
@@ -96,14 +96,15 @@ def made_pod(review: Review, document: JSON) -> MadePod | None:
     """
     resource = review.resource
     group = storage_group(resource.group, resource.resource)
-    kind = _kinds(review.cluster).get((group, resource.resource))
+    kind = _KINDS.get((group, resource.resource))
     if kind is None or review.subresource or review.operation not in {Operation.CREATE, Operation.UPDATE}:
         return None
     if not isinstance(document, dict) or not isinstance(member(document, *kind.template, "spec"), dict):
         return None
     workload = _workload(review, kind, document)
     volumes = tuple(volume_origins(workload)) if kind.kind == "StatefulSet" else None
-    return MadePod(document=kind.make(workload), user=kind.user, template=kind.template, volumes=volumes)
+    made = _on_first_node(workload, review.cluster) if kind.make is None else kind.make(workload)
+    return MadePod(document=made, user=kind.user, template=kind.template, volumes=volumes)
 
 
 def _workload(review: Review, kind: _Kind, document: JSONObject) -> Workload:

@@ -15,6 +15,7 @@ import uvloop
 from pratique.logs import configure_logging, log_loop_error
 from pratique.rpc.servers import RpcServer
 from pratique.tracing.opening import open_tracing
+from pratique.turns import take_short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -75,8 +76,9 @@ async def _serve(name: str, server: RpcServer) -> None:
 
 
 def be_process(name: str, service: Coroutine[None, None, None]) -> None:
-    """Run a service as this process: with logs under its name, and on uvloop."""
+    """Run a service as this process: with logs under its name, on uvloop, and with threads that do not hold it up."""
     configure_logging(name)
+    take_short_turns()
     uvloop.run(service)
 
 

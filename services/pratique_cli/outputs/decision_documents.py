@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontdoor.blames import blame_document, blame_of
 from frontdoor.decisions import to_document
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
     """Make the document of a decision, and with ``blame`` the member of that name in it and in each Pod's."""
     document = to_document(reviewed.decision)
     if blame:
+        from frontdoor.blames import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
+
         both = ((reviewed.review, reviewed.decision, document), *_pods(reviewed, document))
         for review, decision, told in both:
             told["blame"] = blame_document(blame_of(decision, review.object_document.data), decision)

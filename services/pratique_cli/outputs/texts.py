@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pratique.source_documents import shown
 from pratique_cli.expansion_places import places, template_position
-from pratique_cli.outputs.blame_texts import blame_lines
 from pratique_cli.outputs.changes import ChangeTeller
 from pratique_cli.outputs.differences import difference
 from pratique_cli.outputs.step_texts import StepWriter
@@ -57,6 +56,8 @@ class Texts:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTeller(review.object_document.data))
         if self._blame:
+            from pratique_cli.outputs.blame_texts import blame_lines  # noqa: PLC0415 - only for those who want to know
+
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):

@@ -179,7 +179,7 @@ def test_one_that_sends_the_largest_reviews_leaves_room_for_others(heavy: str) -
         while not done.is_set():
             codes.append(door.post("/validate", body).code)
 
-    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+    with open_door_process("ForgetfulEngine", drain_seconds=0) as running:
         alone = reviewed(running.door, 500)
         thread = threading.Thread(target=press, args=(running.door,))
         thread.start()

@@ -15,11 +15,12 @@ from expectations import check
 from pod_security_policies import EARLY, Deciding, allowing, of_early_releases_alone, pod, policy
 from pratique.answers import Allow
 from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.controllers.pod_security_policy import ANNOTATION, AUDIT_PREFIX, CONTROLLER
+from pratique.controllers.pod_security_policy import CONTROLLER
 from pratique.definitions import Phase
 from pratique.errors import ConfigurationError
 from pratique.hosted_controllers import configured
 from pratique.json_values import member
+from pratique.pod_security_policies.admission import ANNOTATION, AUDIT_PREFIX
 from pratique.rbac.authorizers import RbacAuthorizer
 from pratique.reviews import UserInfo
 from strategies.pod_security_policies import confined_pods, policies

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pratique.clusters import ObjectStore
 from pratique.manifests import review_of_manifest
 from pratique.pod_templates import MadePod, made_pod
+from pratique.pod_templates.workloads import safe_encoded, template_hash
 from pratique.reviews import Operation, Review
 
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
@@ -303,3 +305,11 @@ def test_no_template_is_too_odd_and_none_is_changed(kind: str, metadata: Any, sp
     before = repr(document)
     assert made(document).document["kind"] == "Pod"
     assert repr(document) == before
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), st.integers(-9, 9), max_size=4))
+def test_templates_are_told_apart_by_their_fnv_1a(template: dict[str, int]) -> None:
+    value = 0x811C9DC5
+    for byte in msgspec.json.encode(template, order="sorted"):
+        value = (value ^ byte) * 0x01000193 % 2**32
+    assert template_hash(template) == safe_encoded(str(value))

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique import statuses
-from pratique.answers import allow, warn
+from pratique.answers import allow, patch, warn
 from pratique.calls import Call, Deadline
 from pratique.definitions import Phase
+from pratique.edits import Edits
 from pratique.errors import RefusalError, ReviewError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind
+from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
+from pratique.patches import apply_patch
 from pratique.running import runners, unknown
 from serving import controllers
 from serving.controllers import SECRET, hosted
@@ -234,3 +236,29 @@ def test_what_is_not_hosted_is_a_failure_of_its_own_kind() -> None:
     decision = unknown(Call("Nobody")).decision
     assert isinstance(decision, Failed)
     assert decision.kind is FailureKind.UNKNOWN_CONTROLLER
+
+
+LABELLING = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+COPYING = {"op": "copy", "from": "/metadata/name", "path": "/metadata/generateName"}
+
+
+def edited(review: Review) -> Answer:
+    edits = Edits(review.object)
+    edits.set(("metadata", "labels"), {"a": "b"})
+    return edits.answer()
+
+
+@pytest.mark.parametrize("half", [edited, lambda _: patch(operations=[LABELLING])])
+def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Half) -> None:
+    ran = asyncio.run(runners([hosted("c", half)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    assert isinstance(ran.outcome.decision, Patched)
+    assert ran.outcome.document is ran.document
+    assert ran.document.data == apply_patch(review_of().object, ran.outcome.decision.operations)
+
+
+@pytest.mark.parametrize(
+    "half", [lambda _: allow(), lambda _: patch({"kind": "Pod"}), lambda _: patch(operations=[COPYING])]
+)
+def test_no_object_comes_with_operations_that_nobody_has_carried_out_yet(half: Half) -> None:
+    ran = asyncio.run(runners([hosted("c", half)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    assert ran.outcome.document is None

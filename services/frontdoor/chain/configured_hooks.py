@@ -1,0 +1,90 @@
+"""Configured hooks: the webhooks of the configurations, made ready to be matched and called."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from frontdoor.chain.hook_lists import HookList
+from frontdoor.chain.hooks import Hook
+from frontdoor.chain.matching import Matcher
+from pratique import statuses
+from pratique.calls import Call
+from pratique.definitions import Phase
+from pratique.errors import InputError
+from pratique.rules import compile_rules
+from pratique.selectors import compile_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frontdoor.chain.match_conditions import MatchConditions
+    from frontdoor.transports import Transport
+    from pratique.configurations.webhooks import Webhook, WebhookConfiguration
+    from pratique.measures.match_conditions import ConditionMetrics
+    from pratique.selectors import LabelSelector
+    from pratique.subjects import Selecting
+
+
+def configured_hooks(
+    configurations: Iterable[WebhookConfiguration],
+    phase: Phase,
+    reach: Callable[[Webhook, Phase], Transport],
+    metrics: ConditionMetrics | None = None,
+) -> HookList:
+    """Make the webhooks of one phase ready to be matched and called.
+
+    Args:
+        configurations: Those of the phase, in the order in which they are called.
+        phase: The phase.
+        reach: Gives the way to reach a webhook.
+        metrics: Counts what becomes of match conditions.
+    """
+    hooks: list[Hook] = []
+    for configuration in configurations:
+        counts: dict[str, int] = {}
+        for webhook in configuration.webhooks:
+            number = counts.get(webhook.name, 0)
+            counts[webhook.name] = number + 1
+            hooks.append(
+                Hook(
+                    webhook=webhook,
+                    configuration=configuration.name,
+                    is_static=configuration.is_static,
+                    uid=f"{configuration.name}/{webhook.name}/{number}",
+                    index=len(hooks),
+                    matcher=_matcher(webhook, phase, metrics),
+                    transport=reach(webhook, phase),
+                    call=Call(webhook.name, webhook.timeout_seconds),
+                )
+            )
+    return HookList(hooks)
+
+
+def _matcher(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> Matcher:
+    return Matcher(
+        rules=compile_rules(webhook.rules),
+        equivalent=webhook.match_policy == "Equivalent",
+        namespace_selector=_selector(webhook.namespace_selector),
+        object_selector=_selector(webhook.object_selector),
+        conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
+    )
+
+
+def _conditions(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> MatchConditions:
+    from frontdoor.chain.match_conditions import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
+
+    kind = "admit" if phase is Phase.MUTATE else "validate"
+    observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
+    fails_open = webhook.failure_policy == "Ignore"
+    return MatchConditions.compile(webhook.match_conditions, fails_open=fails_open, observe=observe)
+
+
+def _selector(selector: LabelSelector | None) -> Selecting:
+    if selector is None:
+        return None
+    try:
+        return compile_selector(selector)
+    except InputError as error:
+        # As in the API server, such a webhook refuses what its rules match.
+        return statuses.internal_error(str(error))

@@ -1,0 +1,46 @@
+"""Checks: what looks at each kind of thing that nodes write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique import node_identities, statuses
+from pratique.answers import Answer, allow, deny
+from pratique.controllers.node_restriction import certificates, claims, node_objects, nodes, pods, tokens
+from pratique.controllers.node_restriction.requests import NodeRequest
+from pratique.statuses import Status, go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.controllers.node_restriction.requests import Check, FeatureGates
+    from pratique.reviews import Review
+
+_CHECKS: Mapping[tuple[str, str], Check] = {
+    ("", "pods"): pods.check,
+    ("", "nodes"): nodes.check,
+    ("", "persistentvolumeclaims"): claims.check,
+    ("", "serviceaccounts"): tokens.check,
+    ("coordination.k8s.io", "leases"): node_objects.check_lease,
+    ("storage.k8s.io", "csinodes"): node_objects.check_csi_node,
+    ("resource.k8s.io", "resourceslices"): node_objects.check_resource_slice,
+    ("certificates.k8s.io", "certificatesigningrequests"): certificates.check,
+}
+
+
+def mutate(feature_gates: FeatureGates, review: Review) -> Answer:
+    """Refuse a node what is not its own; others are not looked at."""
+    node = node_identities.node_name(review.user)
+    if node is None:
+        return allow()
+    if not node:
+        text = f"could not determine node from user {go_quoted(review.user.username)}"
+        return deny(status=statuses.admission_forbidden(review, text))
+    check = _CHECKS.get((review.resource.group, review.resource.resource))
+    if check is None:
+        return allow()
+    refusal = next(check(NodeRequest(node, review, feature_gates)), None)
+    if refusal is None:
+        return allow()
+    status = refusal if isinstance(refusal, Status) else statuses.admission_forbidden(review, refusal)
+    return deny(status=status)
