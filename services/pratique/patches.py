@@ -184,7 +184,8 @@ class _Place(NamedTuple):
             RecursionError: it is too deep to be written.
         """
         if isinstance(value, dict | list):
-            with contextlib.suppress(TypeError, ValueError):  # what else is wrong with it is told by who writes it
+            # What else is wrong with it is told by whoever writes it.
+            with contextlib.suppress(TypeError, ValueError):
                 encode(value)
         if isinstance(self.container, list):
             self.container[int(step)] = value

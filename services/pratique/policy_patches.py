@@ -137,7 +137,9 @@ def _or(value: JSON, container: type[_C]) -> _C:
     return value if isinstance(value, container) else container()
 
 
-def _changed(children: Iterable[tuple[_K, JSON]], before: Mapping[_K, JSON]) -> Iterator[tuple[_K, JSON, JSON]]:
+def _changed(
+    children: Iterable[tuple[_K, JSON]], before: Mapping[_K, JSON]
+) -> Iterator[tuple[_K, JSON, JSON]]:
     """The children that are not those that were in their places before, with what was."""
     for key, child in children:
         was = before.get(key, _NOWHERE)

@@ -172,9 +172,7 @@ def test_a_change_may_still_have_a_policy_refuse_the_second_time(
         constraints = early["spec"]["matchConstraints"] | {"objectSelector": {"matchLabels": {"n": "x"}}}
         spec = spec | {"matchConstraints": constraints}
     early["spec"] |= spec
-    decision = decided(
-        tmp_path, early, bound("a", name="a"), changing, bound("b", name="b"), explain=explain
-    )
+    decision = decided(tmp_path, early, bound("a", name="a"), changing, bound("b", name="b"), explain=explain)
     assert not decision.allowed
     assert ("a", 1, "failed") in rounds(decision)
 
