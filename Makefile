@@ -25,10 +25,11 @@ GENERATED := services/pratique/admission
 RUNNABLE := $(VENV)/.runnable
 TESTABLE := $(VENV)/.testable
 FUZZABLE := $(VENV)/.fuzzable
+WATCHABLE := $(VENV)/.watchable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long fuzz lint fix protos check-protos lock sbom bench bench-check lock-peers image clean
+.PHONY: help up test test-long fuzz lint fix protos check-protos lock sbom bench bench-check flame lock-peers image clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +71,7 @@ lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrad
 	@$(LOCK) pyproject.toml --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	@$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) --group fuzz --output-file requirements/fuzz.txt
+	@$(LOCK) --group flame --output-file requirements/flame.txt
 
 sbom: | $(BIN)/python ## Write what gets installed as a bill of materials, CycloneDX, to build/sbom.cdx.json
 	@mkdir -p build
@@ -80,6 +82,9 @@ bench: $(TESTABLE) protos ## Measure against floors and goals; ARGS=--peers agai
 
 bench-check: $(TESTABLE) protos ## Measure again, and fail where a ratio became worse than the one committed
 	@$(BIN)/python bench/run.py --check $(ARGS)
+
+flame: $(WATCHABLE) protos ## Draw where the time goes in each service, into bench/results (ARGS=flags of bench/flames.py)
+	@$(BIN)/python bench/flames.py $(ARGS)
 
 lock-peers: $(TESTABLE) ## Write the locks of the benchmark's peers anew (ARGS=--upgrade for newer releases)
 	@for peer in kopf fastapi flask; do (cd bench/peers/$$peer && ../../../$(LOCK) requirements.in --output-file requirements.txt) || exit 1; done
@@ -112,4 +117,9 @@ $(TESTABLE): requirements/dev.txt $(RUNNABLE)
 $(FUZZABLE): requirements/fuzz.txt $(TESTABLE)
 	@echo "make: installing what fuzzes into $(VENV)" >&2
 	@$(PIP) install --require-hashes --requirement requirements/fuzz.txt
+	@touch $@
+
+$(WATCHABLE): requirements/flame.txt $(RUNNABLE)
+	@echo "make: installing what watches into $(VENV)" >&2
+	@$(PIP) install --require-hashes --requirement requirements/flame.txt
 	@touch $@

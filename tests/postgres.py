@@ -41,11 +41,12 @@ class Server:
     folder: Path
     port: int
 
-    def database(self) -> str:
+    def database(self, encoding: str = "UTF8") -> str:
         """Make an empty database, and give its URL."""
         name = f"test_{uuid.uuid4().hex}"
+        made = f"CREATE DATABASE {name} ENCODING {encoding} TEMPLATE template0"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
+            connection.execute(made.encode())
         return self.url(name)
 
     def url(self, database: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from frontdoor.authentication.peers import Peer
+from frontdoor.response_writers import ResponseWriter
 from frontdoor.responses import status_reply
 from pratique import statuses
 
@@ -83,6 +84,8 @@ class Protocol(HttpToolsProtocol):
             raise ValueError("no other protocol is spoken here")
         self._expect_body(self._head_came_at)
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # whose answer is a head and nothing else
+            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # what it needs of it
 
     def on_body(self, body: bytes) -> None:
         """Count what comes."""

@@ -77,5 +77,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     """What its own members made of it, in the order in which they ran."""
     document: Document | None = None
-    """The object as the operations of the decision leave it, where it ran in this process, which has worked that out
-    already; None where it ran in another one or changed nothing."""
+    """The object as the operations of the decision leave it, where one of Kubernetes' own ran in this process, which
+    has worked that out already; None where it ran in another one or changed nothing."""

@@ -5,7 +5,7 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch``: ``smd.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pratique.cel.errors import EvaluationError
 from pratique.cel.exports import to_json, to_object
@@ -17,10 +17,13 @@ from pratique.statuses import go_quoted, internal_error
 from pratique.structured_merges import ApplyError, apply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from pratique.json_values import JSON, JSONObject
     from pratique.schemas import Type
+
+_K = TypeVar("_K", bound="Hashable")
+_C = TypeVar("_C", bound="list[JSON] | JSONObject")
 
 
 class PolicyPatchError(PratiqueError):
@@ -95,27 +98,50 @@ def _check_names(value: Struct) -> None:
 
 def _check_fields(schema: Structure, stored: JSON, patched: JSON) -> None:
     """See that a patch brings no field that the kind does not have; what was there before is let be."""
+    found = list(_unknown(schema, patched, "", stored))
+    if not found:
+        return
     before = set(_unknown(schema, stored, ""))
-    added = [field for field in _unknown(schema, patched, "") if field not in before]
+    added = [field for field in found if field not in before]
     if added:
         listed = ", ".join(f"unknown field {go_quoted(field)}" for field in added)
         raise RefusalError(internal_error(f"strict decoding error: {listed}"))
 
 
-def _unknown(kind: Type, value: JSON, path: str) -> Iterator[str]:
+_NOWHERE = object()
+"""What stands where nothing stood before."""
+
+
+def _unknown(kind: Type, value: JSON, path: str, before: JSON = _NOWHERE) -> Iterator[str]:
+    """Find fields that a kind does not have, but in what is the very value that stood in its place before."""
     match kind, value:
         case ListType(), list():
-            for index, item in enumerate(value):
-                yield from _unknown(kind.items, item, f"{path}[{index}]")
+            for index, item, was in _changed(enumerate(value), dict(enumerate(_or(before, list)))):
+                yield from _unknown(kind.items, item, f"{path}[{index}]", was)
         case MapType(), dict():
-            for name, child in value.items():
-                yield from _unknown(kind.values, child, f"{path}.{name}")
+            for name, child, was in _changed(value.items(), _or(before, dict)):
+                yield from _unknown(kind.values, child, f"{path}.{name}", was)
         case Structure(), dict():
-            for name, child in value.items():
+            for name, child, was in _changed(value.items(), _or(before, dict)):
                 inner = f"{path}.{name}" if path else name
                 if name in kind.fields:
-                    yield from _unknown(kind.fields[name], child, inner)
+                    yield from _unknown(kind.fields[name], child, inner, was)
                 elif not kind.open:
                     yield inner
         case _:
             return
+
+
+def _or(value: JSON, container: type[_C]) -> _C:
+    """A value where it is such a container, else an empty one."""
+    return value if isinstance(value, container) else container()
+
+
+def _changed(
+    children: Iterable[tuple[_K, JSON]], before: Mapping[_K, JSON]
+) -> Iterator[tuple[_K, JSON, JSON]]:
+    """The children that are not those that were in their places before, with what was."""
+    for key, child in children:
+        was = before.get(key, _NOWHERE)
+        if child is not was:
+            yield key, child, was

@@ -137,11 +137,11 @@ class Review:
 
     def with_object(self, document: Document) -> Self:
         """The same review of another object."""
-        # What dataclasses.replace() does takes twice as long, and each change of each controller comes by here.
+        # As ``dataclasses.replace`` does it, in a third of its time: this is done after each mutation.
         other = object.__new__(type(self))
-        for name, value in zip(_FIELDS, _values_of(self), strict=True):
-            object.__setattr__(other, name, value)
-        object.__setattr__(other, "object_document", document)
+        for put, value in zip(_PUTS, _VALUES(self), strict=True):
+            put(other, value)
+        _PUT_OBJECT(other, document)
         return other
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
@@ -154,4 +154,6 @@ class Review:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Review))
-_values_of = operator.attrgetter(*_FIELDS)
+_VALUES = operator.attrgetter(*_FIELDS)
+_PUTS = tuple(vars(Review)[name].__set__ for name in _FIELDS)
+_PUT_OBJECT = vars(Review)["object_document"].__set__

@@ -11,6 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.hosted import run_mutators
+from frontdoor.chain.policy_rules import PolicyRules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from frontdoor.chain.stages import Pass
     from frontdoor.transports import Transport
     from pratique.parts import Part
+    from pratique.reviews import Review
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,11 +36,19 @@ class PolicyMutators:
         reinvocation = passing.policy_reinvocation
         reinvocation.begin(passing.review.object_document, passing.round)
         again = tuple(sorted(reinvocation.to_reinvoke)) if passing.round > 0 else None
+        if again == () and not passing.explain and self._is_settled(passing.review):
+            reinvocation.end(passing.review.object_document)
+            return True
         outcomes = await run_mutators((self.member,), self.transport, passing, again)
         if outcomes:
             _remember(reinvocation, outcomes[0].parts)
         reinvocation.end(passing.review.object_document)
         return outcomes is not None and not passing.record.denials
+
+    def _is_settled(self, review: Review) -> bool:
+        """Tell whether a second round without anything to invoke would come to nothing, so that no call is made."""
+        rules = self.member.rules
+        return isinstance(rules, PolicyRules) and rules.is_steady(review)
 
 
 def _remember(reinvocation: Reinvocation, parts: Sequence[Part]) -> None:

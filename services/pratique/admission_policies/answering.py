@@ -92,7 +92,10 @@ def _admitted(
     if admittance.document is review.object_document:
         return Allow(parts=parts)
     changed = admittance.document.data
-    return Patch(tuple(diff(review.object, changed)), changed, parts=parts)
+    operations = admittance.operations
+    if operations is None:
+        operations = tuple(diff(review.object, changed))
+    return Patch(operations, changed, parts=parts)
 
 
 def _mutating_part(judgement: MutationJudgement, admittance: Admittance) -> Part:

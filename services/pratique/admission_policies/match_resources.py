@@ -84,6 +84,12 @@ class ResourceMatcher:
         found = next(self._wanted(self._rules, asked, resources), None)
         return found is not None
 
+    def names(self, asked: Asked) -> bool:
+        """Tell whether rules mean such a request by the collection that was asked for, whatever object they name."""
+        return not self._rules or any(
+            rule.wants(asked, asked.resource) for rule in self._rules if not rule.names
+        )
+
     def match(self, subject: Subject) -> Target | Mismatch:
         """Tell as what the request is meant, if it is.
 

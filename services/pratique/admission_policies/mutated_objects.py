@@ -14,6 +14,7 @@ from pratique.json_values import Document
 if TYPE_CHECKING:
     from pratique.admission_policies.sights import Sight
     from pratique.json_values import JSONObject
+    from pratique.kinds import GroupVersionResource
     from pratique.reviews import Review
 
 
@@ -42,6 +43,10 @@ class MutatedObjects:
         sight = self.now(came_in)
         review = sight.review
         self._now[came_in] = sight.changed(review.with_object(Document.from_data(document)))
+
+    def are_only_of(self, resource: GroupVersionResource) -> bool:
+        """Whether nothing but the object in that version was mutated."""
+        return [one.review.resource for one in self._now.values()] == [resource]
 
     def outcome(self, asked: Review) -> tuple[Document, bool]:
         """Give the object in the version of the request, and whether anything was applied to it at all."""

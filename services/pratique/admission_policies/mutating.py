@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pratique.admission_policies.mutations import Patcher
     from pratique.admission_policies.sights import Limits, Sight
     from pratique.configurations.policies import BindingSpec, Configured, MutatingSpec
-    from pratique.json_values import JSON
+    from pratique.json_values import JSON, JSONObject
     from pratique.reviews import Review
 
 _NOT_AGAIN = "nothing changed after it that asks for it again"
@@ -138,8 +138,22 @@ class _Run:
                 checks=tuple(self._checks),
             )
         document, dirty = self._objects.outcome(asked)
-        refusal = refusal_of(asked.with_object(document), (*self._missets, *self._failures))
-        return Admittance(document, tuple(self._judgements), dirty, refusal, tuple(self._checks))
+        failures = (*self._missets, *self._failures)
+        return Admittance(
+            document,
+            tuple(self._judgements),
+            self._operations(),
+            dirty,
+            refusal_of(asked.with_object(document), failures) if failures else None,
+            tuple(self._checks),
+        )
+
+    def _operations(self) -> tuple[JSONObject, ...] | None:
+        """What was done to the object, where one policy did it all, and in the request's version."""
+        changes = [one.operations for one in self._judgements if one.changed]
+        if len(changes) != 1 or not self._objects.are_only_of(self._viewing.review.resource):
+            return None
+        return changes[0]
 
     def _take(self, hook: _Hook, step: Step[BindingSpec]) -> None:
         judging = MutationJudging(hook.policy, step.binding)

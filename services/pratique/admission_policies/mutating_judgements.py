@@ -59,6 +59,8 @@ class Admittance:
     what no failure policy decides about."""
     judgements: tuple[MutationJudgement, ...] = ()
     """In the order of invocation; those that were skipped only where that was asked for."""
+    operations: tuple[JSONObject, ...] | None = None
+    """A JSON Patch of all that they did to it, where that is known without looking."""
     dirty: bool = False
     """Whether any mutation was applied, be it to no effect: all that were invoked and can be are then invoked again."""
     refusal: Status | None = None

@@ -89,7 +89,9 @@ class Sight:
 
     def changed(self, review: Review) -> Sight:
         """The same sight of an object that a policy has changed."""
-        return Sight(review, self._namespace)
+        other = Sight(review, self._namespace)
+        other._namespace_object = self._namespace_object
+        return other
 
     @functools.cached_property
     def _request(self) -> JSONObject:

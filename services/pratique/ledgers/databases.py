@@ -103,6 +103,7 @@ def _postgresql(place: Place) -> Database:
         isolation_level="READ COMMITTED",  # whatever the server's default: locked rows are read as they are now
         connect_args={
             "application_name": "pratique",
+            "client_encoding": "utf8",  # else texts of a database that says SQL_ASCII would come as bytes
             "connect_timeout": _CONNECT_SECONDS,
             "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
             "options": _SETTINGS,

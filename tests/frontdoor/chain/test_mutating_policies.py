@@ -32,7 +32,9 @@ STORE = ObjectStore(assume_namespaces=True)
 ANNOTATIONS = [{"op": "add", "path": "/metadata/annotations", "value": {"by": "webhook"}}]
 
 
-def decided(folder: Path, *documents: JSONObject, controllers: tuple[str, ...] = (NAME,)) -> Decision:
+def decided(
+    folder: Path, *documents: JSONObject, controllers: tuple[str, ...] = (NAME,), explain: bool = True
+) -> Decision:
     """Have a Pod reviewed by a chain of these controllers."""
     file = folder / "policies.yaml"
     file.write_text("\n---\n".join(map(json.dumps, documents)), "utf-8")
@@ -41,7 +43,7 @@ def decided(folder: Path, *documents: JSONObject, controllers: tuple[str, ...] =
     async def run() -> Decision:
         engine = open_local(chain, STORE)
         try:
-            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=True)
+            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=explain)
         finally:
             await engine.close()
 
@@ -143,6 +145,36 @@ def test_whoever_wants_to_see_a_later_change_runs_again(tmp_path: Path) -> None:
         ("a", 1, "mutated"),
         ("b", 1, "skipped"),
     ]
+
+
+def test_who_would_do_nothing_the_second_time_is_not_asked(tmp_path: Path) -> None:
+    documents = (mutating(labelled("n", "'1'")), bound())
+    asked, told = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
+    assert rounds(asked) == [("p", 0, "mutated")]
+    assert rounds(told) == [("p", 0, "mutated"), ("p", 1, "skipped")]
+    assert asked.patch == told.patch
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"matchConditions": [{"name": "c", "expression": "int(object.metadata.?labels.n.orValue('1')) > 0"}]},
+        {"paramKind": {"apiVersion": "rules.example.com/v1", "kind": "Rule"}, "matchConstraints": "labelled"},
+    ],
+    ids=["by a condition", "by a selector"],
+)
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_change_may_still_have_a_policy_refuse_the_second_time(
+    tmp_path: Path, spec: dict[str, Any], *, explain: bool
+) -> None:
+    changing, early = mutating(labelled("n", "'x'"), name="b"), mutating(labelled("m", "'1'"), name="a")
+    if "matchConstraints" in spec:
+        constraints = early["spec"]["matchConstraints"] | {"objectSelector": {"matchLabels": {"n": "x"}}}
+        spec = spec | {"matchConstraints": constraints}
+    early["spec"] |= spec
+    decision = decided(tmp_path, early, bound("a", name="a"), changing, bound("b", name="b"), explain=explain)
+    assert not decision.allowed
+    assert ("a", 1, "failed") in rounds(decision)
 
 
 def test_a_webhooks_change_brings_policies_back(tmp_path: Path, server: WebhookServer) -> None:

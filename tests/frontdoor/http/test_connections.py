@@ -194,3 +194,17 @@ def test_answers_are_dated_and_do_not_name_the_server(allowing: Door) -> None:
     headers = allowing.get("/livez").headers
     assert "Date" in headers
     assert "Server" not in headers
+
+
+def test_an_answer_leaves_in_one_piece(allowing: Door) -> None:
+    with allowing.socket() as connection:
+        for _ in range(3):
+            connection.sendall(POST + b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
+            head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+            assert b"content-length: %d" % len(body) in head
+
+
+def test_an_answer_that_is_a_head_alone_leaves(allowing: Door) -> None:
+    with allowing.socket() as connection:
+        connection.sendall(b"HEAD /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")

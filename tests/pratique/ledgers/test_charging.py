@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    import postgres
     from pratique.ledgers import Ledger, Usage
 
 pytestmark = pytest.mark.xdist_group("postgresql")  # one server for all tests of a run
@@ -41,6 +42,15 @@ def test_a_charge_is_added_to_what_was_used(url: str) -> None:
         async with opened(url) as [ledger]:
             await ledger.charge([account(pods="5")], charge(), plus("2"))
             assert await pods_used(ledger, account()) == ["7"]
+
+    asyncio.run(scenario())
+
+
+def test_a_database_that_knows_of_no_encoding_will_do(server: postgres.Server) -> None:
+    async def scenario() -> None:
+        async with opened(server.database("SQL_ASCII")) as [ledger]:
+            await ledger.charge([account()], charge(), plus())
+            assert await pods_used(ledger, account()) == ["1"]
 
     asyncio.run(scenario())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique import statuses
-from pratique.answers import allow, patch, warn
+from pratique.answers import Patch, allow, patch, warn
 from pratique.calls import Call, Deadline
 from pratique.definitions import Phase
 from pratique.edits import Edits
@@ -250,7 +250,8 @@ def edited(review: Review) -> Answer:
 
 @pytest.mark.parametrize("half", [edited, lambda _: patch(operations=[LABELLING])])
 def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Half) -> None:
-    ran = asyncio.run(runners([hosted("c", half)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    hosts = [hosted("c", half, trusted=True)]
+    ran = asyncio.run(runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert isinstance(ran.outcome.decision, Patched)
     assert ran.outcome.document is ran.document
     assert ran.document.data == apply_patch(review_of().object, ran.outcome.decision.operations)
@@ -260,5 +261,13 @@ def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Ha
     "half", [lambda _: allow(), lambda _: patch({"kind": "Pod"}), lambda _: patch(operations=[COPYING])]
 )
 def test_no_object_comes_with_operations_that_nobody_has_carried_out_yet(half: Half) -> None:
-    ran = asyncio.run(runners([hosted("c", half)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    hosts = [hosted("c", half, trusted=True)]
+    ran = asyncio.run(runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    assert ran.outcome.document is None
+
+
+def test_somebody_elses_object_has_to_come_of_its_operations_wherever_it_runs() -> None:
+    lying = Patch((LABELLING,), {"kind": "Secret"})
+    ran = asyncio.run(runners([hosted("c", lambda _: lying)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    assert isinstance(ran.outcome.decision, Patched)
     assert ran.outcome.document is None

@@ -48,6 +48,8 @@ def _hosts(container: JSONObject) -> Iterator[str]:
 
 def _hosts_of(holder: JSONObject, name: str) -> Iterator[str]:
     handler = as_object(holder.get(name), name)
+    if not handler:
+        return  # as most are: five are looked for in each container
     for action in _ACTIONS:
         host = text(as_object(handler.get(action), action), "host")
         if host:
