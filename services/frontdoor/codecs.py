@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from frontdoor.hollows import Hollow, hollow_out
 from pratique import statuses
 from pratique.errors import ReviewError
-from pratique.json_limits import WHOLE_BYTES, JsonLimitError, check_large, parse_checked
+from pratique.json_limits import JsonLimitError, parse_checked
 from pratique.json_values import Document, JSONObject, encode
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
@@ -73,8 +72,6 @@ class _Received(msgspec.Struct, frozen=True):
     envelope: _AdmissionReview
     request: JSONObject | None = None
     """The request as it was parsed when it was checked, where it is short."""
-    hollow: Hollow | None = None
-    """What the envelope was decoded from, where that is not the body."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,9 +112,6 @@ def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
 
 
 def _receive(body: bytes) -> _Received:
-    if len(body) > WHOLE_BYTES:
-        hollow = hollow_out(body, check_large(body))
-        return _Received(_decoder.decode(hollow.text), hollow=hollow)
     data = parse_checked(body)
     envelope = _decoder.decode(body)
     if len(body) > _KEPT_BYTES or data is msgspec.UNSET or envelope.request is None:
@@ -181,8 +175,6 @@ def _document(field: str, raw: msgspec.Raw, received: _Received) -> Document:
         raise ReviewError(
             f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
         )
-    if received.hollow is not None:
-        content = received.hollow.fill(content)
     data = None if received.request is None else received.request.get(field)
     return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
 

@@ -18,11 +18,9 @@ from pratique import json_members
 from pratique.errors import InputError
 from pratique.json_glances import DoubtError, decode_undoubted
 from pratique.json_marks import count_values, has_more_levels, structure
-from pratique.json_portions import check_portions, check_text, outline
 from pratique.json_values import NULL, Document
 
 if TYPE_CHECKING:
-    from pratique.json_portions import Stretch
     from pratique.json_values import JSON
 
 MOST_LEVELS = 200
@@ -39,12 +37,9 @@ TOO_MUCH = f"more than {MOST_NODES} values"
 LARGE_BYTES = 256 * 1024
 """From here on a text is not for an event loop: it may take longer than 5 ms."""
 
-WHOLE_BYTES = 1024 * 1024
-"""Up to here a text is parsed as a whole: of the objects that are sent to webhooks hardly any is longer. It takes 5 ms,
-of which other threads wait for 2 at a time; longer texts are looked at in portions."""
-
-_WHOLE_VALUES = 60_000
-"""A large text that holds more values is looked at in portions as well: each of them takes some 40 ns to build."""
+WHOLE_VALUES = 60_000
+"""Up to here a large text is parsed as a whole, too: other threads wait for some 40 ns for each value, and 1 ms for
+2 MiB. What holds more is only looked at, and others run in between, which takes five times as long."""
 
 _FEW_BYTES = 16 * 1024
 """Up to here it is worth while to count brackets, for they may be so few that nothing else is to be looked at."""
@@ -57,8 +52,7 @@ class JsonLimitError(InputError):
 def check_json(raw: bytes) -> None:
     """Refuse JSON that no API server writes, or that takes too much to be read.
 
-    It costs about 20 microseconds for 2 KB of a Pod. From :data:`LARGE_BYTES` on call it in a thread; from
-    :data:`WHOLE_BYTES` on nothing is kept of what is read, and other threads run in between.
+    It costs about 15 microseconds for 2 KB of a Pod. From :data:`LARGE_BYTES` on call it in a thread.
 
     Raises:
         JsonLimitError: the text is too deep, holds too many values, a member twice, a number that is no int64 and
@@ -90,49 +84,16 @@ def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
     Raises:
         JsonLimitError: as :func:`check_json`, like the others.
     """
-    if len(raw) > WHOLE_BYTES:
-        check_large(raw)
-        return msgspec.UNSET
     str(raw, "utf-8")
-    if _check_structure(raw) > _WHOLE_VALUES:
-        check_large(raw)
-        return msgspec.UNSET
-    try:
-        return decode_undoubted(raw)
-    except (DoubtError, msgspec.ValidationError):
-        pass  # a number that is no float64, like all that is in doubt, is to be told where
-    except RecursionError:
-        raise _too_deep() from None
-    except msgspec.DecodeError:
-        if len(raw) <= LARGE_BYTES:
-            raise
+    if _check_structure(raw) <= WHOLE_VALUES:
+        try:
+            return decode_undoubted(raw)
+        except (DoubtError, msgspec.ValidationError):
+            pass  # a number that is no float64, like all that is in doubt, is to be told where
+        except RecursionError:
+            raise _too_deep() from None
     _check_members(raw)
     return msgspec.UNSET
-
-
-def check_large(raw: bytes) -> list[Stretch]:
-    """Check a text as :func:`check_json` does, in portions: no step of it keeps other threads waiting for long.
-
-    Gives the stretches of the text that are deep inside of one member of a member of it, in their order. They are told
-    where that comes for nothing; there may be none.
-
-    Raises:
-        JsonLimitError: as :func:`check_json`, like the others.
-    """
-    check_text(raw)
-    found = outline(raw, MOST_NODES, MOST_LEVELS)
-    if found is None:
-        _check_structure(raw)
-    elif found.values > MOST_NODES:
-        raise _too_much()
-    elif found.is_too_deep:
-        raise _too_deep()
-    else:
-        stretches = check_portions(raw, found.portions)
-        if stretches is not None:
-            return stretches
-    _check_members(raw)
-    return []
 
 
 def _too_much() -> JsonLimitError:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MARKS = b'"{}[],'
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
@@ -19,24 +23,22 @@ def structure(raw: bytes) -> bytes:
     if b"\\" in raw:
         # In pairs from the left, so that what is left escapes what follows it.
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return marks_outside_strings(raw)
-
-
-def marks_outside_strings(text: bytes, *, inside: bool = False) -> bytes:
-    """The brackets and commas that stand in no string, of a text without escaped quotes.
-
-    ``inside``: the text begins within a string.
-    """
     # Two quotes side by side are a string without marks, or the end of one string and the beginning of the next.
-    marks = text.translate(None, _NO_MARKS).replace(b'""', b"")
-    return _outside_strings(marks, inside) if inside or b'"' in marks else marks
+    marks = b"".join(portion.translate(None, _NO_MARKS) for portion in _portions(raw)).replace(b'""', b"")
+    return _outside_strings(marks) if b'"' in marks else marks
 
 
-def _outside_strings(marks: bytes, inside: int) -> bytes:
-    """What stands between strings; in portions, for a list of all would take ten times the memory of the text."""
-    outside = []
-    for start in range(0, len(marks), _PORTION_BYTES):
-        pieces = marks[start : start + _PORTION_BYTES].split(b'"')
+def _portions(text: bytes) -> Iterator[bytes]:
+    """A text in pieces, between which others run; a list of what is in all of it would take ten times its memory."""
+    for start in range(0, len(text), _PORTION_BYTES):
+        yield text[start : start + _PORTION_BYTES]
+
+
+def _outside_strings(marks: bytes) -> bytes:
+    """What stands between strings."""
+    outside, inside = [], 0
+    for portion in _portions(marks):
+        pieces = portion.split(b'"')
         outside.append(b"".join(pieces[inside::2]))
         inside ^= (len(pieces) - 1) % 2
     return b"".join(outside)
@@ -61,12 +63,3 @@ def has_more_levels(marks: bytes, most: int) -> bool:
 def _levels(marks: bytes) -> int:
     steps = array("b", marks.translate(_STEPS, _COMMAS))
     return max(itertools.accumulate(steps), default=0)
-
-
-def without_pairs(marks: bytes) -> bytes:
-    """The brackets whose other half is elsewhere: those that close first, then those that open, where it is JSON."""
-    brackets, length = marks.translate(None, _COMMAS), -1
-    while len(brackets) != length:
-        length = len(brackets)
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
-    return brackets

@@ -40,15 +40,6 @@ def check_members(raw: bytes) -> None:
         raise MemberFaultError(f"{fault}, in the object or array that begins at byte {begin}") from None
 
 
-def has_fault(raw: bytes) -> bool:
-    """True where a member or number of a JSON text cannot be."""
-    try:
-        _reader.decode(str(raw, "utf-8"))
-    except MemberFaultError:
-        return True
-    return False
-
-
 def _members(pairs: list[tuple[str, JSON]]) -> None:
     """Look at an object's members. Nothing is kept of it, so that a large text takes no memory."""
     names = {name for name, _ in pairs}

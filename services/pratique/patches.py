@@ -32,7 +32,7 @@ from pratique.differences import diff, identical
 from pratique.errors import PratiqueError
 from pratique.json_errors import syntax_error, type_error
 from pratique.json_limits import TOO_MUCH, holds_too_much
-from pratique.json_values import JSON, JSONObject, decode
+from pratique.json_values import JSON, JSONObject, decode, encode
 from pratique.pointers import escape, pointer, unescape
 from pratique.statuses import go_quoted
 from pratique.text_sizes import TextSizes

@@ -13,7 +13,6 @@ from frontdoor.settings import FrontDoorSettings
 from pratique import json_limits
 from pratique.concluding import MOST_OPERATIONS
 from pratique.https.https_sessions import BODY_LIMIT
-from pratique.json_cuts import PORTION_BYTES
 from pratique.patches import COPY_LIMIT
 from pratique.rpc.settings import ServerSettings
 
@@ -60,8 +59,7 @@ def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -
         ("JSON", f"| {json_limits.MOST_LEVELS} |"),
         ("JSON", f"| {json_limits.MOST_NODES} | 400, `holds {json_limits.TOO_MUCH}` |"),
         ("JSON", f"more than {json_limits.LARGE_BYTES} bytes"),
-        ("JSON", f"more than {json_limits.WHOLE_BYTES} bytes"),
-        ("JSON", f"in portions of {PORTION_BYTES} bytes"),
+        ("JSON", f"more than {json_limits.WHOLE_VALUES} values"),
         ("Patches", f"| {MOST_OPERATIONS} |"),
         ("Patches", f"| {COPY_LIMIT} bytes |"),
         ("Patches", f"| {json_limits.MOST_NODES} |"),
