@@ -130,8 +130,10 @@ def _is_utf8_json(media_type: bytes) -> bool:
     return message.get_content_type() == "application/json" and charset in {"utf-8", "utf8"}
 
 
-async def read_body(receive: Receive, max_body_bytes: int, hold: Callable[[int], None]) -> bytes:
-    """Read a body, and tell ``hold`` the size of each piece as it comes.
+async def read_body(receive: Receive, max_body_bytes: int, hold: Callable[[int], None]) -> list[bytes]:
+    """Read a body in the pieces in which it comes, and tell ``hold`` the size of each.
+
+    To put megabytes together takes some milliseconds, and is not for an event loop.
 
     Raises:
         RequestError: it is too long (413), or ``hold`` refuses it.
@@ -148,11 +150,9 @@ async def read_body(receive: Receive, max_body_bytes: int, hold: Callable[[int],
         if size > max_body_bytes:
             raise _too_large(max_body_bytes)
         hold(len(piece))
-        if not message["more_body"] and not pieces:
-            return piece
         pieces.append(piece)
         if not message["more_body"]:
-            return b"".join(pieces)
+            return pieces
 
 
 def _too_large(max_body_bytes: int) -> RequestError:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique import statuses
+from pratique.errors import InputError
 from pratique.json_values import member
 from pratique.reviews import Operation
-from pratique.selectors import Selector, labels_of
+from pratique.selectors import Selector, compile_selector, labels_of
 from pratique.statuses import Status
 from pratique.targets import Asked
 
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.reviews import Review
-    from pratique.selectors import Labels
+    from pratique.selectors import Labels, LabelSelector
     from pratique.targets import Target
 
 Selecting: TypeAlias = "Selector | Status | None"
 """A selector; the refusal that comes of one that cannot be used; None for none, which selects nothing."""
+
+
+def selecting(selector: LabelSelector | None) -> Selecting:
+    """Make a selector ready to be asked. One that cannot be used refuses all that is meant otherwise."""
+    if selector is None:
+        return None
+    try:
+        return compile_selector(selector)
+    except InputError as error:
+        return statuses.internal_error(str(error))
 
 
 class Subject:

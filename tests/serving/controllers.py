@@ -75,6 +75,18 @@ async def hanging(_review: Review) -> Answer:
     return allow()
 
 
+def hanging_once(began: asyncio.Event) -> Half:
+    """Hang in the first review, which sets ``began``, and allow all others."""
+
+    async def half(review: Review) -> Answer:
+        if began.is_set():
+            return allow()
+        began.set()
+        return await hanging(review)
+
+    return half
+
+
 def blocking(release: threading.Event) -> Callable[[Review], Answer]:
     """Make a half that blocks its thread until it is released, which a test does at its end."""
 

@@ -12,7 +12,6 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, validator_service_pb2
-from pratique.answers import allow
 from pratique.calls import Call
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
@@ -25,9 +24,7 @@ from webhook_servers import closed_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from pratique.answers import Answer
     from pratique.definitions import Half
-    from pratique.reviews import Review
 
     Address = contextlib.AbstractAsyncContextManager[str]
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -70,14 +67,8 @@ async def full(kind: Kind) -> AsyncIterator[str]:
     """A service that would allow, and has no room for another call."""
     began = asyncio.Event()
 
-    async def hanging_once(review: Review) -> Answer:
-        if began.is_set():
-            return allow()
-        began.set()
-        return await controllers.hanging(review)
-
     async with (
-        hosting(kind, hanging_once, max_concurrent_calls=1) as address,
+        hosting(kind, controllers.hanging_once(began), max_concurrent_calls=1) as address,
         grpc.aio.insecure_channel(address) as channel,
     ):
         asking = asyncio.ensure_future(kind.ask(channel, review_of(), [Call(CONTROLLER)], 30))

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from frontdoor.chain.hook_lists import HookList
 from frontdoor.chain.hooks import Hook
 from frontdoor.chain.matching import Matcher
-from pratique import statuses
 from pratique.calls import Call
 from pratique.definitions import Phase
-from pratique.errors import InputError
 from pratique.rules import compile_rules
-from pratique.selectors import compile_selector
+from pratique.subjects import selecting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from frontdoor.transports import Transport
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.measures.match_conditions import ConditionMetrics
-    from pratique.selectors import LabelSelector
-    from pratique.subjects import Selecting
 
 
 def configured_hooks(
@@ -65,8 +61,8 @@ def _matcher(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -
     return Matcher(
         rules=compile_rules(webhook.rules),
         equivalent=webhook.match_policy == "Equivalent",
-        namespace_selector=_selector(webhook.namespace_selector),
-        object_selector=_selector(webhook.object_selector),
+        namespace_selector=selecting(webhook.namespace_selector),
+        object_selector=selecting(webhook.object_selector),
         conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
     )
 
@@ -78,13 +74,3 @@ def _conditions(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None
     observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
     fails_open = webhook.failure_policy == "Ignore"
     return MatchConditions.compile(webhook.match_conditions, fails_open=fails_open, observe=observe)
-
-
-def _selector(selector: LabelSelector | None) -> Selecting:
-    if selector is None:
-        return None
-    try:
-        return compile_selector(selector)
-    except InputError as error:
-        # As in the API server, such a webhook refuses what its rules match.
-        return statuses.internal_error(str(error))

@@ -9,13 +9,11 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique import statuses
 from pratique.admission_policies.errors import SettingError
 from pratique.eras import served_beside
-from pratique.errors import InputError
 from pratique.rules import compile_rules
-from pratique.selectors import compile_selector
 from pratique.statuses import Status
+from pratique.subjects import selecting
 from pratique.targets import Asked, Target
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from pratique.kinds import GroupVersionResource
     from pratique.resources import Resources
     from pratique.rules import RuleSet
-    from pratique.selectors import LabelSelector
     from pratique.subjects import Selecting, Subject
 
 
@@ -70,8 +67,8 @@ class ResourceMatcher:
     def compile(cls, resources: MatchResources) -> ResourceMatcher:
         """Make ready. A selector that cannot be used is an error of each request that is meant otherwise."""
         return cls(
-            _selector(resources.namespace_selector),
-            _selector(resources.object_selector),
+            selecting(resources.namespace_selector),
+            selecting(resources.object_selector),
             resources.match_policy == "Equivalent",
             _rules(resources.resource_rules),
             _rules(resources.exclude_resource_rules),
@@ -175,12 +172,3 @@ def _find(candidates: _Candidates, name: str) -> Target | None:
 
 def _rules(rules: Iterable[NamedRule]) -> tuple[_Rule, ...]:
     return tuple(_Rule(compile_rules((rule,)), frozenset(rule.resource_names)) for rule in rules)
-
-
-def _selector(selector: LabelSelector | None) -> Selecting:
-    if selector is None:
-        return None
-    try:
-        return compile_selector(selector)
-    except InputError as error:
-        return statuses.internal_error(str(error))

@@ -12,7 +12,6 @@ from chains import pod_review
 from chaos.links import linked
 from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
-from pratique.answers import Answer, allow
 from pratique.calls import Call, Deadline
 from pratique.definitions import Phase
 from serving import controllers
@@ -22,7 +21,6 @@ from serving.servers import VALIDATOR
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pratique.reviews import Review
 
 PATIENCE_SECONDS = 20
 
@@ -41,15 +39,9 @@ async def answers(size: int, streamed: Phase | None) -> int:
     review = pod_review({"metadata": {"annotations": {"large": "x" * size}}})
     began = asyncio.Event()
 
-    async def hanging_once(review: Review) -> Answer:
-        if began.is_set():
-            return allow()
-        began.set()
-        return await controllers.hanging(review)
-
     calls = []
     async with (
-        hosting(VALIDATOR, hanging_once) as address,
+        hosting(VALIDATOR, controllers.hanging_once(began)) as address,
         linked(int(address.rpartition(":")[2])) as link,
         hosting(VALIDATOR, controllers.allowing) as other,
         transport(f"127.0.0.1:{link.port}", other, streamed=streamed) as asked,
