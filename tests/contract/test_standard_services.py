@@ -96,6 +96,18 @@ def test_an_open_reflection_does_not_delay_the_end(kind: Kind) -> None:
     asyncio.run(run())
 
 
+def test_an_answer_that_is_leaving_does_not_delay_the_end(kind: Kind) -> None:
+    async def run() -> None:
+        for _ in range(60):  # of which two hung where the end came while gRPC had yet to see that it had left
+            async with draining(kind) as (server, channel):
+                stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=20)
+                await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+                await stream.read()
+                await asyncio.wait_for(server.drain(), 10)
+
+    asyncio.run(run())
+
+
 async def reflected(
     channel: grpc.aio.Channel, request: reflection_pb2.ServerReflectionRequest
 ) -> reflection_pb2.ServerReflectionResponse:

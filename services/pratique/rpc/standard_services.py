@@ -8,7 +8,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
     import grpc
 
@@ -42,7 +42,18 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802, D102 - as in the proto
         with self._streams.open():
-            await self._servicer.Watch(request, context)
+            await self._servicer.Watch(request, _Writer(self._streams, context))
+
+
+class _Writer:
+    """The part of a context that watches use."""
+
+    def __init__(self, streams: Streams, context: Any) -> None:
+        self._streams = streams
+        self._context = context
+
+    async def write(self, message: object) -> None:
+        await self._streams.write(self._context, message)
 
 
 class Reflection(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
@@ -60,7 +71,7 @@ class Reflection(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[
 
     async def ServerReflectionInfo(  # noqa: N802, D102 - as in the proto
         self, request_iterator: Any, context: Any
-    ) -> AsyncIterator[Any]:
+    ) -> None:
         with self._streams.open():
             async for answer in self._servicer.ServerReflectionInfo(request_iterator, context):
-                yield answer
+                await self._streams.write(context, answer)

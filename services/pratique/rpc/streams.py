@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,7 @@ class Streams:
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
         """Run a stream's handler. It is left, as if at its own end, once :meth:`end` is called."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a stream is handled in a task")
+        task = _current_task()
         self._tasks.add(task)
         if self._ended:
             task.cancel()
@@ -35,8 +33,28 @@ class Streams:
         finally:
             self._tasks.discard(task)
 
+    async def write(self, context: Any, message: object) -> None:
+        """Send a message on the stream whose handler this task runs, whole even if :meth:`end` is called meanwhile.
+
+        A first message that is cancelled on its way leaves gRPC in the belief that no metadata were sent. It sends them
+        once more with the status, which fails, so that client and server both wait for the end of the call.
+        """
+        task = _current_task()
+        self._tasks.discard(task)
+        await context.write(message)
+        if self._ended:
+            raise asyncio.CancelledError
+        self._tasks.add(task)
+
     def end(self) -> None:
         """End all streams, and those that are still to come."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
+
+
+def _current_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("a stream is handled in a task")
+    return task
