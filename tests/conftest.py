@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from groups import Groups
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 # How long an example takes on a machine that is busy with other things says nothing about the code. hypothesis sees
 # that by itself where CI runs; the rest of its profile for CI (no chance, no memory) is for CI alone.
@@ -15,3 +23,9 @@ settings.load_profile("unhurried")
 settings.register_profile(
     "thorough", parent=settings.get_profile("unhurried"), max_examples=2_000, derandomize=True, database=None
 )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups | None:
+    """Share tests out among processes by their groups, where ``--dist loadgroup`` asks for it."""
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None

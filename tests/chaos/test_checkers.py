@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from chaos.oracles import Right
     from chaos.workloads import Request
 
-pytestmark = pytest.mark.xdist_group("chaos")
-
 SEED = 1
 WORKLOAD = Workload(SEED)
 BEGAN = Began(SEED, 60, 25)

@@ -18,8 +18,6 @@ from chaos.storms import seed_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("chaos")
-
 SECONDS = float(os.environ.get("PRATIQUE_SOAK_SECONDS", "1200"))
 KIB_PER_HOUR = 1024
 NOISE_KIB = 512

@@ -12,8 +12,6 @@ from chaos.storms import Storm, seconds_of, seed_of, survive
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("chaos")
-
 SEED = 1
 LONG_SEEDS = range(10)
 LONG_SECONDS = 300

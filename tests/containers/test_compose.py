@@ -32,7 +32,6 @@ SHOPS = ("tried", "killed", "stopped")
 WHY_NOT = why_not(IMAGE, LEDGER_IMAGE) or ("" if compose_is_there() else "no docker compose is installed")
 pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "there is all it needs"),
-    pytest.mark.xdist_group("containers"),
 ]
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 WHY_NOT = why_not(IMAGE)
 pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "there is all it needs"),
-    pytest.mark.xdist_group("containers"),
 ]
 
 SOME = 200

@@ -23,7 +23,6 @@ REVIEW = (Path(__file__).parents[2] / "examples" / "review.json").read_bytes()
 WHY_NOT = why_not(IMAGE)
 pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "there is all it needs"),
-    pytest.mark.xdist_group("containers"),
 ]
 
 

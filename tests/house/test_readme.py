@@ -24,7 +24,6 @@ BINARIES = Path(sys.executable).parent
 STARTS, *COMMANDS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
-one_stack = pytest.mark.xdist_group("the stack of the README")
 with_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the README asks with curl")
 
 
@@ -60,14 +59,12 @@ def test_what_runs_comes_first() -> None:
     assert STARTS == "make up\n"
 
 
-@one_stack
 @with_curl
 @pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
 def test_its_commands_run(command: str, stack: str) -> None:
     assert run(command, stack).strip()
 
 
-@one_stack
 @with_curl
 def test_its_review_is_answered_with_a_patch(stack: str) -> None:
     (command,) = (command for command in COMMANDS if "/admit" in command)
@@ -78,7 +75,6 @@ def test_its_review_is_answered_with_a_patch(stack: str) -> None:
     assert "/spec/tolerations" in [operation["path"] for operation in operations]
 
 
-@one_stack
 @with_curl
 def test_its_review_is_explained(stack: str) -> None:
     (command,) = (command for command in COMMANDS if "/explain" in command)

@@ -23,8 +23,6 @@ from stacks import Stack, kill, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.xdist_group("postgresql")  # one server, and one stack at a time
-
 HARD, CREATES, CALLERS = 1000, 5000, 32
 KILL_SECONDS, KILLS = 1.0, 8
 RARELY = "--resource-quota-sync-period=1h"

@@ -48,7 +48,7 @@ class GrpcWebhookTransport:
 
 
 def _reworded(outcome: Outcome) -> Outcome:
-    return dataclasses.replace(outcome, decision=_decided(outcome.controller, outcome.decision))
+    return msgspec.structs.replace(outcome, decision=_decided(outcome.controller, outcome.decision))
 
 
 def _decided(webhook: str, decision: Decided) -> Decided:

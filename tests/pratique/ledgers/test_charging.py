@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import postgres
     from pratique.ledgers import Ledger, Usage
 
-pytestmark = pytest.mark.xdist_group("postgresql")  # one server for all tests of a run
-
 HARD, CREATES = 1000, 5000
 
 

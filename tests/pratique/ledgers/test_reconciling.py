@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pratique.json_values import JSONObject
     from pratique.ledgers import Charge, Usage
 
-pytestmark = pytest.mark.xdist_group("postgresql")
-
 NOT_YET = 3600.0
 """A time that no test outlives."""
 AT_ONCE = 0.0
