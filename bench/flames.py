@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _SPY = Path(sys.executable).with_name("py-spy")
 _SAMPLES_A_SECOND = 100
+_TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*')
 _CONNECTIONS = 16
 _WARM_UP_SECONDS = 2.0
 
@@ -77,6 +79,8 @@ def _spy(pid: int, file: Path, title: str, seconds: float) -> Iterator[None]:
         _, told = running.communicate()
     if running.returncode:
         raise subprocess.CalledProcessError(running.returncode, command, stderr=told)
+    # What py-spy writes there is its own command line.
+    file.write_text(_TITLE.sub(rf"\g<1>{title}", file.read_text("utf-8")), "utf-8")
     print(f"{title}: {file}")
 
 
