@@ -49,7 +49,7 @@ class ReportSuite:
         """
         self.names[name] += 1
         self.tests += 1
-        self.seconds += seconds
+        self.seconds += round(seconds, 6)  # as its case says, so that they add up
         if self.names[name] > 1:
             name += f" ({self.names[name]})"
         attributes = f'name="{_attribute(name)}" classname="{_attribute(class_name or shown(self.file))}"'

@@ -91,7 +91,8 @@ def patched(kind: Kind, patch: bytes) -> Address:
     return saying(kind, Outcome(controller=CONTROLLER, patched=Patched(patch=patch)))
 
 
-UNREACHABLE = 'failed calling admission controller "AlwaysPullImages": rpc error: code = Unavailable'
+CALL_FAILED = 'failed calling admission controller "AlwaysPullImages": rpc error: code = '
+UNREACHABLE = f"{CALL_FAILED}Unavailable"
 NOWHERE = b'[{"op":"remove","path":"/nowhere"}]'
 UNFIT = {
     MUTATOR: "error in remove for path: '/nowhere': Unable to remove nonexistent key: nowhere",
@@ -100,7 +101,8 @@ UNFIT = {
 
 SERVICE_ROWS: dict[str, tuple[Callable[[Kind], Address], int, Mapping[Kind, str]]] = {
     "it is down": (lambda _: refused(), 200, dict.fromkeys(UNFIT, UNREACHABLE)),
-    "it is full": (full, 200, dict.fromkeys(UNFIT, UNREACHABLE)),
+    # Unavailable by its own count; ResourceExhausted by gRPC's, where streams and watches have taken that up already.
+    "it is full": (full, 200, dict.fromkeys(UNFIT, CALL_FAILED)),
     "its patch does not apply, or is not its to make": (lambda kind: patched(kind, NOWHERE), 200, UNFIT),
     "its policy raises": (
         lambda kind: hosting(kind, controllers.raising(ValueError())),
