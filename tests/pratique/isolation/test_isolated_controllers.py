@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -210,5 +211,6 @@ def test_one_that_cannot_start_is_refused_at_start_up(
 def _children() -> list[int]:
     found = []
     for task in Path("/proc/self/task").iterdir():
-        found += [int(pid) for pid in (task / "children").read_text().split()]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            found += [int(pid) for pid in (task / "children").read_text().split()]
     return found
