@@ -16,7 +16,7 @@ from frontdoor.chain.assemble import Parts, assemble
 from pratique.calls import Deadline
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ObjectStore
-from pratique.configurations.load import Configurations
+from pratique.configurations.all_configurations import Configurations
 from pratique.configurations.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
 from pratique.definitions import Phase
 from pratique.json_values import Document

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.definitions import Controller, Half, Halves
     from pratique.statuses import Status
 

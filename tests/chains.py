@@ -15,7 +15,7 @@ from mutator.hosts import MutatorHost
 from pratique.calls import Deadline
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ObjectStore
-from pratique.configurations.load import Configurations
+from pratique.configurations.all_configurations import Configurations
 from pratique.definitions import BOTH, Phase
 from pratique.hosted_controllers import configured
 from pratique.https.https_clients import HttpsClients

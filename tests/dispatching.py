@@ -24,8 +24,8 @@ from frontdoor.webhook_transports import WebhookTransports
 from mutator.hosts import MutatorHost
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ObjectStore
+from pratique.configurations.all_configurations import Configurations
 from pratique.configurations.decoding import decode_configuration
-from pratique.configurations.load import Configurations
 from pratique.configurations.webhooks import ConfigurationKind, WebhookConfiguration
 from pratique.definitions import Phase
 from pratique.hosted_controllers import configured

@@ -15,7 +15,7 @@ from pratique.configurations.load import load_configurations
 
 if TYPE_CHECKING:
     from pratique.admission_policies.verdicts import Verdict
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.json_values import JSON, JSONObject
     from pratique.reviews import Review
 

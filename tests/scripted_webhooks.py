@@ -14,7 +14,7 @@ from mutator.hosts import MutatorHost
 from pratique import statuses
 from pratique.calls import Deadline
 from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.load import Configurations
+from pratique.configurations.all_configurations import Configurations
 from pratique.configurations.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
 from pratique.definitions import BOTH, Phase
 from pratique.differences import diff

@@ -66,14 +66,6 @@ _KEPT_BYTES = 16 * 1024
 and a thousand reviews can be in flight at a time."""
 
 
-class _Received(msgspec.Struct, frozen=True):
-    """What was made of a body."""
-
-    envelope: _AdmissionReview
-    request: JSONObject | None = None
-    """The request as it was parsed when it was checked, where it is short."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReceivedReview:
     """A review, and the version in which its answer is expected."""
@@ -94,29 +86,29 @@ def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
             The text says which field is wrong and never repeats the body.
     """
     try:
-        received = _receive(body)
+        envelope, parsed = _receive(body)
     except JsonLimitError as error:
         raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
         raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
-    envelope = received.envelope
     request = envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
-    return ReceivedReview(envelope.api_version, _review(request, received, cluster))
+    return ReceivedReview(envelope.api_version, _review(request, parsed, cluster))
 
 
-def _receive(body: bytes) -> _Received:
+def _receive(body: bytes) -> tuple[_AdmissionReview, JSONObject]:
+    """Check and decode; gives the request as it was parsed for the check, too, nothing where that is not kept."""
     data = parse_checked(body)
     envelope = _decoder.decode(body)
     if len(body) > _KEPT_BYTES or data is msgspec.UNSET or envelope.request is None:
-        return _Received(envelope)
-    return _Received(envelope, data["request"])
+        return envelope, {}
+    return envelope, data["request"]
 
 
 _CHOICES = {
@@ -148,7 +140,7 @@ def _check_names(request: _Request) -> None:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
-def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
+def _review(request: _Request, parsed: JSONObject, cluster: Cluster) -> Review:
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -161,21 +153,21 @@ def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=_document("object", request.object, received),
-        old_object_document=_document("oldObject", request.old_object, received),
-        options_document=_document("options", request.options, received),
+        object_document=_document("object", request.object, parsed),
+        old_object_document=_document("oldObject", request.old_object, parsed),
+        options_document=_document("options", request.options, parsed),
         dry_run=bool(request.dry_run),
         cluster=cluster,
     )
 
 
-def _document(field: str, raw: msgspec.Raw, received: _Received) -> Document:
+def _document(field: str, raw: msgspec.Raw, parsed: JSONObject) -> Document:
     content = bytes(raw)
     if not content.startswith((b"{", b"null")):
         raise ReviewError(
             f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
         )
-    data = None if received.request is None else received.request.get(field)
+    data = parsed.get(field)
     return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
 
 

@@ -139,7 +139,7 @@ class DecisionEndpoint:
 
 def _decode_pieces(pieces: list[bytes], cluster: Cluster) -> ReceivedReview:
     body = b"".join(pieces)
-    pieces.clear()
+    pieces.clear()  # else all would be held twice while it is read
     return decode_review(body, cluster)
 
 

@@ -12,7 +12,7 @@ from frontdoor.chain.assemble import Parts, assemble
 from frontdoor.local_engines import LocalEngine
 from frontdoor.transports.in_process import InProcessTransport
 from mutator.hosts import MutatorHost
-from pratique.configurations.load import Configurations
+from pratique.configurations.all_configurations import Configurations
 from pratique.definitions import Phase
 from pratique.hosted_controllers import configured
 from validator.hosts import ValidatorHost

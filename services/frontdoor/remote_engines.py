@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
     from pratique.clusters import ObjectStore
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
     from pratique.tls.kept import Kept
 

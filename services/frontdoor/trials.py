@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from pratique.calls import Call
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.webhooks import Webhook
     from pratique.definitions import Controller
     from pratique.reviews import Review

@@ -20,7 +20,7 @@ from pratique.watching import Reloaded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.definitions import Phase
     from pratique.hosted_controllers import HostedController
     from pratique.measures.reloads import Reloads

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.policies import Configured, ValidatingSpec
     from pratique.practices.findings import Finding
 

@@ -61,7 +61,7 @@ class PolicyRules:
 
     def _find_steady(self, asked: Asked, resources: Resources) -> bool:
         concerned = [one for one in self._policies if one.may_match(asked, resources)]
-        return all(one.is_plain and one.names(asked) for one in concerned)
+        return all(one.is_plain and one.means_literally(asked) for one in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class _Bound:
     def may_match(self, asked: Asked, resources: Resources) -> bool:
         return self.matcher is not None and self.matcher.may_match(asked, resources)
 
-    def names(self, asked: Asked) -> bool:
+    def means_literally(self, asked: Asked) -> bool:
         """Whether it means the collection that was asked for, not only an equivalent."""
-        return self.matcher is not None and self.matcher.names(asked)
+        return self.matcher is not None and self.matcher.means_literally(asked)
 
 
 def _selects_all(resources: MatchResources) -> bool:

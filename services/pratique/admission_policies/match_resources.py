@@ -81,7 +81,7 @@ class ResourceMatcher:
         found = next(self._wanted(self._rules, asked, resources), None)
         return found is not None
 
-    def names(self, asked: Asked) -> bool:
+    def means_literally(self, asked: Asked) -> bool:
         """Tell whether rules mean such a request by the collection that was asked for, whatever object they name."""
         return not self._rules or any(
             rule.wants(asked, asked.resource) for rule in self._rules if not rule.names

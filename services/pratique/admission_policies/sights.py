@@ -90,7 +90,7 @@ class Sight:
     def changed(self, review: Review) -> Sight:
         """The same sight of an object that a policy has changed."""
         other = Sight(review, self._namespace)
-        other._namespace_object = self._namespace_object
+        other._namespace_object = self._namespace_object  # made once: it is the same namespace
         return other
 
     @functools.cached_property

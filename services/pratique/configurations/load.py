@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pratique.json_values import JSONObject
     from pratique.source_documents import SourceDocument
 
-__all__ = ["Configurations", "load_configurations"]
-
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 _POLICY_VERSIONS = (*_VERSIONS, f"{GROUP}/v1alpha1")
 _KINDS = frozenset(kind.value for kind in ConfigurationKind)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.practices.definitions import Breach, Owner, Practice
     from pratique.practices.trials import Trial
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pratique.clusters import Cluster
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.policies import Configured, PolicySpec
     from pratique.configurations.webhooks import ServiceReference, Webhook, WebhookConfiguration
     from pratique.field_errors import Step

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from frontdoor.decisions import Decision, Step
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.policies import Configured, PolicySpec
     from pratique.configurations.webhooks import WebhookConfiguration
     from pratique.field_errors import Step as PathStep

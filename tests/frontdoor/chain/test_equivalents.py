@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontdoor.decisions import Decision
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from webhook_servers import WebhookServer
 
 TEMPLATE = {

@@ -11,7 +11,7 @@ import yaml
 from chains import POD, decide, pod_review, webhook_controllers
 from frontdoor.decisions import Decision, StepOutcome
 from pratique.clusters import ObjectStore
-from pratique.configurations.load import Configurations, load_configurations
+from pratique.configurations.load import load_configurations
 from pratique.json_values import NULL, Document
 from pratique.patches import apply_patch
 from pratique.reviews import Operation
@@ -19,6 +19,8 @@ from webhook_servers import WebhookServer, allowed, closed_port, denied, hanging
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pratique.configurations.all_configurations import Configurations
 
 PODS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.configurations.load import Configurations, load_configurations
+from pratique.configurations.all_configurations import Configurations
+from pratique.configurations.load import load_configurations
 from pratique.configurations.webhooks import ConfigurationKind
 from pratique.rules import Rule
 from pratique.selectors import EVERYTHING

@@ -14,7 +14,7 @@ from pratique.errors import ConfigurationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.configurations.load import Configurations
+    from pratique.configurations.all_configurations import Configurations
     from pratique.json_values import JSONObject
 
 REMOVE = '[JSONPatch{op: "remove", path: "/spec"}]'

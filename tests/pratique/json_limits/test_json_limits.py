@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostile_texts import HARMLESS, HOSTILE
-from pratique.json_limits import LARGE_BYTES, JsonLimitError, check_json, read_document
+from pratique.json_limits import LARGE_BYTES, JsonLimitError, read_document
 from strategies.json_values import values
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def large(raw: bytes) -> bytes:
 
 def complaint(raw: bytes) -> str:
     try:
-        check_json(raw)
+        read_document(raw)
     except JsonLimitError as error:
         return str(error)
     except (msgspec.DecodeError, UnicodeDecodeError):
