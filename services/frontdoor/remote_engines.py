@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assemble import Parts, assemble
@@ -19,8 +18,8 @@ from pratique.configurations.load import load_configurations
 from pratique.definitions import Phase
 from pratique.measures.match_conditions import ConditionMetrics
 from pratique.measures.reloads import ReloadMetrics
+from pratique.reloading import Reloaded, keep_reloading
 from pratique.tls.kept import keep_fresh
-from pratique.watching import Reloaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +30,9 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
-    from pratique.clusters import ObjectStore
     from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
     from pratique.tls.kept import Kept
-
-_log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
 """After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
@@ -58,14 +54,10 @@ class RemoteEngine:
         chain = settings.chain
         self._first_denial_only = chain.first_denial_only
         self._sources = ChainSources.read(chain)
-        cluster = Reloaded(
-            functools.partial(load_cluster, chain.cluster),
-            chain.cluster or (),
-            on_change=self._use_cluster,
-            on_error=functools.partial(_keep, "cluster"),
-            source="cluster",
-        )
+        read_cluster = functools.partial(load_cluster, chain.cluster)
+        cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
         self.cluster = ReloadableCluster(cluster.value)
+        cluster.tell(self.cluster.swap)
         self._clients = open_clients(self.cluster)
         hosted = [one for one in self._sources.selected if one.hosted]
         tls = ServicesTls.of(settings)
@@ -91,20 +83,16 @@ class RemoteEngine:
             observe=hops.observer("validator"),
             calls=settings.calls,
         )
-        configurations = Reloaded(
-            functools.partial(load_configurations, chain.config),
-            chain.config,
-            on_change=self._use_configurations,
-            on_error=functools.partial(_keep, "configuration"),
-            source="configuration",
-        )
+        read_configurations = functools.partial(load_configurations, chain.config)
+        configurations = Reloaded("configuration", read_configurations, chain.config)
+        configurations.tell(self._use_configurations)
         hops.show_addresses((self._mutator, self._validator))
         self._chain, self._webhooks = self._assemble(configurations.value)
-        watched = [one for one, paths in ((cluster, chain.cluster), (configurations, chain.config)) if paths]
+        watched = [one for one in (cluster, configurations) if one.paths]
         reloads = ReloadMetrics([one.reloads for one in watched])
         self.collectors: Sequence[Collector] = (hops, self._conditions, reloads)
         """What it counts, for metrics."""
-        self._background = {asyncio.ensure_future(one.run()) for one in watched}
+        self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
         if tls is not None:
             for one in tls.kept:
                 one.tell(self._renew_channels)
@@ -124,17 +112,12 @@ class RemoteEngine:
         )
         return assemble(parts), webhooks
 
-    def _use_cluster(self, cluster: ObjectStore) -> None:
-        self.cluster.swap(cluster)
-        _log.info("cluster reloaded")
-
     def _use_configurations(self, configurations: Configurations) -> None:
         before = self._webhooks
         self._chain, self._webhooks = self._assemble(configurations)
         closing = asyncio.ensure_future(_close_later(before))
         self._background.add(closing)
         closing.add_done_callback(self._background.discard)
-        _log.info("configuration reloaded")
 
     async def _renew_channels(self, _: object) -> None:
         await asyncio.gather(self._mutator.transport.renew(), self._validator.transport.renew())
@@ -165,7 +148,3 @@ async def _close_later(webhooks: WebhookTransports) -> None:
         await asyncio.sleep(_LONGEST_REVIEW_SECONDS)
     finally:
         await webhooks.close()
-
-
-def _keep(source: str, error: Exception) -> None:
-    _log.error("%s not reloaded, the last good one stays", source, extra={"reason": str(error)})

@@ -15,7 +15,7 @@ from pratique.configurations.load import load_configurations
 from pratique.isolation.apart import Apart
 from pratique.isolation.modes import Isolation
 from pratique.plugin_configurations import load_plugin_configurations
-from pratique.watching import Reloaded
+from pratique.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -109,16 +109,12 @@ def _use_configurations(
         for one in controllers:
             one.halves.use(configurations)
 
-    def load() -> Configurations:
-        return load_configurations(settings.config)
-
-    files = Reloaded(
-        load, settings.config, on_change=use, on_error=_tell_configuration, source="configuration"
-    )
+    files = Reloaded("configuration", lambda: load_configurations(settings.config), settings.config)
+    files.tell(use)
     use(files.value)
     if settings.config:
         reloads.append(files.reloads)
-        yield asyncio.create_task(files.run(), name="configuration files")
+        yield asyncio.create_task(keep_reloading([files]), name="configuration files")
 
 
 @contextlib.asynccontextmanager
@@ -146,21 +142,8 @@ def _follow(
 ) -> asyncio.Task[None]:
     """Fill the cluster from its files, now and whenever they change."""
     paths = settings.cluster or ()
-    files = Reloaded(
-        lambda: load_cluster(paths), paths, on_change=cluster.swap, on_error=_tell, source="cluster"
-    )
+    files = Reloaded("cluster", lambda: load_cluster(paths), paths)
+    files.tell(cluster.swap)
     reloads.append(files.reloads)
     cluster.swap(files.value)
-    return asyncio.create_task(files.run(), name="cluster files")
-
-
-def _tell_configuration(error: Exception) -> None:
-    _log.error(
-        "changed configuration cannot be used; what was read before stays", extra={"reason": str(error)}
-    )
-
-
-def _tell(error: Exception) -> None:
-    _log.error(
-        "changed cluster files cannot be used; what was read before stays", extra={"reason": str(error)}
-    )
+    return asyncio.create_task(keep_reloading([files]), name="cluster files")

@@ -1,4 +1,4 @@
-"""Noticing that files changed, and reloading what was made of them.
+"""Noticing that files changed.
 
 Files change in many ways: written in place, renamed over, or swapped with their whole folder by a symbolic link,
 as Kubernetes does with ``..data`` in mounted ConfigMaps. So the folders around them are watched, every event
@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from watchfiles import awatch
 
-from pratique.errors import PratiqueError
-from pratique.measures.reloads import Reloads
-
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
     from pathlib import Path
 
-T = TypeVar("T")
 Fingerprint: TypeAlias = tuple[tuple[object, ...], ...]
 """What tells two states of files apart."""
 
@@ -59,60 +54,6 @@ async def watch(
                     break
         seen = current
         yield
-
-
-class Reloaded(Generic[T]):
-    """A value made of files, which is made anew when they change. A bad change leaves the last good value."""
-
-    def __init__(
-        self,
-        load: Callable[[], T],
-        paths: Sequence[Path],
-        *,
-        on_change: Callable[[T], Awaitable[None] | None],
-        on_error: Callable[[Exception], None],
-        source: str = "",
-    ) -> None:
-        """Load for the first time.
-
-        Args:
-            load: Makes the value; called in a thread when it is called again.
-            paths: What it reads.
-            on_change: Told of each new value but the first; a PratiqueError or OSError that it raises refuses it.
-            on_error: Told why a new value could not be made, or was refused.
-            source: What it is, for metrics.
-
-        Raises:
-            Exception: whatever ``load`` raises.
-        """
-        self._load = load
-        self._paths = tuple(paths)
-        self._on_change = on_change
-        self._on_error = on_error
-        self._seen = fingerprint(self._paths)
-        self._value = load()
-        self.reloads = Reloads(source)
-        """How often that went well, and how often not."""
-
-    @property
-    def value(self) -> T:
-        """The last good value."""
-        return self._value
-
-    async def run(self, *, poll_seconds: float = POLL_SECONDS) -> None:
-        """Reload at every change, until cancelled."""
-        async for _ in watch(self._paths, seen=self._seen, poll_seconds=poll_seconds):
-            try:
-                value = await asyncio.to_thread(self._load)
-                told = self._on_change(value)
-                if inspect.isawaitable(told):
-                    await told
-            except (PratiqueError, OSError) as error:
-                self.reloads.fail()
-                self._on_error(error)
-                continue
-            self._value = value
-            self.reloads.succeed()
 
 
 async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[None]:

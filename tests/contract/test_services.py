@@ -74,8 +74,9 @@ def test_a_changed_cluster_is_seen_and_a_broken_one_is_not(tmp_path: Path) -> No
             assert await decided(process, kind) is Denied
             file.write_text(NAMESPACE)
             await asyncio.wait_for(until_allowed(process, kind), 20)
+            assert "cluster reloaded" in await process.log()
             file.write_text("kind: [")
-            assert "what was read before stays" in await process.log()
+            assert "cluster kept, the new one cannot be used" in await process.log()
             assert await decided(process, kind) is Allowed
 
     asyncio.run(run())

@@ -297,7 +297,7 @@ def _break_the_cluster(stack: ObservedStack, folder: Path) -> None:
 
 
 def _has_read(stack: ObservedStack, times: int) -> bool:
-    words = ("cluster not reloaded", "cluster reloaded")
+    words = ("cluster kept", "cluster reloaded")
     return sum(any(word in line for word in words) for line in stack.lines) >= times
 
 

@@ -1,4 +1,4 @@
-"""What is made of files stays as long as what comes after it cannot be used."""
+"""What is kept in files is warned of before it ends, and while what came after it cannot be used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
 from pratique.tls.kept import WARNING_SECONDS, Kept, keep_fresh
 from waiting import until
 
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def number_in(file: Path) -> int:
-    text = file.read_text()
-    if text == "broken":
-        raise ConfigurationError("it is broken")
-    return int(text)
+    return int(file.read_text())
 
 
 @pytest.fixture(name="file")
@@ -31,60 +27,14 @@ def _file(tmp_path: Path) -> Path:
     return file
 
 
-def kept(file: Path) -> Kept[int]:
-    return Kept("number", lambda: number_in(file), (file,))
-
-
-def test_a_new_value_is_taken_up_and_told(file: Path) -> None:
-    one, told = kept(file), []
-
-    async def later(value: int) -> None:
-        await asyncio.sleep(0)
-        told.append(-value)
-
-    one.tell(told.append)
-    one.tell(later)
-    file.write_text("2")
+def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
+    one = Kept("number", lambda: number_in(file), (file,))
+    file.write_text("no number")
     asyncio.run(one.refresh())
-    assert (one.value, told) == (2, [2, -2])
-    asyncio.run(one.refresh())
-    assert told == [2, -2]
-
-
-@pytest.mark.parametrize("content", ["broken", "no number", None])
-def test_what_cannot_be_used_leaves_what_was_there(
-    file: Path, content: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    one = kept(file)
-    if content is None:
-        file.unlink()
-    else:
-        file.write_text(content)
-    for _ in range(2):
-        asyncio.run(one.refresh())
-    assert one.value == 1
-    assert one.failure
     assert one.warning() == "number kept, the new one cannot be used"
-    assert caplog.messages == [
-        "number kept, the new one cannot be used"
-    ]  # once, however often it is looked at
     file.write_text("1")
     asyncio.run(one.refresh())
-    assert (one.failure, one.warning()) == ("", "")
-
-
-def test_a_listener_that_fails_leaves_what_was_there(file: Path) -> None:
-    one = kept(file)
-
-    def refuse(_: int) -> None:
-        raise RuntimeError("secret")
-
-    one.tell(refuse)
-    file.write_text("2")
-    asyncio.run(one.refresh())
-    assert one.value == 1
-    assert "RuntimeError" in one.failure
-    assert "secret" not in one.failure
+    assert not one.warning()
 
 
 @pytest.mark.parametrize(
@@ -97,26 +47,6 @@ def test_what_ends_within_a_week_is_warned_of(file: Path, left: float, warned: s
     assert one.ends_at == end
     assert one.warning().startswith(warned)
     assert bool(one.warning()) is bool(warned)
-
-
-def test_a_change_before_the_watch_begins_is_taken_up_too(file: Path) -> None:
-    one = kept(file)
-    file.write_text("2")
-
-    async def changed() -> bool:
-        return one.value == 2
-
-    async def run() -> None:
-        watching = asyncio.ensure_future(keep_fresh([one]))
-        await until(10, changed)
-        watching.cancel()
-        await asyncio.wait([watching])
-
-    asyncio.run(run())
-
-
-def test_without_files_there_is_nothing_to_watch() -> None:
-    asyncio.run(keep_fresh([]))
 
 
 def test_what_ends_soon_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:

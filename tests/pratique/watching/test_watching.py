@@ -1,19 +1,17 @@
-"""Files that change are noticed, in all the ways in which they change, and read again."""
+"""Files that change are noticed, in all the ways in which they change."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import InputError
-from pratique.watching import Reloaded, fingerprint, watch
+from pratique.watching import fingerprint, watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
 PATIENCE_SECONDS = 20  # far more than a change takes to be noticed, so that a busy machine fails nothing
@@ -170,110 +168,6 @@ def test_a_watch_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert asyncio.all_tasks() == before
-
-    run(scenario)
-
-
-@contextlib.asynccontextmanager
-async def reloading(reloaded: Reloaded[str]) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(reloaded.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-def load(file: Path) -> str:
-    text = file.read_text()
-    if text == "bad":
-        raise InputError("this is bad")
-    return text
-
-
-def test_a_changed_file_is_loaded_again(tmp_path: Path) -> None:
-    file = plain(tmp_path)
-
-    async def scenario() -> None:
-        values: asyncio.Queue[str] = asyncio.Queue()
-        errors: list[Exception] = []
-        reloaded = Reloaded(lambda: load(file), [file], on_change=values.put, on_error=errors.append)
-        assert reloaded.value == "one"
-        async with reloading(reloaded):
-            for text in ("two", "three!"):
-                await asyncio.to_thread(file.write_text, text)
-                assert await values.get() == reloaded.value == text
-        assert not errors
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("break_it", [lambda file: file.write_text("bad"), os.unlink], ids=["bad", "gone"])
-def test_a_bad_change_is_told_and_the_last_good_value_stays(
-    tmp_path: Path, break_it: Callable[[Path], object]
-) -> None:
-    file = plain(tmp_path)
-
-    async def scenario() -> None:
-        values: asyncio.Queue[str] = asyncio.Queue()
-        errors: asyncio.Queue[Exception] = asyncio.Queue()
-        reloaded = Reloaded(
-            lambda: load(file), [file], on_change=values.put_nowait, on_error=errors.put_nowait
-        )
-        async with reloading(reloaded):
-            break_it(file)
-            assert isinstance(await errors.get(), InputError | FileNotFoundError)
-            assert reloaded.value == "one"
-            rename_over(file)
-            assert await values.get() == reloaded.value == "other"
-
-    run(scenario)
-
-
-def test_a_value_that_its_user_refuses_is_told_and_the_watch_goes_on(tmp_path: Path) -> None:
-    file = plain(tmp_path)
-
-    async def scenario() -> None:
-        values: asyncio.Queue[str] = asyncio.Queue()
-        errors: asyncio.Queue[Exception] = asyncio.Queue()
-
-        def use(value: str) -> None:
-            if value == "refused":
-                raise InputError("no use")
-            values.put_nowait(value)
-
-        reloaded = Reloaded(lambda: load(file), [file], on_change=use, on_error=errors.put_nowait)
-        async with reloading(reloaded):
-            file.write_text("refused")
-            assert str(await errors.get()) == "no use"
-            assert reloaded.value == "one"
-            rename_over(file)
-            assert await values.get() == reloaded.value == "other"
-
-    run(scenario)
-
-
-def test_the_first_load_must_succeed(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("bad")
-    with pytest.raises(InputError, match="this is bad"):
-        Reloaded(lambda: load(file), [file], on_change=lambda _: None, on_error=lambda _: None)
-
-
-def test_a_file_that_is_written_piece_by_piece_ends_up_whole(tmp_path: Path) -> None:
-    file = plain(tmp_path)
-
-    async def scenario() -> None:
-        values: asyncio.Queue[str] = asyncio.Queue()
-        errors: list[Exception] = []
-        reloaded = Reloaded(lambda: load(file), [file], on_change=values.put_nowait, on_error=errors.append)
-        async with reloading(reloaded):
-            for length in range(10):
-                file.write_text("x" * length)
-                await asyncio.sleep(0.02)
-            while await values.get() != "x" * 9:
-                pass
-        assert not errors
 
     run(scenario)
 
