@@ -11,7 +11,7 @@ from pratique.answers import Allow, Deny, Patch
 from pratique.definitions import Phase
 from pratique.json_values import JSON, Document, JSONObject
 from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
-from pratique.patches import PatchError, apply_patch, diff
+from pratique.patches import PatchError, diff, patch_document
 
 if TYPE_CHECKING:
     from pratique.outcomes import Decided
@@ -85,7 +85,7 @@ def _edited(operations: tuple[JSONObject, ...], document: Document) -> Conclusio
     if len(operations) > MOST_OPERATIONS:
         return _failed(f"answered with a patch of more than {MOST_OPERATIONS} operations"), document
     try:
-        changed = Document.from_data(apply_patch(document.data, operations))
+        changed = patch_document(document, operations)
     except PatchError:
         # Its text quotes keys of the object.
         return _failed("answered with a patch that does not fit the object"), document

@@ -32,7 +32,7 @@ from pratique.differences import diff, identical
 from pratique.errors import PratiqueError
 from pratique.json_errors import syntax_error, type_error
 from pratique.json_limits import TOO_MUCH, holds_too_much
-from pratique.json_values import JSON, JSONObject, decode, encode
+from pratique.json_values import JSON, Document, JSONObject, decode, encode
 from pratique.pointers import escape, pointer, unescape
 from pratique.statuses import go_quoted
 from pratique.text_sizes import TextSizes
@@ -48,6 +48,7 @@ __all__ = [
     "apply_patch",
     "decode_patch",
     "diff",
+    "patch_document",
     "pointer",
 ]
 
@@ -118,6 +119,22 @@ def apply_patch(document: JSON, operations: Iterable[JSONObject]) -> JSON:
         except RecursionError:
             raise PatchError(_TOO_DEEP) from None
     return draft.document
+
+
+def patch_document(document: Document, operations: Iterable[JSONObject]) -> Document:
+    """Make the document that operations make of another one, and see that it can be written.
+
+    Operations that are harmless alone can nest without end together, which would be noticed much later.
+
+    Raises:
+        PatchError: an operation does not fit, or the whole has more levels than can be written.
+    """
+    patched = Document.from_data(apply_patch(document.data, operations))
+    try:
+        patched.raw  # noqa: B018 - written once, and kept for whoever is sent it
+    except RecursionError:
+        raise PatchError(_TOO_DEEP) from None
+    return patched
 
 
 class _UnfitError(Exception):

@@ -14,8 +14,7 @@ from frontdoor.warning_lists import surviving_warnings
 from pratique import statuses
 from pratique.definitions import Phase
 from pratique.differences import diff
-from pratique.json_values import Document
-from pratique.patches import PatchError, apply_patch
+from pratique.patches import PatchError, patch_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,11 +90,11 @@ def _amend(passing: Pass) -> None:
     if record.denials or not record.amendments:
         return
     try:
-        amended = apply_patch(passing.review.object, record.amendments)
+        amended = patch_document(passing.review.object_document, record.amendments)
     except PatchError as error:
         record.deny(statuses.internal_error(str(error)))
     else:
-        passing.change_object(Document.from_data(amended))
+        passing.change_object(amended)
 
 
 async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> list[Record]:

@@ -14,7 +14,7 @@ from pratique.differences import diff, identical
 from pratique.errors import PratiqueError
 from pratique.json_values import JSON, Document, json_type
 from pratique.outcomes import Patched
-from pratique.patches import PatchError, apply_patch
+from pratique.patches import PatchError, patch_document
 
 if TYPE_CHECKING:
     from frontdoor.chain.hooks import Result
@@ -63,12 +63,11 @@ def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effe
         text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
         return Effect(statuses.internal_error(text + "which is not supported for this operation"))
     try:
-        patched = _typed(apply_patch(before.data, decision.operations), before.data)
-        if identical(before.data, patched):
+        document = _typed(patch_document(before, decision.operations), before.data)
+        if identical(before.data, document.data):
             # A patch to what the request calls otherwise would be none that anybody could apply.
             applied = decision.operations if seen is asked else ()
             return Effect(operations=decision.operations, applied=applied)
-        document = Document.from_data(patched)
         if seen is asked:
             return Effect(operations=decision.operations, applied=decision.operations, document=document)
         document = convert(document, asked.resource, asked.kind, asked.cluster)
@@ -82,12 +81,13 @@ class _RetypedError(PratiqueError):
     """A patch made something else of the object."""
 
 
-def _typed(patched: JSON, before: JSON) -> JSONObject:
+def _typed(document: Document, before: JSON) -> Document:
     """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+    patched = document.data
     if not isinstance(patched, dict):
         raise _RetypedError(f"the patched object is {json_type(patched)}")
     had = {name: before[name] for name in _TYPE if isinstance(before, dict) and name in before}
     for name, value in had.items():
         if (patched.get(name) or value) != value:
             raise _RetypedError(f"the patched object has another {name}")
-    return patched if patched.items() >= had.items() else patched | had
+    return document if patched.items() >= had.items() else Document.from_data(patched | had)

@@ -10,10 +10,9 @@ from frontdoor.decisions import Step, StepOutcome
 from pratique import statuses
 from pratique.definitions import Phase
 from pratique.errors import CallError
-from pratique.json_values import Document
 from pratique.outcomes import Allowed, Denied, Failed, Patched
 from pratique.parts import Ending, Part
-from pratique.patches import PatchError, apply_patch
+from pratique.patches import PatchError, patch_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -231,7 +230,7 @@ def _applied(outcome: Outcome, passing: Pass) -> Allowed | Patched | Denied | Fa
     document = outcome.document
     if document is None:
         try:
-            document = Document.from_data(apply_patch(passing.review.object, decision.operations))
+            document = patch_document(passing.review.object_document, decision.operations)
         except PatchError as error:
             return Denied(statuses.internal_error(str(error)))
     passing.change_object(document)

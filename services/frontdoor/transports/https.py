@@ -6,6 +6,7 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/d
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from pratique.errors import CallError, CallTimeoutError
 from pratique.https.http_answers import answered_body
 from pratique.https.https_clients import ClientKind
 from pratique.https.https_exchanges import HttpRequest, exchange
+from pratique.json_limits import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +115,11 @@ class HttpsTransport:
         sent = build_review(review, self._webhook.admission_review_versions)
         connection = self._connect()
         body = await self._answered(connection, sent, deadline.sooner(call.timeout_seconds))
-        return to_outcome(call.name, read_answer(body, sent, phase), review)
+        if len(body) <= LARGE_BYTES:
+            return to_outcome(call.name, read_answer(body, sent, phase), review)
+        # What a webhook sends must not hold up the reviews of others.
+        answer = await asyncio.to_thread(read_answer, body, sent, phase)
+        return await asyncio.to_thread(to_outcome, call.name, answer, review)
 
     async def _answered(self, connection: _Connection, sent: SentReview, deadline: Deadline) -> bytes:
         session = self._clients.session(connection.kind)

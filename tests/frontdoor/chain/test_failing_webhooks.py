@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from webhook_servers import Behaviour
 
 STRANGER = Authority()
+UNFIT: list[JSONObject] = [{"op": "remove", "path": "/nothing"}]
+NESTING: list[JSONObject] = [
+    {"op": "add", "path": "/metadata" + "/a" * depth, "value": {}} for depth in range(1, 2_000)
+]
 WRONG = {
     "hangs": (hanging(), 503),
     "hangs within its answer": (hanging_body(), 503),
@@ -148,8 +152,11 @@ def test_a_ca_bundle_that_is_none_is_a_fault_of_the_client(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(policy: str) -> None:
-    with serve(patched([{"op": "remove", "path": "/nothing"}])) as server:
+@pytest.mark.parametrize("operations", [UNFIT, NESTING], ids=["unfit", "nesting"])
+def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(
+    operations: list[JSONObject], policy: str
+) -> None:
+    with serve(patched(operations)) as server:
         decision = run("Mutating", f"{server.url}/asked", policy)
     assert decision.status is not None
     assert decision.status.code == 500

@@ -141,6 +141,16 @@ def test_when_the_requests_own_time_is_up_nothing_more_is_called(tmp_path: Path)
     assert len(server.received) == 1
 
 
+def test_a_patch_may_be_as_large_as_it_likes(tmp_path: Path) -> None:
+    labels = {f"label-{number}": "x" for number in range(5_000)}
+    patch = [
+        {"op": "add", "path": f"/metadata/labels/{key}", "value": value} for key, value in labels.items()
+    ]
+    with serve(patched(patch)) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "many")))
+    assert decision.object_document.data["metadata"]["labels"].items() >= labels.items()
+
+
 def test_a_patch_that_does_not_apply_refuses_even_under_ignore(tmp_path: Path) -> None:
     with serve(patched([{"op": "remove", "path": "/nothing"}])) as server:
         decision = run(configured(tmp_path, "Mutating", webhook(server, "a", failurePolicy="Ignore")))

@@ -138,6 +138,11 @@ def test_a_bomb_of_copies_fails() -> None:
     assert failure_of(patch(operations=bomb)) == "answered with a patch that does not fit the object"
 
 
+def test_operations_that_nest_without_end_together_fail() -> None:
+    nest: list[JSONObject] = [{"op": "add", "path": "/a" * depth, "value": {}} for depth in range(1, 1_000)]
+    assert failure_of(patch(operations=nest)) == "answered with a patch that does not fit the object"
+
+
 def test_the_object_changed_in_place_is_no_patch() -> None:
     review = review_of()
     decision, _ = conclude(patch(review.object), review, Phase.MUTATE)
