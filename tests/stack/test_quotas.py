@@ -140,6 +140,7 @@ def test_with_a_validator_killed_every_second_what_is_used_is_what_was_admitted(
         there = allowed(answers)
         assert len(answers) == CREATES // 2
         assert killed > 0
+        print(f"{len(there)} of {len(answers)} admitted over {killed} kills")  # noqa: T201 - numbers to keep an eye on
         assert len(there) <= HARD
         store = ObjectStore([quota(), *(create(name)["request"]["object"] for name in there)])
         assert asyncio.run(used_after_reconciliation(url, store)) == len(there)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import http.client
 import ssl
+import statistics
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -225,6 +228,22 @@ def test_no_review_is_decided_for_strangers(
     with open_door(engine, settings, context(authority)) as door:
         assert ask(door, path=path).code == 401
     assert engine.asked == []
+
+
+WRONG = {"first": f"x{TOKEN[1:]}", "last": f"{TOKEN[:-1]}x", "length": TOKEN[:4], "all": "x" * len(TOKEN)}
+
+
+@pytest.mark.parametrize("guesses", [5, pytest.param(2_000, marks=pytest.mark.long)])
+def test_a_wrong_token_is_refused_however_near_it_comes(door: Door, guesses: int) -> None:
+    seconds: dict[str, list[float]] = {name: [] for name in WRONG}
+    with contextlib.closing(door.connect()) as connection:
+        for name, token in [*WRONG.items()] * guesses:
+            headers = {**JSON_TYPE, "Authorization": f"Bearer {token}"}
+            began = time.perf_counter()
+            assert exchange(connection, "POST", "/validate", review_body(), headers).code == 401
+            seconds[name].append(time.perf_counter() - began)
+    medians = {name: f"{statistics.median(each) * 1e6:.0f}" for name, each in seconds.items()}
+    print(f"microseconds until a token is refused of which this is wrong: {medians}")  # noqa: T201 - to keep an eye on
 
 
 def test_refusals_are_counted(changing: Door) -> None:
