@@ -21,6 +21,7 @@ from frontdoor.probes import Probes
 from frontdoor.responses import failure_status, method_not_allowed, not_found, status_reply
 from frontdoor.timeouts import Timeouts
 from pratique.definitions import BOTH, MUTATE, VALIDATE
+from pratique.large_texts.readers import Reader
 from pratique.measures.certificates import CertificateMetrics
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def build_app(
     counted = _Counted(metrics)
     load = Load(settings.max_in_flight_bytes)
     metrics.show_load(load)
-    surroundings = Surroundings(engine, settings, metrics, load, Timeouts(), recorder, _traces(tracing))
+    surroundings = Surroundings(
+        engine, settings, metrics, load, Timeouts(), Reader(), recorder, _traces(tracing)
+    )
     handlers = (probes.livez, probes.readyz, probes.healthz, pages.metrics, pages.version)
     app = Starlette(
         routes=[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -16,11 +16,15 @@ from pratique import statuses
 from pratique.errors import ReviewError
 from pratique.json_limits import JsonLimitError, parse_checked
 from pratique.json_values import Document, JSONObject, encode
+from pratique.large_texts.cuts import Cut, between
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from frontdoor.decisions import Decision
     from pratique.clusters import Cluster
+    from pratique.large_texts.readers import Reader
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 """The AdmissionReview versions that are understood; each is answered in the version received."""
@@ -61,6 +65,8 @@ class _AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
 
 _decoder = msgspec.json.Decoder(_AdmissionReview)
 
+_OBJECTS = Cut("request", ("object", "oldObject", "options"))
+
 _KEPT_BYTES = 16 * 1024
 """Up to here what a body was parsed to is kept, for most reviews are shorter. The worst becomes thirty times as long,
 and a thousand reviews can be in flight at a time."""
@@ -79,36 +85,67 @@ class ReceivedReview:
 def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
     """Read an AdmissionReview; its objects are the bytes that they were, and parsed already where that was cheap.
 
-    For one of more than ``json_limits.LARGE_BYTES`` call it in a thread, where it lets others run.
+    One of more than ``json_limits.LARGE_BYTES`` is for a thread, one of many more for :func:`decode_large_review`.
 
     Raises:
         ReviewError: the body is not JSON or beyond its limits, not an AdmissionReview, or has no request or uid.
             The text says which field is wrong and never repeats the body.
     """
+    return _review_from(lambda: _receive(body), cluster)
+
+
+def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, reader: Reader) -> ReceivedReview:
+    """The same of a body that came in pieces, by a reader, in whose thread this is to be called.
+
+    Raises:
+        ReviewError: as :func:`decode_review`.
+        ReaderEndedError: it could not be read.
+    """
+    return _review_from(lambda: _receive_by(reader, pieces), cluster)
+
+
+def _review_from(receive: Callable[[], _Received], cluster: Cluster) -> ReceivedReview:
     try:
-        envelope, parsed = _receive(body)
+        received = receive()
     except JsonLimitError as error:
         raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
         raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
-    request = envelope.request
+    request = received.envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
-    return ReceivedReview(envelope.api_version, _review(request, parsed, cluster))
+    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster))
 
 
-def _receive(body: bytes) -> tuple[_AdmissionReview, JSONObject]:
-    """Check and decode; gives the request as it was parsed for the check, too, nothing where that is not kept."""
+class _Received(NamedTuple):
+    """A body that was checked and decoded."""
+
+    envelope: _AdmissionReview
+    parsed: JSONObject
+    """The request as it was parsed for the check; empty where that is not kept."""
+    taken_out: Mapping[str, bytes]
+    """The texts of members of the request that the envelope is without, by their names."""
+
+
+def _receive(body: bytes) -> _Received:
     data = parse_checked(body)
     envelope = _decoder.decode(body)
     if len(body) > _KEPT_BYTES or data is msgspec.UNSET or envelope.request is None:
-        return envelope, {}
-    return envelope, data["request"]
+        return _Received(envelope, {}, {})
+    return _Received(envelope, data["request"], {})
+
+
+def _receive_by(reader: Reader, pieces: Sequence[bytes]) -> _Received:
+    remainder = reader.cut_out(pieces, _OBJECTS)
+    if remainder is None:
+        return _Received(_decoder.decode(b"".join(pieces)), {}, {})
+    taken_out = {name: between(pieces, begin, end) for name, (begin, end) in remainder.spans.items()}
+    return _Received(_decoder.decode(remainder.text), {}, taken_out)
 
 
 _CHOICES = {
@@ -140,7 +177,7 @@ def _check_names(request: _Request) -> None:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
-def _review(request: _Request, parsed: JSONObject, cluster: Cluster) -> Review:
+def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -153,21 +190,21 @@ def _review(request: _Request, parsed: JSONObject, cluster: Cluster) -> Review:
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=_document("object", request.object, parsed),
-        old_object_document=_document("oldObject", request.old_object, parsed),
-        options_document=_document("options", request.options, parsed),
+        object_document=_document("object", request.object, received),
+        old_object_document=_document("oldObject", request.old_object, received),
+        options_document=_document("options", request.options, received),
         dry_run=bool(request.dry_run),
         cluster=cluster,
     )
 
 
-def _document(field: str, raw: msgspec.Raw, parsed: JSONObject) -> Document:
-    content = bytes(raw)
+def _document(field: str, raw: msgspec.Raw, received: _Received) -> Document:
+    content = received.taken_out.get(field) or bytes(raw)
     if not content.startswith((b"{", b"null")):
         raise ReviewError(
             f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
         )
-    data = parsed.get(field)
+    data = received.parsed.get(field)
     return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
 
 

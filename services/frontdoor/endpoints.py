@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from frontdoor import decisions
 from frontdoor.blames import blame_document, blame_of
-from frontdoor.codecs import decode_review, encode_answer
+from frontdoor.codecs import decode_large_review, decode_review, encode_answer
 from frontdoor.loads import Share
 from frontdoor.requests import ClientGoneError, check_head, query_reader, read_body
 from frontdoor.responses import JSONReply, failure_status, shutting_down, status_reply
@@ -17,6 +17,7 @@ from pratique.calls import Deadline
 from pratique.definitions import Phase
 from pratique.json_limits import LARGE_BYTES
 from pratique.json_values import encode
+from pratique.large_texts.readers import WORTH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from frontdoor.review_traces import ReviewTrace
     from frontdoor.settings import FrontDoorSettings
     from frontdoor.timeouts import Timeouts
-    from pratique.clusters import Cluster
+    from pratique.large_texts.readers import Reader
 
     BeginTrace: TypeAlias = Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]
 
@@ -50,6 +51,7 @@ class Surroundings:
     metrics: Metrics
     load: Load
     timeouts: Timeouts
+    reader: Reader
     recorder: Recorder | None = None
     begin_trace: BeginTrace | None = None
 
@@ -72,6 +74,7 @@ class DecisionEndpoint:
         self._recorder = surroundings.recorder
         self._begin_trace = surroundings.begin_trace
         self._max_body_bytes = surroundings.settings.max_body_bytes
+        self._reader = surroundings.reader
         self._read_query = query_reader(surroundings.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,10 +112,12 @@ class DecisionEndpoint:
         return self._reply(received, decision, blame=query.blame)
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:
-        if sum(map(len, pieces)) <= LARGE_BYTES:
-            return decode_review(b"".join(pieces), self._engine.cluster)
-        # It takes 170 ms for 7 MiB of pods. What holds the interpreter's lock takes 6 ms at a time.
-        return await asyncio.to_thread(_decode_pieces, pieces, self._engine.cluster)
+        size, cluster = sum(map(len, pieces)), self._engine.cluster
+        if size <= LARGE_BYTES:
+            return decode_review(b"".join(pieces), cluster)
+        if size <= WORTH_BYTES:
+            return await asyncio.to_thread(decode_review, b"".join(pieces), cluster)
+        return await self._reader.run(decode_large_review, pieces, cluster, self._reader)
 
     async def _decide(self, received: ReceivedReview, query: Query, deadline: Deadline) -> Decision:
         explain = self._phases is None
@@ -135,12 +140,6 @@ class DecisionEndpoint:
             return JSONReply(200, encode(document))
         may_patch = Phase.MUTATE in self._phases
         return JSONReply(200, encode_answer(decision, received.api_version, may_patch=may_patch))
-
-
-def _decode_pieces(pieces: list[bytes], cluster: Cluster) -> ReceivedReview:
-    body = b"".join(pieces)
-    pieces.clear()  # else all would be held twice while it is read
-    return decode_review(body, cluster)
 
 
 def _end(trace: ReviewTrace | None, code: int) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.admission.v1 import mutator_service_pb2 as pb
 from pratique.definitions import Phase
+from pratique.large_texts.readers import Reader
 from pratique.rpc.deadlines import answering_deadline
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import unary
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
     from mutator.hosts import MutatorHost
+    from pratique.rpc.handlers import Incoming
     from pratique.rpc.service_metrics import ServiceMetrics
 
 
 def services(host: MutatorHost, metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
     """What a server offers that asks ``host``, and what came of it counted among ``metrics``."""
+    reader = Reader()
 
-    async def mutate(request: pb.MutateRequest, context: ServicerContext[Any, Any]) -> pb.MutateResponse:
-        review, calls = await read_request(request, host.cluster)
+    async def mutate(
+        request: Incoming[pb.MutateRequest], context: ServicerContext[Any, Any]
+    ) -> pb.MutateResponse:
+        review, calls = await read_request(request, host.cluster, reader)
         outcomes = await host.mutate(review, calls, answering_deadline(context))
         if metrics is not None:
             metrics.observe(outcomes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.admission.v1 import validator_service_pb2 as pb
 from pratique.definitions import Phase
+from pratique.large_texts.readers import Reader
 from pratique.rpc.deadlines import answering_deadline
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import unary
@@ -18,17 +19,19 @@ from pratique.rpc.stream_methods import METHODS
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
+    from pratique.rpc.handlers import Incoming
     from pratique.rpc.service_metrics import ServiceMetrics
     from validator.hosts import ValidatorHost
 
 
 def services(host: ValidatorHost, metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
     """What a server offers that asks ``host``, and what came of it counted among ``metrics``."""
+    reader = Reader()
 
     async def validate(
-        request: pb.ValidateRequest, context: ServicerContext[Any, Any]
+        request: Incoming[pb.ValidateRequest], context: ServicerContext[Any, Any]
     ) -> pb.ValidateResponse:
-        review, calls = await read_request(request, host.cluster)
+        review, calls = await read_request(request, host.cluster, reader)
         if is_repeated(context):
             review = dataclasses.replace(review, repeats=True)
         outcomes = await host.validate(review, calls, answering_deadline(context))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.codecs import decode_review, encode_answer
+from frontdoor.codecs import decode_large_review, decode_review, encode_answer
 from frontdoor.decisions import Decision, to_document
 from frontdoor.webhook_answers import read_answer
 from frontdoor.webhook_reviews import SentReview, build_review
 from pratique.clusters import ANY_NAMESPACE
 from pratique.definitions import Phase
 from pratique.json_values import Document, decode, encode
+from pratique.large_texts.readers import Reader
 from pratique.patches import apply_patch, decode_patch, diff
 from strategies.json_values import named_items, objects
 from strategies.reviews import TEXTS, refusals, reviews, tuples
@@ -41,6 +42,17 @@ def test_a_review_that_is_sent_is_read_as_it_was(review: Review, version: Review
         request_resource=named.request_resource or named.resource,
         request_subresource=named.request_subresource if named.request_resource else named.subresource,
     )
+
+
+READER = Reader()
+"""One process for all."""
+
+
+@given(reviews(), VERSIONS, st.integers(1, 300))
+def test_a_large_review_is_read_as_a_small_one(review: Review, version: ReviewVersion, size: int) -> None:
+    body = build_review(dataclasses.replace(review, name="web", namespace="shop"), [version]).body
+    pieces = [body[begin : begin + size] for begin in range(0, len(body), size)]
+    assert decode_large_review(pieces, ANY_NAMESPACE, READER) == decode_review(body, ANY_NAMESPACE)
 
 
 @given(objects() | named_items(), objects() | named_items(), tuples(TEXTS), VERSIONS)

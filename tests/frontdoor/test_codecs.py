@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from frontdoor.codecs import decode_review, encode_answer
+from frontdoor.codecs import decode_large_review, decode_review, encode_answer
 from frontdoor.decisions import Decision
 from pratique import statuses
 from pratique.clusters import ANY_NAMESPACE
 from pratique.errors import ReviewError
+from pratique.large_texts.readers import Reader
 from pratique.reviews import Operation
 
 REQUEST = {
@@ -76,6 +77,11 @@ def test_optional_fields_may_be_missing_or_null(absent: str, how: str) -> None:
     assert decode_review(json.dumps(review).encode(), ANY_NAMESPACE).review.uid == "u1"
 
 
+@pytest.fixture(name="reader", scope="module")
+def _reader() -> Reader:
+    return Reader()
+
+
 BAD = {
     "empty": (b"", "not JSON"),
     "not JSON": (b"{", "not JSON"),
@@ -104,6 +110,15 @@ def test_what_is_no_review_is_refused_with_what_and_where(given: bytes, expected
     with pytest.raises(ReviewError) as raised:
         decode_review(given, ANY_NAMESPACE)
     assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize("given", BAD.values(), ids=BAD)
+def test_a_large_one_is_refused_in_the_same_words(given: tuple[bytes, str], reader: Reader) -> None:
+    with pytest.raises(ReviewError) as as_small:
+        decode_review(given[0], ANY_NAMESPACE)
+    with pytest.raises(ReviewError) as as_large:
+        decode_large_review([given[0]], ANY_NAMESPACE, reader)
+    assert str(as_large.value) == str(as_small.value)
 
 
 def test_an_error_never_repeats_the_object() -> None:

@@ -17,20 +17,32 @@ import threading
 _STANDARD_ERROR = 2
 
 
+def start_child(module: str, descriptor: int) -> subprocess.Popen[bytes]:
+    """Run a module in an interpreter and a group of its own, with one more file and without the service's variables."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
+    return subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
+        (sys.executable, "-P", "-m", module, str(descriptor)),
+        stdin=subprocess.PIPE,  # its lifeline
+        stdout=_STANDARD_ERROR,  # what starts a service reads the service's own words on standard output
+        env=environment,
+        pass_fds=(descriptor,),
+        start_new_session=True,  # Ctrl-C is for the service, which drains
+    )
+
+
+def end_child(process: subprocess.Popen[bytes]) -> None:
+    """End it at once, and what it has itself started with it."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 class ChildProcess:
     """A worker's process, in a group of its own."""
 
     def __init__(self, module: str, descriptor: int) -> None:
-        """Run a module in an interpreter of its own, with one more file and without the service's variables."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
-        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
-            (sys.executable, "-P", "-m", module, str(descriptor)),
-            stdin=subprocess.PIPE,  # its lifeline
-            stdout=_STANDARD_ERROR,  # what starts a service reads the service's own words on standard output
-            env=environment,
-            pass_fds=(descriptor,),
-            start_new_session=True,  # Ctrl-C is for the service, which drains
-        )
+        """Run a module, as :func:`start_child`."""
+        self._process = start_child(module, descriptor)
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
         waiting = threading.Thread(
@@ -52,6 +64,4 @@ class ChildProcess:
 
     def kill(self) -> None:
         """End it at once, and what it has itself started with it."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        end_child(self._process)

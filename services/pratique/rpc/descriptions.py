@@ -21,7 +21,7 @@ def catalogue_service(hosted: Iterable[HostedController], phase: Phase) -> Servi
     """The service that tells which controllers another one on the same server runs in ``phase``."""
     response = describe_response(hosted, phase)
 
-    async def describe(_request: pb.DescribeRequest, _context: object) -> pb.DescribeResponse:
+    async def describe(_request: object, _context: object) -> pb.DescribeResponse:
         return response
 
     return Service(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -28,7 +28,17 @@ Handler: TypeAlias = Callable[[bytes, "Context"], Awaitable[bytes]]
 """Answers a message with a message, both as bytes."""
 Ring: TypeAlias = Callable[[Handler], Handler]
 """Something round a handler."""
-Method: TypeAlias = "Callable[[RequestT, Context], Awaitable[Message]]"
+
+
+class Incoming(NamedTuple, Generic[RequestT]):
+    """A request that came in."""
+
+    message: RequestT
+    size_bytes: int
+    """How long it was. To ask a message for that would write it once more."""
+
+
+Method: TypeAlias = "Callable[[Incoming[RequestT], Context], Awaitable[Message]]"
 """What a servicer does: answers a request."""
 
 _MOST_WORDS = 1024
@@ -97,7 +107,7 @@ def _parsing(request_type: type[RequestT], method: Method[RequestT]) -> Handler:
             parsed = request_type.FromString(request)
         except DecodeError:
             raise InputError(f"the request is not a {request_type.DESCRIPTOR.full_name}") from None
-        response = await method(parsed, context)
+        response = await method(Incoming(parsed, len(request)), context)
         return response.SerializeToString()
 
     return handler

@@ -11,33 +11,37 @@ from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, 
 from pratique.calls import Call
 from pratique.definitions import Phase
 from pratique.errors import ReviewError
-from pratique.json_limits import LARGE_BYTES
+from pratique.json_limits import LARGE_BYTES, read_document
+from pratique.large_texts.readers import WORTH_BYTES
 from pratique.outcomes import Denied, Failed, FailureKind, Outcome
 from pratique.rpc.bad_answers import bad_answer
 from pratique.rpc.outcome_messages import outcome_from_message, outcome_to_message
-from pratique.rpc.review_messages import review_from_message, review_to_message
+from pratique.rpc.review_messages import review_from_message, write_review
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pratique.clusters import Cluster
+    from pratique.large_texts.readers import Reader
     from pratique.reviews import Review
+    from pratique.rpc.handlers import Incoming
+    from pratique.rpc.review_messages import ReadDocument
 
 _log = logging.getLogger(__name__)
 
 
 def mutate_request(review: Review, calls: Sequence[Call]) -> mutator_service_pb2.MutateRequest:
     """Ask a mutator to run controllers, one after another."""
-    return mutator_service_pb2.MutateRequest(
-        review=review_to_message(review), controllers=[_call_to_message(call) for call in calls]
-    )
+    request = mutator_service_pb2.MutateRequest(controllers=[_call_to_message(call) for call in calls])
+    write_review(request.review, review)
+    return request
 
 
 def validate_request(review: Review, calls: Sequence[Call]) -> validator_service_pb2.ValidateRequest:
     """Ask a validator to run controllers, side by side."""
-    return validator_service_pb2.ValidateRequest(
-        review=review_to_message(review), controllers=[_call_to_message(call) for call in calls]
-    )
+    request = validator_service_pb2.ValidateRequest(controllers=[_call_to_message(call) for call in calls])
+    write_review(request.review, review)
+    return request
 
 
 def _call_to_message(call: Call) -> review_pb2.ControllerCall:
@@ -54,22 +58,30 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
 
 
 async def read_request(
-    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest, cluster: Cluster
+    request: Incoming[mutator_service_pb2.MutateRequest] | Incoming[validator_service_pb2.ValidateRequest],
+    cluster: Cluster,
+    reader: Reader,
 ) -> tuple[Review, list[Call]]:
-    """Read what a service is asked to do, off the event loop where it is long.
+    """Read what a service is asked to do: off the event loop where it is long, by ``reader`` where it is very long.
 
     Raises:
         ReviewError: as :func:`review_and_calls`.
+        ReaderEndedError: it could not be read.
     """
-    if request.ByteSize() <= LARGE_BYTES:
-        return review_and_calls(request, cluster)
-    return await asyncio.to_thread(review_and_calls, request, cluster)
+    message, size = request
+    if size <= LARGE_BYTES:
+        return review_and_calls(message, cluster)
+    if size <= WORTH_BYTES:
+        return await asyncio.to_thread(review_and_calls, message, cluster)
+    return await reader.run(review_and_calls, message, cluster, reader.read_document)
 
 
 def review_and_calls(
-    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest, cluster: Cluster
+    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest,
+    cluster: Cluster,
+    read: ReadDocument = read_document,
 ) -> tuple[Review, list[Call]]:
-    """Read what a service is asked to do.
+    """Read what a service is asked to do, its documents by ``read``.
 
     Raises:
         ReviewError: the request breaks the contract. The text names the field, never its content.
@@ -79,7 +91,7 @@ def review_and_calls(
     if not request.controllers:
         raise ReviewError("controllers is empty: name at least one controller to run")
     return (
-        review_from_message(request.review, cluster),
+        review_from_message(request.review, cluster, read),
         [_call_from_message(message) for message in request.controllers],
     )
 

@@ -16,8 +16,14 @@ from pratique.json_limits import JsonLimitError, read_document
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from pratique.clusters import Cluster
     from pratique.json_values import Document
+
+    ReadDocument: TypeAlias = Callable[[bytes], Document]
+    """Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
 
 _TO_NUMBER = {
     Operation.CREATE: review_pb2.OPERATION_CREATE,
@@ -30,18 +36,23 @@ _FROM_NUMBER = {number: operation for operation, number in _TO_NUMBER.items()}
 
 def review_to_message(review: Review) -> review_pb2.Review:
     """Write a review as a message."""
-    message = review_pb2.Review(
-        uid=review.uid,
-        operation=_TO_NUMBER[review.operation],
-        sub_resource=review.subresource,
-        request_sub_resource=review.request_subresource,
-        name=review.name,
-        namespace=review.namespace,
-        object=review.object_document.raw,
-        old_object=review.old_object_document.raw,
-        options=review.options_document.raw,
-        dry_run=review.dry_run,
-    )
+    message = review_pb2.Review()
+    write_review(message, review)
+    return message
+
+
+def write_review(message: review_pb2.Review, review: Review) -> None:
+    """Write a review into a message, such as one within another: to put it there later would copy the objects again."""
+    message.uid = review.uid
+    message.operation = _TO_NUMBER[review.operation]
+    message.sub_resource = review.subresource
+    message.request_sub_resource = review.request_subresource
+    message.name = review.name
+    message.namespace = review.namespace
+    message.object = review.object_document.raw
+    message.old_object = review.old_object_document.raw
+    message.options = review.options_document.raw
+    message.dry_run = review.dry_run
     _write_kind(message.kind, review.kind)
     _write_resource(message.resource, review.resource)
     if review.request_kind is not None:
@@ -49,7 +60,6 @@ def review_to_message(review: Review) -> review_pb2.Review:
     if review.request_resource is not None:
         _write_resource(message.request_resource, review.request_resource)
     _write_user(message.user_info, review.user)
-    return message
 
 
 def _write_kind(message: review_pb2.GroupVersionKind, kind: GroupVersionKind) -> None:
@@ -75,8 +85,10 @@ def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
         entry.values.extend(values)
 
 
-def review_from_message(message: review_pb2.Review, cluster: Cluster) -> Review:
-    """Read a review that came in; its controllers look things up in ``cluster``. A large one is for a thread.
+def review_from_message(
+    message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document
+) -> Review:
+    """Read a review that came in, its documents by ``read``; its controllers look things up in ``cluster``.
 
     Raises:
         ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
@@ -102,9 +114,9 @@ def review_from_message(message: review_pb2.Review, cluster: Cluster) -> Review:
         name=message.name,
         namespace=message.namespace,
         user=_read_user(message.user_info),
-        object_document=_read_document("object", message.object),
-        old_object_document=_read_document("old_object", message.old_object),
-        options_document=_read_document("options", message.options),
+        object_document=_document("object", message.object, read),
+        old_object_document=_document("old_object", message.old_object, read),
+        options_document=_document("options", message.options, read),
         dry_run=message.dry_run,
         cluster=cluster,
     )
@@ -115,9 +127,9 @@ def _require(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a se
         raise ReviewError(f"review.{field} is missing")
 
 
-def _read_document(field: str, raw: bytes) -> Document:
+def _document(field: str, raw: bytes, read: ReadDocument) -> Document:
     try:
-        return read_document(raw)
+        return read(raw)
     except JsonLimitError as error:
         raise ReviewError(f"review.{field} {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):

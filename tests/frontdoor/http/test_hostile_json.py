@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,23 +121,55 @@ def test_seven_mebibytes_of_next_to_nothing_are_refused(allowing: Door, body: by
     assert (answer.code, answer.json["message"]) == (400, "the body holds more than 600000 values")
 
 
-@pytest.mark.parametrize("body", [POD_LIST, CSV], ids=["a list of Pods", "a table in a ConfigMap"])
+def pairs(count: int) -> bytes:
+    """A ConfigMap of many keys: one object that is read in one step."""
+    return around(b'{"data":{%s}}' % b",".join(b'"key-%06d":"value"' % number for number in range(count)))
+
+
+HONEST = {"a list of Pods": POD_LIST, "a table in a ConfigMap": CSV, "keys of a ConfigMap": pairs(300_000)}
+
+
+@pytest.mark.parametrize("body", HONEST.values(), ids=HONEST)
 def test_seven_mebibytes_of_an_honest_object_are_decided_on(allowing: Door, body: bytes) -> None:
     assert allowing.post("/validate", body).code == 200
 
 
 def test_no_such_body_costs_more_than_64_mebibytes() -> None:
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
-        status = Path(f"/proc/{running.process.pid}/status")
         assert running.door.post("/validate").code == 200
-        before = high_water_mark(status)
+        before = high_water_mark(running.process.pid)
         for body in (*HEAVY.values(), POD_LIST, CSV):
             running.door.post("/validate", body)
-        grown = high_water_mark(status) - before
+        (reader,) = readers(running.process.pid)
+        grown, read = high_water_mark(running.process.pid) - before, high_water_mark(reader)
         running.process.terminate()
         running.wait()
-    print(f"grown by {grown / MIB:.0f} MiB")  # noqa: T201 - a number to keep an eye on
-    assert grown < 64 * MIB
+    print(f"grown by {grown / MIB:.0f} MiB, its reader to {read / MIB:.0f}")  # noqa: T201 - a number to keep an eye on
+    assert max(grown, read) < 64 * MIB
+
+
+def test_a_review_whose_reader_is_killed_is_decided_on() -> None:
+    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+        assert running.door.post("/validate", CSV).code == 200
+        for _ in range(3):
+            (reader,) = readers(running.process.pid)
+            os.kill(reader, signal.SIGKILL)
+            assert running.door.post("/validate", CSV).code == 200
+        running.process.terminate()
+        running.wait()
+
+
+def test_a_review_that_nobody_can_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pratique.large_texts.readers._MODULE", "pratique.nowhere")
+    with open_door(AllowingEngine()) as door:
+        assert door.post("/validate", CSV).code == 500
+        assert door.post("/validate").code == 200
+
+
+def readers(service: int) -> list[int]:
+    """The processes that a service has started."""
+    files = Path(f"/proc/{service}/task").glob("*/children")
+    return [int(pid) for file in files for pid in file.read_text().split()]
 
 
 ENCODED = [
@@ -148,13 +182,12 @@ def test_what_is_not_read_costs_next_to_nothing() -> None:
     piece = bytes(64 * 1024)
     bomb = gzip.compress(bytes(32 * MIB))
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
-        status = Path(f"/proc/{running.process.pid}/status")
         assert running.door.post("/validate").code == 200
-        before = high_water_mark(status)
+        before = high_water_mark(running.process.pid)
         codes = [running.door.request("POST", "/validate", bomb, headers).code for headers in ENCODED]
         # Without a length, so that it is read up to the limit.
         codes.append(running.door.post("/validate", iter([piece] * 512)).code)
-        grown = high_water_mark(status) - before
+        grown = high_water_mark(running.process.pid) - before
         running.process.terminate()
         running.wait()
     print(f"grown by {grown / MIB:.0f} MiB")  # noqa: T201 - a number to keep an eye on
@@ -162,9 +195,10 @@ def test_what_is_not_read_costs_next_to_nothing() -> None:
     assert grown < 16 * MIB
 
 
-def high_water_mark(status: Path) -> int:
+def high_water_mark(pid: int) -> int:
     """The most memory that a process has had at a time, in bytes."""
-    [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+    status = Path(f"/proc/{pid}/status").read_text()
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024
 
 

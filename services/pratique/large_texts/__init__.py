@@ -1,0 +1,1 @@
+"""Large texts are read in a process of their own, so that nobody waits for the interpreter meanwhile."""
