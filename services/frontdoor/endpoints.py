@@ -106,6 +106,7 @@ class DecisionEndpoint:
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
             share.complete()
             received = await self._read(pieces)
+            pieces.clear()  # what is of use of them is in the review
             decision = await self._decide(received, query, deadline)
         if trace is not None:
             trace.decided(received.review, decision)

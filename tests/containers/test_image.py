@@ -48,6 +48,13 @@ def test_a_review_is_answered_with_a_patch(port: int) -> None:
     assert response["patchType"] == "JSONPatch"
 
 
+def test_a_large_review_is_read_where_nothing_may_be_written(port: int) -> None:
+    review = json.loads(REVIEW)
+    review["request"]["object"]["metadata"]["annotations"] = {"large": "x" * 2 * 1024 * 1024}
+    code, content = ask(port, "POST", "/admit", json.dumps(review).encode())
+    assert (code, json.loads(content)["response"]["allowed"]) == (200, True)
+
+
 def test_both_services_are_asked(port: int) -> None:
     steps = json.loads(ask(port, "POST", "/explain", REVIEW)[1])["steps"]
     asked = {step["endpoint"].rpartition("/")[2] for step in steps if step["outcome"] != "skipped"}
