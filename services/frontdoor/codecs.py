@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from frontdoor.decisions import Decision
     from pratique.clusters import Cluster
-    from pratique.large_texts.readers import Reader
+    from pratique.large_texts.cuts import CutOut
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 """The AdmissionReview versions that are understood; each is answered in the version received."""
@@ -94,14 +94,14 @@ def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
     return _review_from(lambda: _receive(body), cluster)
 
 
-def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, reader: Reader) -> ReceivedReview:
-    """The same of a body that came in pieces, by a reader, in whose thread this is to be called.
+def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: CutOut) -> ReceivedReview:
+    """The same of a body that came in pieces, and is checked and cut by somebody else.
 
     Raises:
         ReviewError: as :func:`decode_review`.
-        ReaderEndedError: it could not be read.
+        Exception: what else ``cut_out`` raises.
     """
-    return _review_from(lambda: _receive_by(reader, pieces), cluster)
+    return _review_from(lambda: _receive_cut(pieces, cut_out), cluster)
 
 
 def _review_from(receive: Callable[[], _Received], cluster: Cluster) -> ReceivedReview:
@@ -140,8 +140,8 @@ def _receive(body: bytes) -> _Received:
     return _Received(envelope, data["request"], {})
 
 
-def _receive_by(reader: Reader, pieces: Sequence[bytes]) -> _Received:
-    remainder = reader.cut_out(pieces, _OBJECTS)
+def _receive_cut(pieces: Sequence[bytes], cut_out: CutOut) -> _Received:
+    remainder = cut_out(pieces, _OBJECTS)
     if remainder is None:
         return _Received(_decoder.decode(b"".join(pieces)), {}, {})
     taken_out = {name: between(pieces, begin, end) for name, (begin, end) in remainder.spans.items()}

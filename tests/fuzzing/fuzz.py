@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import logging
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -117,9 +118,18 @@ def _fuzz_here(name: str, arguments: list[str]) -> int:
     used_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     limits = [f"-rss_limit_mb={used_mib + GROWTH_MIB}", f"-timeout={HANGS_SECONDS}", f"-max_len={LONGEST}"]
     custom = {"custom_mutator": _json_mutator(atheris)} if target.is_json else {}
-    atheris.Setup([sys.argv[0], *limits, *arguments], _limited(attempt, target.crashes), **custom)
+    atheris.Setup([_written_again(name), *limits, *arguments], _limited(attempt, target.crashes), **custom)
     atheris.Fuzz()
     return 0
+
+
+def _written_again(name: str) -> str:
+    """A program that fuzzes this target: libFuzzer starts itself again by its own name where it merges."""
+    program = WORK / f"again-{name}"
+    words = shlex.join((sys.executable, __file__, "--within", "--target", name))
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', "utf-8")
+    program.chmod(0o700)
+    return str(program)
 
 
 def _json_mutator(atheris: Any) -> Callable[[bytes, int, int], bytes]:

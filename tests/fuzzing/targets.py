@@ -20,6 +20,7 @@ from fuzzing import (
     configuration_files,
     credentials,
     expressions,
+    large_reviews,
     manifests,
     messages,
     patterns_of_labels,
@@ -62,6 +63,7 @@ class Target:
 
 TARGETS = [
     Target("review", reviews.opened, reviews.seeds, is_json=True),
+    Target("large-review", large_reviews.opened, reviews.seeds, is_json=True),
     Target("answer", answers.opened, answers.seeds, is_json=True),
     Target("query", queries.opened, queries.seeds),
     Target("credentials", credentials.opened, credentials.seeds),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL = msgspec.Raw(b"null")
@@ -29,6 +29,10 @@ class Remainder(msgspec.Struct, frozen=True):
     """The same with ``null`` for each value."""
     spans: dict[str, tuple[int, int]]
     """Where in the whole text each value begins and ends, by its name."""
+
+
+CutOut: TypeAlias = "Callable[[Sequence[bytes], Cut], Remainder | None]"
+"""Checks a text that came in pieces, and takes values out of it as :func:`cut_out` does."""
 
 
 def cut_out(text: bytes, cut: Cut) -> Remainder | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from pratique.json_limits import JsonLimitError
 from pratique.large_texts.cuts import Cut, Remainder  # noqa: TC001 - msgspec resolves the annotations
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ class Reading(msgspec.Struct, frozen=True):
     """Why it is no JSON; empty where it is."""
     remainder: Remainder | None = None
     """What is left of it, where something was to be taken out and is there."""
+
+    def check(self) -> Reading:
+        """This, where the text is good.
+
+        Raises:
+            JsonLimitError: it is beyond a limit.
+            msgspec.DecodeError: it is no JSON, or no UTF-8.
+        """
+        if self.beyond:
+            raise JsonLimitError(self.beyond)
+        if self.malformed:
+            raise msgspec.DecodeError(self.malformed)
+        return self
 
 
 def send(connection: socket.socket, message: Order | Reading) -> None:

@@ -15,11 +15,9 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-import msgspec
-
 from pratique.errors import PratiqueError
 from pratique.isolation.child_processes import end_child, start_child
-from pratique.json_limits import JsonLimitError, read_document
+from pratique.json_limits import read_document
 from pratique.json_values import Document
 from pratique.large_texts.frames import Order, Reading, receive, send
 
@@ -74,7 +72,7 @@ class Reader:
         """
         if len(raw) <= WORTH_BYTES:
             return read_document(raw)
-        self._read([raw], None)
+        self._read([raw], None).check()
         return Document.from_raw(raw)
 
     def cut_out(self, pieces: Sequence[bytes], cut: Cut) -> Remainder | None:
@@ -83,17 +81,9 @@ class Reader:
         Raises:
             Exception: as :meth:`read_document`.
         """
-        return self._read(pieces, cut).remainder
+        return self._read(pieces, cut).check().remainder
 
     def _read(self, pieces: Sequence[bytes], cut: Cut | None) -> Reading:
-        reading = self._ask(pieces, cut)
-        if reading.beyond:
-            raise JsonLimitError(reading.beyond)
-        if reading.malformed:
-            raise msgspec.DecodeError(reading.malformed)
-        return reading
-
-    def _ask(self, pieces: Sequence[bytes], cut: Cut | None) -> Reading:
         for _ in range(_ATTEMPTS):
             with self._lock, contextlib.suppress(EOFError, OSError):
                 return self._read_once(pieces, cut)

@@ -1,0 +1,46 @@
+"""Bytes to reviews in both ways in which they are read: whole, and without their objects."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from frontdoor.codecs import decode_large_review, decode_review
+from pratique.clusters import ANY_NAMESPACE
+from pratique.errors import ReviewError
+from pratique.large_texts.reader_process import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from frontdoor.codecs import ReceivedReview
+    from pratique.large_texts.cuts import Cut, Remainder
+
+PIECE_BYTES = 37
+"""Short, so that most values are in several pieces."""
+
+
+@contextlib.contextmanager
+def opened(_folder: Path) -> Iterator[Callable[[bytes], bool]]:
+    """There is nothing to make ready."""
+    yield attempt
+
+
+def attempt(data: bytes) -> bool:
+    """Read them in both ways, which have to come to the same."""
+    pieces = [data[begin : begin + PIECE_BYTES] for begin in range(0, len(data), PIECE_BYTES)]
+    whole = _read(lambda: decode_review(data, ANY_NAMESPACE))
+    assert _read(lambda: decode_large_review(pieces, ANY_NAMESPACE, _cut_out)) == whole
+    return not isinstance(whole, str)
+
+
+def _cut_out(pieces: Sequence[bytes], cut: Cut) -> Remainder | None:
+    return read(b"".join(pieces), cut).check().remainder
+
+
+def _read(decode: Callable[[], ReceivedReview]) -> ReceivedReview | str:
+    try:
+        return decode()
+    except ReviewError as error:
+        return str(error)
