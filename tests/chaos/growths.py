@@ -16,6 +16,8 @@ MORE_THREADS = 12
 """A pool makes its threads when they are first needed: asyncio's has six on two processors, gRPC's as many."""
 MORE_TASKS = 8
 """One or two for each connection."""
+MORE_CHILDREN = 1
+"""That which reads large texts comes with the first of them."""
 MORE_KIB = 48 * 1024
 """What caches and the allocator may take that were empty at first."""
 
@@ -34,7 +36,7 @@ def growth(first: Counted, last: Counted) -> Iterator[str]:
         ("descriptors", first.descriptors, last.descriptors, MORE_DESCRIPTORS),
         ("threads", first.threads, last.threads, MORE_THREADS),
         ("tasks", first.tasks, last.tasks, MORE_TASKS),
-        ("children", first.children, last.children, 0),
+        ("children", first.children, last.children, MORE_CHILDREN),
         ("KiB", first.resident_kib, last.resident_kib, MORE_KIB),
     ):
         if after > before + more:

@@ -77,7 +77,7 @@ async def _fill_the_disk(system: System, strike: Strike) -> None:
 
 
 async def _kill_a_worker(system: System, strike: Strike) -> None:
-    """End the process in which a service runs somebody else's controller."""
+    """End the processes in which a service runs somebody else's controller, and reads large texts."""
     for pid in system.nodes[strike.target].workers():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

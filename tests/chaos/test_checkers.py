@@ -13,7 +13,7 @@ import pytest
 from chaos.chains import FIRST, SECOND
 from chaos.checkers import Availability, availability, violations
 from chaos.evidence import RECOVERY_SECONDS, SWAP_SECONDS, Evidence
-from chaos.growths import MORE_DESCRIPTORS, MORE_KIB
+from chaos.growths import MORE_CHILDREN, MORE_DESCRIPTORS, MORE_KIB
 from chaos.histories import (
     SILENCE,
     Answered,
@@ -190,7 +190,7 @@ def test_what_fails_before_is_not(oracle: Oracle, tmp_path: Path) -> None:
         {"descriptors": 21 + MORE_DESCRIPTORS},
         {"threads": 100},
         {"tasks": 100},
-        {"children": 1},
+        {"children": 1 + MORE_CHILDREN},
         {"resident_kib": 90_001 + MORE_KIB},
     ],
     ids=lambda more: next(iter(more)),

@@ -19,8 +19,9 @@ REVIEWS = 60
 """How many different reviews there are: so few that the oracle decides each of them in each way once."""
 NAMESPACES = ("default", "default", "default", "open", "open", "quiet", "strict", "ghost")
 """``ghost`` is in no cluster, the others are in :data:`chaos.chains.CLUSTER`."""
-LARGE_BYTES = 150_000
-"""Of the largest Pods: more than any buffer on the way, so that connections break amid them."""
+LARGE_BYTES = (150_000, 150_000, 700_000)
+"""Of the largest Pods: more than any buffer on the way, so that connections break amid them, and at times so many that
+another process reads them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def review_of(seed: int, which: int) -> JSONObject:
 def _pod(chance: random.Random, name: str, namespace: str) -> JSONObject:
     annotations = {"chaperone": chance.choice(["yes"] * 6 + ["slow", "no"])}
     if chance.random() < 0.1:
-        annotations["large"] = "x" * LARGE_BYTES
+        annotations["large"] = "x" * chance.choice(LARGE_BYTES)
     labels = {"tier": chance.choice(["gold", "silver", "bronze"]), "app": "a/b~c"}
     spec: dict[str, Any] = {"containers": [_container(chance, f"c{n}") for n in range(chance.randint(1, 3))]}
     if chance.random() < 0.1:
