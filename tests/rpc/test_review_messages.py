@@ -13,7 +13,7 @@ from pratique.clusters import ANY_NAMESPACE, ObjectStore
 from pratique.errors import ReviewError
 from pratique.json_values import Document
 from pratique.reviews import Operation
-from pratique.rpc.review_messages import review_from_message, review_to_message
+from pratique.rpc.review_messages import review_from_message, write_review
 from serving.reviews import review_of
 from strategies.reviews import reviews
 
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.reviews import Review
+
+
+def review_to_message(review: Review) -> review_pb2.Review:
+    message = review_pb2.Review()
+    write_review(message, review)
+    return message
 
 
 def sent(review: Review) -> Review:

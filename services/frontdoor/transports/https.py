@@ -115,11 +115,12 @@ class HttpsTransport:
         sent = build_review(review, self._webhook.admission_review_versions)
         connection = self._connect()
         body = await self._answered(connection, sent, deadline.sooner(call.timeout_seconds))
-        if len(body) <= LARGE_BYTES:
+
+        def outcome() -> Outcome:
             return to_outcome(call.name, read_answer(body, sent, phase), review)
+
         # What a webhook sends must not hold up the reviews of others.
-        answer = await asyncio.to_thread(read_answer, body, sent, phase)
-        return await asyncio.to_thread(to_outcome, call.name, answer, review)
+        return outcome() if len(body) <= LARGE_BYTES else await asyncio.to_thread(outcome)
 
     async def _answered(self, connection: _Connection, sent: SentReview, deadline: Deadline) -> bytes:
         session = self._clients.session(connection.kind)

@@ -31,13 +31,13 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """What came of it. It says everything each time, so that nothing can be taken for a text that is good."""
 
-    beyond: str = ""
+    beyond: str
     """Which limit the text is beyond, as a ``JsonLimitError`` says it; empty where it is within all."""
-    malformed: str = ""
+    malformed: str
     """Why it is no JSON; empty where it is."""
-    remainder: Remainder | None = None
+    remainder: Remainder | None
     """What is left of it, where something was to be taken out and is there."""
 
     def check(self) -> Reading:

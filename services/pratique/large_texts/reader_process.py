@@ -27,13 +27,13 @@ def read(text: bytes, cut: Cut | None) -> Reading:
     """Check a text, and take out of it what is to be taken out."""
     try:
         parse_checked(text)
-        return Reading(remainder=None if cut is None else cut_out(text, cut))
+        return Reading("", "", None if cut is None else cut_out(text, cut))
     except JsonLimitError as error:
-        return Reading(beyond=str(error))
+        return Reading(str(error), "", None)
     except UnicodeDecodeError as error:
-        return Reading(malformed=f"invalid UTF-8 at byte {error.start}")
+        return Reading("", f"invalid UTF-8 at byte {error.start}", None)
     except msgspec.DecodeError as error:
-        return Reading(malformed=str(error))
+        return Reading("", str(error), None)
 
 
 def main() -> None:

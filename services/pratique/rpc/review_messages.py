@@ -34,13 +34,6 @@ _TO_NUMBER = {
 _FROM_NUMBER = {number: operation for operation, number in _TO_NUMBER.items()}
 
 
-def review_to_message(review: Review) -> review_pb2.Review:
-    """Write a review as a message."""
-    message = review_pb2.Review()
-    write_review(message, review)
-    return message
-
-
 def write_review(message: review_pb2.Review, review: Review) -> None:
     """Write a review into a message, such as one within another: to put it there later would copy the objects again."""
     message.uid = review.uid
