@@ -60,8 +60,8 @@ def build_app(
 ) -> Starlette:
     """Make the application.
 
-    It closes neither the engine nor the recorder nor the decision log. ``app.state.draining``, once true, tells probes that it is going to
-    stop.
+    It closes neither the engine nor the recorder nor the decision log. ``app.state.draining``, once true, tells probes
+    that it is going to stop.
     """
     entrance = Entrance(settings)
     # An engine that asks its services over TLS keeps certificates, too.

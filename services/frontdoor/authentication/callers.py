@@ -36,7 +36,8 @@ class Callers:
     def refusal(self, scope: Scope) -> Status | None:
         """Say why a request is not let in; None where it is, and then ``caller`` of its state says who calls.
 
-        That is a pair: how the caller is known (``certificate``, ``token`` or ``basic``), and the name; a token has none.
+        That is a pair: how the caller is known (``certificate``, ``token`` or ``basic``), and the name; a token has
+        none.
         """
         client = self._client(scope)
         if client is not None and client.is_allowed:

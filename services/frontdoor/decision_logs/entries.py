@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pratique.reviews import Review
 
 LONGEST_TEXT = 1024
-"""Characters of a message or a name that are kept: four times the longest name that Kubernetes allows. It bounds a line,
-and with it the log, whatever a caller sends."""
+"""Characters of a message or a name that are kept: four times the longest name that Kubernetes allows. It bounds a
+line, and with it the log, whatever a caller sends."""
 _MOST_DENIERS = 100
-"""Controllers, webhooks and policies that are named for one denial: as many as refuse one request in the worst of chains
-that we know, and a line stays a line."""
+"""Controllers, webhooks and policies that are named for one denial: more than any chain that we know has, and few
+enough for a line to stay a line."""
 _OBJECTS = b"pratique decision log: objects"
 """Makes another key of the chain's, so that a digest of an object is never a hash of a line."""
 

@@ -1,7 +1,7 @@
 """Hash chains: lines that each hold the hash of the one before, and what is wrong with lines that should be one.
 
-A line is a JSON object whose last member is ``hash``: SHA-256, or HMAC-SHA-256 by a key, of the bytes of the same object
-without that member. Hashing bytes, and not values, leaves no question of how a value is written.
+A line is a JSON object whose last member is ``hash``: SHA-256, or HMAC-SHA-256 by a key, of the bytes of the same
+object without that member. Hashing bytes, and not values, leaves no question of how a value is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_key(path: Path, flag: str) -> bytes:
     except OSError as error:
         raise ConfigurationError(f"{flag} {path}: cannot be read: {error.strerror}") from None
     if not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
-        text = f"has {len(key)} bytes; a key has {_SHORTEST_KEY} to {_LONGEST_KEY}, such as those of openssl rand -hex 32"
+        text = f"has {len(key)} bytes; a key has {_SHORTEST_KEY} to {_LONGEST_KEY}, as openssl rand -hex 32 makes it"
         raise ConfigurationError(f"{flag} {path}: {text}")
     return key
 
@@ -168,7 +168,7 @@ class Verifier:
         body = line[: -_SUFFIX_BYTES - 1] + b"}"
         try:
             link = _LINKS.decode(body) if suffix else None
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             link = None
         if suffix is None or link is None:
             self._fault(name, number, "is no entry of a decision log")
@@ -192,20 +192,21 @@ class Verifier:
 
     def _misplaced(self, link: Link, number: int) -> str:
         """What is wrong with an entry that is whole, at this place."""
-        before, expected = self._previous, self.report.last_hash
         if link.version != VERSION:
             return f"entry {link.sequence} is of version {link.version} of the format; this program knows {VERSION}"
         if number == 1 and link.kind != "head":
             return f"entry {link.sequence} begins the file, and is no head: entries before it are missing"
-        if before is None:
-            if link.sequence < 1 or (link.sequence == 1) != (link.previous == BEGINNING):
-                return f"entry {link.sequence} does not begin a log"
-            return ""
+        if self._previous is not None:
+            return self._misplaced_after(self._previous, link)
+        begins = link.sequence > 0 and (link.sequence == 1) == (link.previous == BEGINNING)
+        return "" if begins else f"entry {link.sequence} does not begin a log"
+
+    def _misplaced_after(self, before: Link, link: Link) -> str:
         if link.sequence != before.sequence + 1:
             return (
                 f"entry {link.sequence} follows entry {before.sequence}: entries are missing, or out of order"
             )
-        if link.previous != expected:
+        if link.previous != self.report.last_hash:
             return f"entry {link.sequence} does not follow this entry {before.sequence}, but another one"
         if before.kind == "seal" and before.final and link.kind != "head":
             return f"entry {link.sequence} follows a final seal, and is no head"
@@ -225,4 +226,7 @@ def last_link(line: bytes, key: bytes | None) -> tuple[int, str]:
     body = line[: -_SUFFIX_BYTES - 1] + b"}"
     if suffix is None or not hmac.compare_digest(suffix[1].decode(), digest(key, body)):
         raise ValueError("no entry of a chain with this key")
-    return _LINKS.decode(body).sequence, suffix[1].decode()
+    try:
+        return _LINKS.decode(body).sequence, suffix[1].decode()
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError("no entry of a chain") from None

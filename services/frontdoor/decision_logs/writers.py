@@ -1,7 +1,7 @@
 """Writers: a decision log is written beside the reviews, by a thread of its own, and tells of what it lacks.
 
-A request costs one entry in a queue. Where the thread cannot keep up, or the disk cannot be written to, entries are lost
-and counted, and the chain says how many as soon as it can be written again: nothing is lost in silence.
+A request costs one entry in a queue. Where the thread cannot keep up, or the disk cannot be written to, entries are
+lost and counted, and the chain says how many as soon as it can be written again: nothing is lost in silence.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from pratique_cli.palettes import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from frontdoor.decision_logs.hash_chains import Report
 
@@ -80,7 +80,7 @@ def _first_sequence(file: Path) -> int:
     """The number of the first entry, by which files are put in order; what has none comes first."""
     try:
         return msgspec.json.decode(next(_lines(file), b""), type=_Numbered).sequence
-    except (msgspec.DecodeError, OSError):
+    except (msgspec.DecodeError, ValueError, OSError):
         return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frontdoor.decision_logs.hash_chains import Chain, KeyMissingError, Verifier, read_key
@@ -100,7 +100,6 @@ def test_any_line_that_is_put_in_is_found(decisions: int, key: bytes | None, dat
     stranger = written(decisions, key, user="eve")[1]
     new = data.draw(st.sampled_from([lines[-1], lines[0], lines[1], stranger, b"{}\n", b"\n", b"not JSON\n"]))
     at = data.draw(st.integers(0, len(lines)))
-    assume(lines[:at] + [new] + lines[at:] != lines)
     lines.insert(at, new)
     assert faults(lines, key)
 

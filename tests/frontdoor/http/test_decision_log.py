@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import concurrent.futures
+import contextlib
+import http.client
 import json
 import re
 import stat
@@ -82,7 +84,7 @@ def test_each_decision_has_a_line_that_says_what_was_asked_and_decided(tmp_path:
 def test_objects_have_digests_only_by_a_key(tmp_path: Path) -> None:
     path, key = tmp_path / "decisions.jsonl", tmp_path / "key"
     key.write_text(KEY)
-    settings = {"decision_log": str(path), "decision_log_key": str(key), "drain_seconds": 0}
+    settings: dict[str, Any] = {"decision_log": str(path), "decision_log_key": str(key), "drain_seconds": 0}
     with open_door_process("PatchingEngine", **settings) as running:
         for _ in range(2):
             running.door.post("/admit", review_body(object=SECRET))
@@ -164,27 +166,27 @@ def test_each_of_many_reviews_at_once_is_there_exactly_once(tmp_path: Path) -> N
     assert verified(path).faults == []
 
 
+def _ask_until_it_ends(door: Door) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while True:
+            door.post("/admit")
+
+
+def _kill_under_load(path: Path) -> None:
+    with (
+        concurrent.futures.ThreadPoolExecutor(4) as pool,
+        open_door_process("AllowingEngine", decision_log=str(path)) as running,
+    ):
+        for _ in range(4):
+            pool.submit(_ask_until_it_ends, running.door)
+        assert within(PATIENCE, lambda: shown(running.door, "written_total") > 50)
+        running.process.kill()
+
+
 def test_a_door_that_is_killed_under_load_goes_on_with_the_chain(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     for _ in range(3):
-        with (
-            open_door_process("AllowingEngine", decision_log=str(path)) as running,
-            concurrent.futures.ThreadPoolExecutor(4) as pool,
-        ):
-            door, dead = running.door, []
-
-            def ask(door: Door = door, dead: list[int] = dead) -> None:
-                try:
-                    while not dead:
-                        door.post("/admit")
-                except OSError:
-                    return
-
-            asking = [pool.submit(ask) for _ in range(4)]
-            assert within(PATIENCE, lambda door=door: shown(door, "written_total") > 50)
-            running.process.kill()
-            dead.append(1)
-            concurrent.futures.wait(asking)
+        _kill_under_load(path)
     report = verified(path)
     assert report.faults == []
     assert report.decisions > 150
@@ -218,7 +220,11 @@ def test_a_door_that_was_killed_within_its_first_line_starts_again(tmp_path: Pat
 
 def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
-    settings = {"decision_log": str(path), "decision_log_max_bytes": 65536, "drain_seconds": 0}
+    settings: dict[str, Any] = {
+        "decision_log": str(path),
+        "decision_log_max_bytes": 65536,
+        "drain_seconds": 0,
+    }
     with open_door_process("AllowingEngine", **settings) as running:
         for number in range(400):
             running.door.post("/admit", review_body(uid=f"u{number}"))
@@ -278,9 +284,8 @@ def test_a_log_that_cannot_be_written_is_no_reason_not_to_answer_and_tells_what_
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    assert [one["reason"] for one in logged if one["message"] == "entries of the decision log lost"][0] == (
-        "No such file or directory"
-    )
+    told = [one["reason"] for one in logged if one["message"] == "entries of the decision log lost"]
+    assert told[0] == "No such file or directory"
     report = verified(tmp_path / "kept", path)
     assert (report.faults, report.lost, report.decisions) == ([], 2, 2)
 
@@ -289,7 +294,7 @@ def test_reviews_are_refused_while_a_log_that_is_required_cannot_be_written(tmp_
     folder = tmp_path / "logs"
     folder.mkdir()
     path = folder / "decisions.jsonl"
-    settings = {"decision_log": str(path), "decision_log_required": True, "drain_seconds": 0}
+    settings: dict[str, Any] = {"decision_log": str(path), "decision_log_required": True, "drain_seconds": 0}
     with open_door_process("AllowingEngine", **settings) as running:
         door = running.door
         assert door.post("/admit").code == 200

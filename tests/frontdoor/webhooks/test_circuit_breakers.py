@@ -50,6 +50,7 @@ from webhook_servers import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import Self
 
     from frontdoor.decisions import Decision, Step
     from webhook_servers import WebhookServer
@@ -230,7 +231,7 @@ class Door:
             )
         )
 
-    async def __aenter__(self) -> Door:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
