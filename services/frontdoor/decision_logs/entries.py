@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from frontdoor.causes import DENYING
 from frontdoor.recordings.lines import size_of
 from frontdoor.recordings.redactions import Redaction
-from pratique.json_values import decode, encode
+from pratique.json_values import NULL, decode, encode
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -53,12 +53,25 @@ class Observation:
     """The answer, where it is no decision."""
     seconds: float = 0.0
     """How long it took."""
+    is_light: bool = False
+    """Whether objects and patch were let go of, because too much waited to be written."""
 
     def answered(self, code: int, body: bytes) -> None:
         """Say how the request was answered."""
         self.code, self.seconds = code, time.perf_counter() - self.started
         if code != 200:
             self.decision, self.body = None, body
+
+    def lighten(self) -> None:
+        """Let go of objects and patch: a line without a message is better than none."""
+        self.is_light = True
+        if self.received is not None:
+            review = dataclasses.replace(
+                self.received.review, object_document=NULL, old_object_document=NULL, options_document=NULL
+            )
+            self.received = dataclasses.replace(self.received, review=review)
+        if self.decision is not None:
+            self.decision = dataclasses.replace(self.decision, object_document=NULL, patch=(), expanded=())
 
     @property
     def size(self) -> int:
@@ -93,14 +106,14 @@ class EntryWriter:
         if seen.decision is None:
             entry |= {"code": seen.code, **_failure(seen.body)}
         elif seen.received is not None:
-            entry |= self._decided(seen.received.review, seen.decision, seen.size)
+            entry |= self._decided(seen.received.review, seen.decision, seen)
         return entry
 
-    def _decided(self, review: Review, decision: Decision, size: int) -> JSONObject:
+    def _decided(self, review: Review, decision: Decision, seen: Observation) -> JSONObject:
         found: JSONObject = {"allowed": decision.allowed}
         if decision.status is not None:
             found |= {"code": decision.status.code, "reason": decision.status.reason}
-            if size <= self.max_review_bytes:
+            if seen.size <= self.max_review_bytes and not seen.is_light:
                 found["message"] = cut(_redacted(decision.status.message, review, self.redaction_key))
             denying = [step for step in decision.steps if step.outcome in DENYING]
             found["deniedBy"] = [
@@ -111,6 +124,8 @@ class EntryWriter:
         if failed_open:
             found["failedOpen"] = failed_open[:_MOST_DENIERS]
         found["warnings"] = len(decision.warnings)
+        if seen.is_light:
+            return found | {"omitted": True}
         patch = encode(list(decision.patch)) if decision.patch else b""
         found["patch"] = {"operations": len(decision.patch), "bytes": len(patch)}
         if self.key is not None:

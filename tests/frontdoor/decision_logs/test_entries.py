@@ -77,3 +77,15 @@ def test_who_refused_and_who_failed_open_is_named() -> None:
         ("hooks", "fails"),
     ]
     assert found["failedOpen"] == ["opens"]
+
+
+def test_an_entry_that_had_to_let_go_of_its_objects_says_so_and_quotes_nothing() -> None:
+    seen = Observation("/admit", SCOPE)
+    seen.received = decode_review(review_body(object=SECRET), ANY_NAMESPACE)
+    seen.decision = Decision(uid="u", allowed=False, status=statuses.bad_request("hunter2-7f3e"))
+    seen.answered(200, b"")
+    seen.lighten()
+    found = EntryWriter(b"k" * 32, b"r" * 32, 1 << 20).members(seen, "")
+    assert seen.size == 0
+    assert (found["omitted"], found["allowed"], found["request"]["name"]) == (True, False, "one")
+    assert not {"message", "patch", "objectDigest"} & found.keys()

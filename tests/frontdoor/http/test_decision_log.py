@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0
 KEY = "k" * 64
+LEAST = 256 * 1024
+"""Bytes of the smallest file."""
+LONG = {"username": "x" * LONGEST_TEXT}
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "canary-1234"}}
 
 
@@ -222,12 +225,12 @@ def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     settings: dict[str, Any] = {
         "decision_log": str(path),
-        "decision_log_max_bytes": 65536,
+        "decision_log_max_bytes": LEAST,
         "drain_seconds": 0,
     }
     with open_door_process("AllowingEngine", **settings) as running:
         for number in range(400):
-            running.door.post("/admit", review_body(uid=f"u{number}"))
+            running.door.post("/admit", review_body(uid=f"u{number}", userInfo=LONG))
         running.process.terminate()
         running.wait()
     files = sorted(tmp_path.iterdir(), key=lambda file: lines(file)[0]["sequence"])
@@ -236,7 +239,7 @@ def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
         "decisions.jsonl",
     ]
     assert len(files) >= 3
-    assert all(file.stat().st_size <= 65536 for file in files)
+    assert all(file.stat().st_size <= LEAST for file in files)
     report = verified(*files)
     assert (report.faults, report.decisions, report.first) == ([], 400, 1)
     assert verified(files[0], *files[2:]).faults != []
@@ -244,10 +247,10 @@ def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
 
 def test_the_oldest_of_bounded_files_goes(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
-    limits = {"decision_log_max_bytes": 65536, "decision_log_files": 2, "drain_seconds": 0}
+    limits = {"decision_log_max_bytes": LEAST, "decision_log_files": 2, "drain_seconds": 0}
     with open_door_process("AllowingEngine", decision_log=str(path), **limits) as running:
         for _ in range(400):
-            running.door.post("/admit")
+            running.door.post("/admit", review_body(userInfo=LONG))
         running.process.terminate()
         running.wait()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["decisions.jsonl", "decisions.jsonl.1"]
@@ -335,6 +338,12 @@ def test_a_file_that_is_no_decision_log_is_refused_at_start_and_left_as_it_is(
     assert code != 0
     assert "name another file" in said
     assert path.read_text() == content
+
+
+def test_a_size_in_which_no_entry_may_have_room_is_refused_at_start(tmp_path: Path) -> None:
+    code, said = _start(tmp_path / "log", decision_log_max_bytes=1000)
+    assert code != 0
+    assert f"--decision-log-max-bytes 1000: is less than {LEAST}" in said
 
 
 def test_a_disk_that_is_full_from_the_start_is_told_of_at_start() -> None:
