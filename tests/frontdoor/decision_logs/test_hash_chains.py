@@ -104,6 +104,16 @@ def test_any_line_that_is_put_in_is_found(decisions: int, key: bytes | None, dat
     assert faults(lines, key)
 
 
+@given(logs, keys, st.data())
+def test_any_line_that_stands_for_one_of_another_log_is_found(
+    decisions: int, key: bytes | None, data: st.DataObject
+) -> None:
+    lines, others = written(decisions, key), written(decisions, key, user="eve")
+    at = data.draw(st.integers(1, decisions))
+    lines[at] = others[at]
+    assert faults(lines, key)
+
+
 @given(logs, st.data())
 def test_who_has_no_key_cannot_make_the_rest_of_a_chain(decisions: int, data: st.DataObject) -> None:
     lines = written(decisions, KEY)

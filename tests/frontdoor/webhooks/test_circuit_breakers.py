@@ -329,6 +329,20 @@ def test_whatever_is_answered_never_opens_a_circuit(how: str, tmp_path: Path) ->
         assert len(server.received) == 4
 
 
+def test_failures_between_answers_of_failure_are_not_in_a_row(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> None:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=2) as door:
+            for _ in range(6):
+                await door.decide()
+            assert door.state == State.CLOSED
+
+    broken = respond(500, b"broken")
+    with serve(in_turn(reset(), broken, reset(), broken, reset(), broken)) as server:
+        asyncio.run(decide(server))
+        assert len(server.received) == 6
+
+
 def test_a_webhook_that_comes_back_is_called_again_after_one_trial(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> list[bool]:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
