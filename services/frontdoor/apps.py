@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.endpoints import BeginTrace
     from frontdoor.engines import Engine
     from frontdoor.recordings.recorders import Recorder
@@ -55,26 +56,29 @@ def build_app(
     settings: FrontDoorSettings,
     recorder: Recorder | None = None,
     tracing: Tracing | None = None,
+    decision_log: DecisionLog | None = None,
 ) -> Starlette:
     """Make the application.
 
-    It closes neither the engine nor the recorder. ``app.state.draining``, once true, tells probes that it is going to
-    stop.
+    It closes neither the engine nor the recorder nor the decision log. ``app.state.draining``, once true, tells probes
+    that it is going to stop.
     """
     entrance = Entrance(settings)
     # An engine that asks its services over TLS keeps certificates, too.
     kept: tuple[Kept[Any], ...] = (*entrance.kept, *getattr(engine, "kept", ()))
-    metrics, probes = Metrics(), Probes(engine, kept)
+    metrics, probes = Metrics(), Probes(engine, kept, decision_log)
     for collector in (CertificateMetrics(kept), *getattr(engine, "collectors", ())):
         metrics.show(collector)
     if recorder is not None:
         metrics.show_recording(recorder)
+    if decision_log is not None:
+        metrics.show_decision_log(decision_log)
     pages = Pages(metrics, [*_DECIDING, *_SHOWING])
     counted = _Counted(metrics)
     load = Load(settings.max_in_flight_bytes)
     metrics.show_load(load)
     surroundings = Surroundings(
-        engine, settings, metrics, load, Timeouts(), Reader(), recorder, _traces(tracing)
+        engine, settings, metrics, load, Timeouts(), Reader(), recorder, _traces(tracing), decision_log
     )
     handlers = (probes.livez, probes.readyz, probes.healthz, pages.metrics, pages.version)
     app = Starlette(

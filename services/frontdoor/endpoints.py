@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from frontdoor.codecs import ReceivedReview
+    from frontdoor.decision_logs.entries import Observation
+    from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.decisions import Decision
     from frontdoor.engines import Engine
     from frontdoor.loads import Load
@@ -54,6 +56,7 @@ class Surroundings:
     reader: Reader
     recorder: Recorder | None = None
     begin_trace: BeginTrace | None = None
+    decision_log: DecisionLog | None = None
 
 
 class DecisionEndpoint:
@@ -72,6 +75,7 @@ class DecisionEndpoint:
         self._load = surroundings.load
         self._timeouts = surroundings.timeouts
         self._recorder = surroundings.recorder
+        self._decision_log = surroundings.decision_log
         self._begin_trace = surroundings.begin_trace
         self._max_body_bytes = surroundings.settings.max_body_bytes
         self._reader = surroundings.reader
@@ -81,8 +85,10 @@ class DecisionEndpoint:
         """Answer one request."""
         started = time.perf_counter()
         trace = None if self._begin_trace is None else self._begin_trace(self._path, scope["headers"])
+        log = self._decision_log
+        seen = None if log is None else log.begin(self._path, scope)
         try:
-            reply = await self._answer(scope, receive, trace)
+            reply = await self._answer(scope, receive, trace, seen)
         except ClientGoneError:
             _end(trace, _CLIENT_GONE)
             return
@@ -91,12 +97,20 @@ class DecisionEndpoint:
             reply = status_reply(shutting_down())
         except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
             reply = status_reply(failure_status(error, self._path))
+        if log is not None and seen is not None:
+            # Whatever is answered comes by here, decision or outage, before anybody hears of it.
+            seen.answered(reply.code, reply.body)
+            log.take(seen)
         await reply.send(send)
         self._metrics.count_request(self._path, reply.code)
         self._metrics.observe_request(self._path, time.perf_counter() - started)
         _end(trace, reply.code)
 
-    async def _answer(self, scope: Scope, receive: Receive, trace: ReviewTrace | None) -> JSONReply:
+    async def _answer(
+        self, scope: Scope, receive: Receive, trace: ReviewTrace | None, seen: Observation | None
+    ) -> JSONReply:
+        if self._decision_log is not None:
+            self._decision_log.check()
         query = self._read_query(scope["query_string"])
         check_head(scope["headers"], self._max_body_bytes)
         deadline = Deadline.after(query.seconds)
@@ -107,7 +121,11 @@ class DecisionEndpoint:
             share.complete()
             received = await self._read(pieces)
             pieces.clear()  # what is of use of them is in the review
+            if seen is not None:
+                seen.received = received
             decision = await self._decide(received, query, deadline)
+        if seen is not None:
+            seen.decision = decision
         if trace is not None:
             trace.decided(received.review, decision)
         return self._reply(received, decision, blame=query.blame)

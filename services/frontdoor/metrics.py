@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
+    from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.decisions import Decision, Step
     from frontdoor.loads import Load
     from frontdoor.recordings.recorders import Recorder
@@ -113,6 +114,24 @@ class Metrics:
                 lambda: recorder.dropped,
             )
         )
+
+    def show_decision_log(self, log: DecisionLog) -> None:
+        """Show how a decision log fares, as it is whenever metrics are asked for."""
+        for name, documentation, read in (
+            ("written_total", "Decisions and outages that were logged.", lambda: log.written),
+            (
+                "lost_total",
+                "Decisions and outages that were not logged: no room to wait, or no writing.",
+                lambda: log.lost,
+            ),
+            (
+                "sequence",
+                "Number of the last entry: a log that ends before it was cut.",
+                lambda: log.sequence,
+            ),
+            ("failing", "1 while the decision log cannot be written.", lambda: int(bool(log.failing))),
+        ):
+            self._registry.register(Observed(f"pratique_decision_log_{name}", documentation, read))
 
     def show_load(self, load: Load) -> None:
         """Show what is in flight, as it is whenever metrics are asked for."""

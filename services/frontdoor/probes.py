@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.engines import Engine
     from pratique.tls.kept import Kept
 
@@ -28,8 +29,11 @@ CHECK_SECONDS = 0.8
 class Probes:
     """The three probes of one front door."""
 
-    def __init__(self, engine: Engine, kept: Sequence[Kept[Any]] = ()) -> None:
-        """Probe ``engine``; warn of what is ``kept`` of certificates."""
+    def __init__(
+        self, engine: Engine, kept: Sequence[Kept[Any]] = (), decision_log: DecisionLog | None = None
+    ) -> None:
+        """Probe ``engine``; warn of what is ``kept`` of certificates, and of a log that cannot be written."""
+        self._decision_log = decision_log
         self._engine = engine
         self._kept = kept
 
@@ -44,8 +48,20 @@ class Probes:
     async def readyz(self, request: Request) -> Response:
         """Able to decide, and willing to: not draining."""
         draining = ("draining",) if request.app.state.draining else ()
-        checks = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        return _report("readyz", request, checks, {"certificates": self._warnings()} if self._kept else {})
+        checks: dict[str, Sequence[str]] = {
+            "ping": (),
+            "chain": await self._unready(),
+            "shutdown": draining,
+        }
+        warnings: dict[str, Sequence[str]] = {"certificates": self._warnings()} if self._kept else {}
+        webhooks: Sequence[str] = getattr(self._engine, "warnings", tuple)()
+        if webhooks:
+            warnings["webhooks"] = webhooks
+        if self._decision_log is not None:
+            failing = self._decision_log.failing
+            reasons = (f"the decision log cannot be written: {failing}",) if failing else ()
+            (checks if self._decision_log.required else warnings)["decision-log"] = reasons
+        return _report("readyz", request, checks, warnings)
 
     def _warnings(self) -> Sequence[str]:
         """What is no reason to send reviews elsewhere: every other front door would be as near to its end."""

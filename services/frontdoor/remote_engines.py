@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frontdoor.chain.assemble import Parts, assemble
 from frontdoor.chain_sources import ChainSources, open_clients
 from frontdoor.hop_metrics import HopMetrics
+from frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
 from frontdoor.transports.hosting_services import HostingService
 from frontdoor.transports.services_tls import ServicesTls
 from frontdoor.webhook_transports import WebhookTransports
@@ -51,7 +52,7 @@ class RemoteEngine:
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
-        chain = settings.chain
+        self._settings, chain = settings, settings.chain
         self._first_denial_only = chain.first_denial_only
         self._sources = ChainSources.read(chain)
         read_cluster = functools.partial(load_cluster, chain.cluster)
@@ -90,7 +91,8 @@ class RemoteEngine:
         self._chain, self._webhooks = self._assemble(configurations.value)
         watched = [one for one in (cluster, configurations) if one.paths]
         reloads = ReloadMetrics([one.reloads for one in watched])
-        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads)
+        breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
+        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, *breakers)
         """What it counts, for metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
         if tls is not None:
@@ -100,6 +102,7 @@ class RemoteEngine:
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
+        breakers = CircuitBreakers(self._settings)
         parts = Parts(
             controllers=self._sources.selected,
             configurations=configurations,
@@ -109,8 +112,11 @@ class RemoteEngine:
             plugin_configurations=self._sources.plugin_configurations,
             first_denial_only=self._first_denial_only,
             conditions=self._conditions,
+            breakers=breakers,
         )
-        return assemble(parts), webhooks
+        chain = assemble(parts)
+        self._breakers = breakers
+        return chain, webhooks
 
     def _use_configurations(self, configurations: Configurations) -> None:
         before = self._webhooks
@@ -132,6 +138,10 @@ class RemoteEngine:
         """Why the services cannot be asked now."""
         reasons = await asyncio.gather(self._mutator.unready(), self._validator.unready())
         return [reason for reason in reasons if reason]
+
+    def warnings(self) -> Sequence[str]:
+        """What is no reason to send reviews elsewhere, and yet worth knowing: webhooks that are not called now."""
+        return self._breakers.warnings()
 
     async def close(self) -> None:
         """Let go of connections."""

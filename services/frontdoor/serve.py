@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from frontdoor.apps import build_app
+from frontdoor.decision_logs.writers import open_decision_log
 from frontdoor.engines import open_remote
 from frontdoor.open_files import take_enough_open_files
 from frontdoor.recordings.recorders import open_recorder
@@ -35,15 +36,17 @@ async def serve(
     """Serve until SIGTERM or SIGINT, finish what is in flight and what is recorded of it, and close the engine.
 
     Raises:
-        ConfigurationError: the certificate cannot be used, the address cannot be listened on, or the recording not
-            be written to.
+        ConfigurationError: the certificate cannot be used, the address cannot be listened on, or the recording or the
+            decision log not be written to.
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
-    recorder, tracing = None, None
+    recorder, tracing, decision_log = None, None, None
     try:
         tracing = open_tracing("frontdoor")
         recorder = open_recorder(settings)
-        server = FrontDoorServer(build_app(engine, settings, recorder, tracing), settings, announce)
+        decision_log = open_decision_log(settings)
+        app = build_app(engine, settings, recorder, tracing, decision_log)
+        server = FrontDoorServer(app, settings, announce)
         # What is there now stays, and each full collection would walk it: 16 ms, felt in the slowest answers.
         gc.collect()
         gc.freeze()
@@ -51,6 +54,8 @@ async def serve(
     finally:
         if recorder is not None:
             recorder.close()
+        if decision_log is not None:
+            decision_log.close()
         if tracing is not None:
             tracing.close()
         await engine.close()

@@ -96,6 +96,12 @@ class FrontDoorSettings:
     keep_alive_seconds: int = 120
     """How long an idle connection stays open. More than the 90 after which Go's clients close it themselves:
     a POST that meets a closing connection is not sent again."""
+    webhook_breaker_failures: int = 0
+    """After how many calls in a row without an answer a webhook is not called for a while; 0: it is always called,
+    as kube-apiserver does."""
+    webhook_breaker_seconds: float = 10.0
+    """For how long it is not called then, the first time; each failed trial doubles it, up to 8 times. 10: the
+    default of ``timeoutSeconds``, so that one review at most waits for a dead webhook in two such times."""
     record: Path | None = None
     """Where to write what was asked and decided, secrets redacted; None: nowhere."""
     record_max_bytes: int = 64 * 1024 * 1024
@@ -105,6 +111,16 @@ class FrontDoorSettings:
     record_max_review_bytes: int = 1024 * 1024
     """Of reviews whose objects have more bytes a recording leaves the objects out. 1 MiB: most of the objects that a
     cluster can store, for whose 1.5 MiB (etcd's) an UPDATE brings two."""
+    decision_log: Path | None = None
+    """Where to write one chained line for each decision; None: nowhere."""
+    decision_log_key: Path | None = None
+    """A file with the key of the chain; None: anyone who can write the log can make a chain that is whole."""
+    decision_log_max_bytes: int = 64 * 1024 * 1024
+    """The size at which a decision log is continued in another file. 64 MiB: some 60,000 decisions."""
+    decision_log_files: int = 0
+    """How many files a decision log has at most; the oldest goes. 0: all are kept."""
+    decision_log_required: bool = False
+    """Whether reviews are answered with 503 while the decision log cannot be written."""
     drain_seconds: float = 10.0
     """How long new requests are still answered, with ``Connection: close``, after the first signal to stop.
     10: the time until every kube-proxy has heard that the endpoint is gone, with room to spare."""

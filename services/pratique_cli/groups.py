@@ -37,6 +37,6 @@ class LazyGroup(click.Group):
         name, found, rest = super().resolve_command(ctx, args)
         if found is None or name is None:
             return name, found, rest
-        module = importlib.import_module(f"{self._folder}.{name}")
+        module = importlib.import_module(f"{self._folder}.{name.replace('-', '_')}")
         command: click.Command = module.command
         return name, command, rest

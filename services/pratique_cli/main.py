@@ -21,6 +21,7 @@ SUMMARIES = {
     "up": "Run the local stack: front door, mutator and validators.",
     "record": "Run the local stack, and record what is asked and decided.",
     "replay": "Decide recorded reviews by another configuration, and say what differs.",
+    "decision-log": "Find out whether a decision log was changed.",
     "serve": "Run one service in the foreground.",
     "check": "Validate configurations and policies.",
     "test": "Run suites of cases for policies.",

@@ -40,7 +40,16 @@ RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
 }
 """By field, of what is recorded."""
 
-_TYPES_OF_FIELDS = {"port": PORT, "metrics_port": PORT, **RECORD_TYPES}
+_TYPES_OF_FIELDS = {
+    "port": PORT,
+    "metrics_port": PORT,
+    "webhook_breaker_failures": WholeNumber(0, 1_000_000),
+    "decision_log": click.Path(dir_okay=False, path_type=Path),
+    "decision_log_key": ExistingPath(folders=False),
+    "decision_log_max_bytes": ByteCount(),
+    "decision_log_files": WholeNumber(0, 100_000),
+    **RECORD_TYPES,
+}
 
 
 def settings_flags(
@@ -70,8 +79,11 @@ def settings_flags(
 
 def setting_flag(field: dataclasses.Field[Any], text: str, name: str | None = None) -> Callable[..., Any]:
     """Make the flag of one setting."""
+    spelled = f"--{name or field.name.replace('_', '-')}"
+    if field.type == "bool":
+        return flag(spelled, field.name, is_flag=True, default=field.default, help=text)
     return flag(
-        f"--{name or field.name.replace('_', '-')}",
+        spelled,
         field.name,
         type=_TYPES_OF_FIELDS.get(field.name) or _TYPES[str(field.type)],
         default=str(field.default) if isinstance(field.default, enum.StrEnum) else field.default,

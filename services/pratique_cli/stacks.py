@@ -38,11 +38,11 @@ class Stack:
         host: str,
         port: int,
         tell: Callable[[str, str], None],
-        recording: tuple[str, ...] = (),
+        front_door: tuple[str, ...] = (),
     ) -> None:
         """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback.
 
-        ``recording`` is what the front door is told of what it is to record.
+        ``front_door`` are flags for the front door alone.
 
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
@@ -54,7 +54,7 @@ class Stack:
         self._host = host
         self._port = port
         self._tell = tell
-        self._recording = recording
+        self._front_door_flags = front_door
         self._mutator = self._backend("mutator", "mutator")
         self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
         self._front_door: Keeper | None = None
@@ -116,7 +116,7 @@ class Stack:
     def _door(self, mutator: str, validators: list[str]) -> Service:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # Nobody has to hear first that this front door goes away: it need not wait for that.
-        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._recording, *self._chain)
+        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
         return Service("frontdoor", arguments, self._variables)
 
     def _unready(self) -> str | None:

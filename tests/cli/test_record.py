@@ -47,8 +47,8 @@ def told(
     made: list[tuple[str, ...]] = []
 
     class NoStack(LocalStack):
-        def __init__(self, *_: object, recording: tuple[str, ...], **__: object) -> None:
-            made.append(recording)
+        def __init__(self, *_: object, front_door: tuple[str, ...], **__: object) -> None:
+            made.append(front_door)
             raise SystemExit(0)
 
     monkeypatch.setattr("pratique_cli.commands.up.Stack", NoStack)

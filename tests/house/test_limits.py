@@ -38,7 +38,7 @@ def numbers(settings: type[Any]) -> Iterator[tuple[str, Any]]:
         if (
             field.type in {"int", "float"}
             and field.name not in ELSEWHERE
-            and not field.name.startswith("record")
+            and not field.name.startswith(("record", "decision_log"))
         ):
             yield field.name, field.default
 

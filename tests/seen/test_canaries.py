@@ -210,6 +210,7 @@ def write_configuration(folder: Path, server: webhook_servers.WebhookServer) -> 
         *("--config", str(folder / "config.yaml"), "--cluster", str(folder / "cluster.yaml")),
         *("--admission-control-config-file", str(folder / "admission.yaml")),
         *("--admission-control", ",".join(chain), "--record", str(folder / "recording.jsonl")),
+        *("--decision-log", str(folder / "decisions.jsonl")),
     ]
 
 
@@ -233,6 +234,7 @@ class Seen:
         self.metrics: dict[str, str] = {}
         self.traces = b""
         self.recording = ""
+        self.decision_log = ""
         self.authorizations: set[str] = set()
 
 
@@ -324,6 +326,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         seen.traces = collector.raw
         seen.authorizations = {received.headers.get("authorization", "") for received in server.received}
     seen.recording = (folder / "recording.jsonl").read_text("utf-8")
+    seen.decision_log = (folder / "decisions.jsonl").read_text("utf-8")
     return seen
 
 
@@ -380,3 +383,12 @@ def test_no_recording_holds_what_is_secret_by_its_kind(seen: Seen) -> None:
     }
     assert '"mutate"' in seen.recording or '"/admit"' in seen.recording
     assert found_in(seen.recording) & secret == set()
+
+
+def test_no_decision_log_holds_any_but_what_kubernetes_names(seen: Seen) -> None:
+    lines = [json.loads(line) for line in seen.decision_log.splitlines()]
+    kinds = {line["kind"] for line in lines}
+    assert {"head", "decision", "outage", "seal"} <= kinds
+    assert any("shown by a policy" in line.get("message", "") for line in lines)
+    leaking = [line for line in lines if found_in(json.dumps(line)) - {canary(name) for name in NAMED}]
+    assert leaking == []

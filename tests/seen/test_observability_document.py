@@ -35,6 +35,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Metri
         "DenyIt,MutatingAdmissionPolicy",
         "--record",
         str(folder / "r.jsonl"),
+        "--decision-log",
+        str(folder / "d.jsonl"),
+        "--webhook-breaker-failures",
+        "5",
     )
     with observed_stack(*flags, PYTHONPATH=f"{package}:{Path(__file__).parents[1]}") as stack:
         return {service: _families(text) for service, text in stack.metrics().items()}

@@ -34,9 +34,14 @@ class Callers:
     logins: Kept[Digests] | None = None
 
     def refusal(self, scope: Scope) -> Status | None:
-        """Say why a request is not let in; None where it is."""
+        """Say why a request is not let in; None where it is, and then ``caller`` of its state says who calls.
+
+        That is a pair: how the caller is known (``certificate``, ``token`` or ``basic``), and the name; a token has
+        none.
+        """
         client = self._client(scope)
         if client is not None and client.is_allowed:
+            scope["state"]["caller"] = ("certificate", client.name)
             return None
         if self._is_authorized(scope):
             return None
@@ -58,9 +63,12 @@ class Callers:
         credentials = credentials.strip()
         match scheme.lower():
             case b"bearer" if self.tokens is not None:
+                scope["state"]["caller"] = ("token", "")
                 return self.tokens.value.match(credentials)
             case b"basic" if self.logins is not None:
-                return self.logins.value.match(_decoded(credentials))
+                login = _decoded(credentials)
+                scope["state"]["caller"] = ("basic", login.partition(b":")[0].decode("utf-8", "replace"))
+                return self.logins.value.match(login)
             case _:
                 return False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frontdoor.chain.hosted import Rules
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
     from frontdoor.transports import Transport
+    from frontdoor.transports.circuit_breakers import CircuitBreakers
     from pratique.configurations.all_configurations import Configurations
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
@@ -55,6 +56,8 @@ class Parts:
     """Answer with the first denial alone."""
     conditions: ConditionMetrics | None = None
     """Counts what becomes of the match conditions of webhooks."""
+    breakers: CircuitBreakers | None = None
+    """Stops calls to webhooks that keep failing; None: every call is made."""
 
 
 def assemble(parts: Parts) -> Chain:
@@ -154,4 +157,4 @@ def _hooks(parts: Parts, phase: Phase) -> HookList:
 
     given = parts.configurations
     configurations = given.mutating if phase is Phase.MUTATE else given.validating
-    return configured_hooks(configurations, phase, parts.reach, parts.conditions)
+    return configured_hooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.match_conditions import MatchConditions
     from frontdoor.transports import Transport
+    from frontdoor.transports.circuit_breakers import CircuitBreakers
     from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.measures.match_conditions import ConditionMetrics
 
@@ -27,6 +28,7 @@ def configured_hooks(
     phase: Phase,
     reach: Callable[[Webhook, Phase], Transport],
     metrics: ConditionMetrics | None = None,
+    breakers: CircuitBreakers | None = None,
 ) -> HookList:
     """Make the webhooks of one phase ready to be matched and called.
 
@@ -35,6 +37,7 @@ def configured_hooks(
         phase: The phase.
         reach: Gives the way to reach a webhook.
         metrics: Counts what becomes of match conditions.
+        breakers: Stops calls to webhooks that keep failing.
     """
     hooks: list[Hook] = []
     for configuration in configurations:
@@ -42,6 +45,9 @@ def configured_hooks(
         for webhook in configuration.webhooks:
             number = counts.get(webhook.name, 0)
             counts[webhook.name] = number + 1
+            transport = reach(webhook, phase)
+            if breakers is not None:
+                transport = breakers.guard(transport, webhook.name, configuration.name, phase)
             hooks.append(
                 Hook(
                     webhook=webhook,
@@ -50,7 +56,7 @@ def configured_hooks(
                     uid=f"{configuration.name}/{webhook.name}/{number}",
                     index=len(hooks),
                     matcher=_matcher(webhook, phase, metrics),
-                    transport=reach(webhook, phase),
+                    transport=transport,
                     call=Call(webhook.name, webhook.timeout_seconds),
                 )
             )

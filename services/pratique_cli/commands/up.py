@@ -15,11 +15,11 @@ from pratique.errors import ConfigurationError
 from pratique_cli.chain_flags import chain_flags
 from pratique_cli.exits import ExitCode, end_by
 from pratique_cli.flags import PORT, WholeNumber, flag
+from pratique_cli.front_door_flags import front_door_flags
 from pratique_cli.keepers import StartError
 from pratique_cli.lifelines import lifeline_flag
 from pratique_cli.loads import load_everything
 from pratique_cli.palettes import palette_for, printable
-from pratique_cli.record_flags import record_flags
 from pratique_cli.stacks import Stack
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ Then:
     show_default=True,
     help="Port on which the front door listens; 0 picks a free one.",
 )
-@record_flags
+@front_door_flags
 @lifeline_flag
 @chain_flags
-def command(chain: ChainSettings, validators: int, host: str, port: int, recording: tuple[str, ...]) -> int:
+def command(chain: ChainSettings, validators: int, host: str, port: int, front_door: tuple[str, ...]) -> int:
     """Run the local stack: front door, mutator and validators, each a process of its own.
 
     Prints one line to standard output once every service is healthy, and runs until Ctrl-C. Then everything
@@ -72,7 +72,7 @@ def command(chain: ChainSettings, validators: int, host: str, port: int, recordi
     """
     load_everything(chain)
     _check_address(host, port)
-    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller(), recording=recording)
+    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller(), front_door=front_door)
     return asyncio.run(_run(stack))
 
 

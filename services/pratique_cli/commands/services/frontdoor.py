@@ -8,7 +8,7 @@ import click
 
 from frontdoor.serve import run
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.record_flags import RECORD_HELPS
+from pratique_cli.front_door_flags import FRONT_DOOR_HELPS
 from pratique_cli.settings_flags import settings_flags
 
 HELPS = MappingProxyType(
@@ -43,7 +43,7 @@ HELPS = MappingProxyType(
         "body_grace_seconds": "How long a body may come as slowly as it likes.",
         "min_body_bytes_per_second": "How much of a body has to come in each second after that.",
         "keep_alive_seconds": "How long an idle connection stays open.",
-        **RECORD_HELPS,
+        **FRONT_DOOR_HELPS,
         "drain_seconds": "How long new requests are still answered after the first signal to stop.",
     }
 )

@@ -1,0 +1,131 @@
+"""``pratique decision-log``."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from frontdoor.decision_logs.hash_chains import Verifier, read_key
+from pratique.errors import InputError
+from pratique.json_values import encode
+from pratique_cli.exits import ExitCode
+from pratique_cli.flags import ExistingPath, flag
+from pratique_cli.groups import HELP_FLAGS
+from pratique_cli.palettes import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from frontdoor.decision_logs.hash_chains import Report
+
+_LONGEST_LINE = 4 * 1024 * 1024
+"""Bytes of a line that are looked at: many times what a front door writes."""
+_MOST_FAULTS = 100
+"""Faults that are told: where there are more, the log is not worth reading on."""
+
+EPILOG = """\b
+Examples:
+  pratique decision-log verify decisions.jsonl
+  pratique decision-log verify decisions.jsonl.2 decisions.jsonl.1 decisions.jsonl
+  pratique decision-log verify --key chain.key --expect 6c1f…0b decisions.jsonl
+
+\b
+Exit codes: 0 whole, 1 not what was written, 2 wrong usage or unreadable input.
+"""
+
+
+@click.group("decision-log", context_settings={"help_option_names": HELP_FLAGS})
+def command() -> None:
+    """Look at decision logs: docs/decision-log.md."""
+
+
+@command.command("verify", epilog=EPILOG)
+@flag("--key", type=ExistingPath(folders=False), help="The key of the chain, if it was made with one.")
+@flag(
+    "--expect",
+    metavar="HASH",
+    help="A hash that the log has to hold, such as the last that the front door told of: shows a log that was cut.",
+)
+@flag(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
+)
+@click.argument("files", nargs=-1, required=True, type=ExistingPath(folders=False))
+def verify(files: Sequence[Path], key: Path | None, expect: str | None, output: str) -> int:
+    """Tell whether the files of one log, in any order, are what was written, and if not, which entry is wrong."""
+    verifier = Verifier(None if key is None else read_key(key, "--key"))
+    ordered = sorted(files, key=_first_sequence)
+    for file in ordered:
+        try:
+            verifier.look(str(file), _lines(file), is_last=file == ordered[-1])
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    missing = expect is not None and expect.strip().lower() not in verifier.hashes
+    whole = not verifier.report.faults and not missing
+    if output == "json":
+        click.echo(encode(_document(verifier.report, whole=whole, expect=expect, missing=missing)))
+    else:
+        click.echo("\n".join(map(printable, _texts(verifier.report, whole=whole, missing=missing))))
+    return ExitCode.ADMITTED if whole else ExitCode.DENIED
+
+
+class _Numbered(msgspec.Struct):
+    sequence: int
+
+
+def _first_sequence(file: Path) -> int:
+    """The number of the first entry, by which files are put in order; what has none comes first."""
+    try:
+        return msgspec.json.decode(next(_lines(file), b""), type=_Numbered).sequence
+    except (msgspec.DecodeError, ValueError, OSError):
+        return 0
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while line := opened.readline(_LONGEST_LINE):
+            yield line
+
+
+def _document(report: Report, *, whole: bool, expect: str | None, missing: bool) -> dict[str, Any]:
+    return {
+        "whole": whole,
+        "keyed": report.is_keyed,
+        "entries": report.entries,
+        "decisions": report.decisions,
+        "first": report.first,
+        "last": report.last,
+        "lastHash": report.last_hash,
+        "sealed": report.is_sealed,
+        "lost": report.lost,
+        "repairs": report.repairs,
+        **({} if expect is None else {"expected": expect, "expectedFound": not missing}),
+        "faults": [dataclasses.asdict(fault) for fault in report.faults],
+    }
+
+
+def _texts(report: Report, *, whole: bool, missing: bool) -> Iterator[str]:
+    for fault in report.faults[:_MOST_FAULTS]:
+        yield f"{fault.file}:{fault.line}: {fault.text}"
+    if len(report.faults) > _MOST_FAULTS:
+        yield f"… and {len(report.faults) - _MOST_FAULTS} more"
+    if missing:
+        yield "the expected hash is not in the log: entries were cut off its end, or replaced"
+    found = f"{report.entries} entries, {report.decisions} of them decisions"
+    if not whole:
+        yield f"not whole: {found}"
+        return
+    yield f"whole: {found}; the last is entry {report.last}, hash {report.last_hash}"
+    if report.first > 1:
+        yield f"note: begins with entry {report.first}; earlier entries are not in these files"
+    if report.lost:
+        yield f"note: the writer lost {report.lost} entries, and says so: the disk was full or too slow"
+    if report.repairs:
+        yield f"note: the writer was killed within a line {report.repairs} times, and went on after it"
+    if not report.is_sealed:
+        yield "note: has no final seal: the writer runs, or was killed"
+    if not report.is_keyed:
+        yield "note: made without a key: who can write the file can make another chain that is whole"

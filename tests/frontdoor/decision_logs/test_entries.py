@@ -1,0 +1,91 @@
+"""Entries: what a line says, and what it must not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from doors.reviews import review_body
+from frontdoor.codecs import decode_review
+from frontdoor.decision_logs.entries import LONGEST_TEXT, EntryWriter, Observation
+from frontdoor.decisions import Decision, Step, StepOutcome
+from pratique import statuses
+from pratique.clusters import ANY_NAMESPACE
+from pratique.definitions import Phase
+
+SCOPE: dict[str, Any] = {"type": "http", "client": ("127.0.0.1", 1), "state": {}}
+SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "hunter2-7f3e"}}
+
+
+def entry(message: str, limit: int = 1 << 20, key: bytes | None = None, **decided: Any) -> Any:
+    """The members of the entry of a review of a Secret that is denied with a message."""
+    seen = Observation("/admit", SCOPE)
+    seen.received = decode_review(review_body(object=SECRET), ANY_NAMESPACE)
+    seen.decision = Decision(uid="u", allowed=False, status=statuses.bad_request(message), **decided)
+    seen.answered(200, b"")
+    return EntryWriter(key, b"r" * 32, limit).members(seen, "sha256:0")
+
+
+def test_a_message_that_quotes_a_secret_is_redacted() -> None:
+    found = entry("the password hunter2-7f3e is too short")["message"]
+    assert found.startswith("the password redacted:")
+    assert found.endswith(" is too short")
+
+
+def test_of_a_review_that_was_not_searched_no_message_is_kept() -> None:
+    assert "message" not in entry("the password hunter2-7f3e is too short", limit=10)
+
+
+@pytest.mark.parametrize("message", ["x" * 100_000, "\ud800", "\0\n\u2028"])
+def test_a_message_is_bounded_and_can_be_written(message: str) -> None:
+    found = entry(message)
+    assert len(found["message"]) <= LONGEST_TEXT
+    json.dumps(found).encode()
+
+
+def test_an_answer_that_is_no_decision_is_none_though_one_was_made() -> None:
+    seen = Observation("/admit", SCOPE)
+    seen.received = decode_review(review_body(), ANY_NAMESPACE)
+    seen.decision = Decision(uid="u", allowed=True)
+    seen.answered(503, json.dumps({"reason": "ServiceUnavailable", "message": "going"}).encode())
+    found = EntryWriter(None, b"r" * 32, 1 << 20).members(seen, "")
+    assert (found["kind"], found["code"], found["reason"]) == ("outage", 503, "ServiceUnavailable")
+    assert "allowed" not in found
+
+
+def test_who_refused_and_who_failed_open_is_named() -> None:
+    def step(name: str, outcome: StepOutcome) -> Step:
+        return Step(
+            controller="ValidatingAdmissionWebhook",
+            phase=Phase.VALIDATE,
+            name=name,
+            configuration="hooks",
+            outcome=outcome,
+        )
+
+    steps = (
+        step("denies", StepOutcome.DENIED),
+        step("fails", StepOutcome.FAILED),
+        step("opens", StepOutcome.FAILED_OPEN),
+        step("allows", StepOutcome.ALLOWED),
+    )
+    found = entry("no", steps=steps)
+    assert [(one["configuration"], one["name"]) for one in found["deniedBy"]] == [
+        ("hooks", "denies"),
+        ("hooks", "fails"),
+    ]
+    assert found["failedOpen"] == ["opens"]
+
+
+def test_an_entry_that_had_to_let_go_of_its_objects_says_so_and_quotes_nothing() -> None:
+    seen = Observation("/admit", SCOPE)
+    seen.received = decode_review(review_body(object=SECRET), ANY_NAMESPACE)
+    seen.decision = Decision(uid="u", allowed=False, status=statuses.bad_request("hunter2-7f3e"))
+    seen.answered(200, b"")
+    seen.lighten()
+    found = EntryWriter(b"k" * 32, b"r" * 32, 1 << 20).members(seen, "")
+    assert seen.size == 0
+    assert (found["omitted"], found["allowed"], found["request"]["name"]) == (True, False, "one")
+    assert not {"message", "patch", "objectDigest"} & found.keys()

@@ -1,0 +1,178 @@
+"""Whatever somebody does to a log afterwards is found, and what the writer itself does is not taken for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontdoor.decision_logs.hash_chains import Chain, KeyMissingError, Verifier, read_key
+from pratique.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KEY = b"k" * 32
+HEAD = {"kind": "head", "version": 1}
+
+
+def written(decisions: int, key: bytes | None = None, user: str = "jane") -> list[bytes]:
+    """The lines of a log: a head, decisions, and a final seal."""
+    chain, lines = Chain(key), []
+    members: list[dict[str, object]] = [
+        {**HEAD, "algorithm": chain.algorithm},
+        *({"kind": "decision", "user": user, "allowed": number % 2 == 0} for number in range(decisions)),
+        {"kind": "seal", "final": True},
+    ]
+    for each in members:
+        line = chain.line(each)
+        chain.added(line)
+        lines.append(line)
+    return lines
+
+
+def verified(*files: Sequence[bytes], key: bytes | None = None) -> Verifier:
+    verifier = Verifier(key)
+    for number, lines in enumerate(files):
+        verifier.look(f"file{number}", lines, is_last=number == len(files) - 1)
+    return verifier
+
+
+def faults(lines: Sequence[bytes], key: bytes | None = None) -> list[int]:
+    return [one.line for one in verified(lines, key=key).report.faults]
+
+
+keys = st.sampled_from([None, KEY])
+logs = st.integers(1, 12)
+
+
+@given(logs, keys)
+def test_a_log_that_nobody_touched_is_whole(decisions: int, key: bytes | None) -> None:
+    verifier = verified(written(decisions, key), key=key)
+    assert verifier.report.faults == []
+    assert (verifier.report.entries, verifier.report.decisions) == (decisions + 2, decisions)
+    assert verifier.report.is_sealed
+
+
+@given(logs, keys, st.data())
+def test_any_byte_that_is_changed_is_found_where_it_is(
+    decisions: int, key: bytes | None, data: st.DataObject
+) -> None:
+    lines = written(decisions, key)
+    number = data.draw(st.integers(0, len(lines) - 1))
+    at = data.draw(st.integers(0, len(lines[number]) - 2))  # the newline is what makes it a line
+    byte = data.draw(st.integers(0, 255).filter(lambda one: one not in (lines[number][at], 10)))
+    lines[number] = lines[number][:at] + bytes([byte]) + lines[number][at + 1 :]
+    try:
+        assert number + 1 in faults(lines, key)
+    except KeyMissingError:
+        pytest.fail("a log without a key asks for one only if it says so itself")
+
+
+@given(logs, keys, st.data())
+def test_any_line_that_is_taken_out_of_the_middle_is_missed(
+    decisions: int, key: bytes | None, data: st.DataObject
+) -> None:
+    lines = written(decisions, key)
+    first = data.draw(st.integers(0, len(lines) - 2))
+    last = data.draw(st.integers(first, len(lines) - 2))
+    del lines[first : last + 1]
+    assert faults(lines, key)[0] == first + 1
+
+
+@given(logs, keys, st.data())
+def test_any_two_lines_that_change_places_are_found(
+    decisions: int, key: bytes | None, data: st.DataObject
+) -> None:
+    lines = written(decisions, key)
+    one = data.draw(st.integers(0, len(lines) - 2))
+    other = data.draw(st.integers(one + 1, len(lines) - 1))
+    lines[one], lines[other] = lines[other], lines[one]
+    assert faults(lines, key)[0] == one + 1
+
+
+@given(logs, keys, st.data())
+def test_any_line_that_is_put_in_is_found(decisions: int, key: bytes | None, data: st.DataObject) -> None:
+    lines = written(decisions, key)
+    stranger = written(decisions, key, user="eve")[1]
+    new = data.draw(st.sampled_from([lines[-1], lines[0], lines[1], stranger, b"{}\n", b"\n", b"not JSON\n"]))
+    at = data.draw(st.integers(0, len(lines)))
+    lines.insert(at, new)
+    assert faults(lines, key)
+
+
+@given(logs, keys, st.data())
+def test_any_line_that_stands_for_one_of_another_log_is_found(
+    decisions: int, key: bytes | None, data: st.DataObject
+) -> None:
+    lines, others = written(decisions, key), written(decisions, key, user="eve")
+    at = data.draw(st.integers(1, decisions))
+    lines[at] = others[at]
+    assert faults(lines, key)
+
+
+@given(logs, st.data())
+def test_who_has_no_key_cannot_make_the_rest_of_a_chain(decisions: int, data: st.DataObject) -> None:
+    lines = written(decisions, KEY)
+    at = data.draw(st.integers(1, len(lines) - 1))
+    for wrong in (None, b"w" * 32):
+        chain = Chain(wrong, at, lines[at - 1][-67:-3].decode())
+        forged = [*lines[:at], chain.line({"kind": "decision", "user": "eve", "allowed": True})]
+        assert faults(forged, KEY) == [at + 1]
+    assert faults(written(decisions), KEY) == list(range(1, decisions + 3))
+
+
+def test_a_log_with_a_key_is_not_believed_without_it() -> None:
+    with pytest.raises(KeyMissingError):
+        verified(written(3, KEY))
+
+
+def test_a_tail_that_is_cut_off_shows_only_against_a_hash_that_is_kept_elsewhere() -> None:
+    lines = written(5)
+    verifier = verified(lines[:-2])
+    assert verifier.report.faults == []
+    assert not verifier.report.is_sealed
+    assert lines[-1][-67:-3].decode() not in verifier.hashes
+
+
+def test_half_a_line_at_the_end_is_told_of() -> None:
+    lines = written(2)
+    report = verified([*lines[:-1], lines[-1][:-20]]).report
+    assert [(one.line, one.text) for one in report.faults] == [
+        (4, "ends within an entry: the writer was killed, or is about to go on")
+    ]
+
+
+def test_a_file_that_is_missing_between_two_others_is_found() -> None:
+    chain, files = Chain(), []
+    for _ in range(3):
+        lines = []
+        for members in (HEAD, {"kind": "decision"}):
+            lines.append(chain.line(members))
+            chain.added(lines[-1])
+        files.append(lines)
+    assert verified(*files).report.faults == []
+    assert [one.text for one in verified(files[0], files[2]).report.faults] == [
+        "entry 5 follows entry 2: entries are missing, or out of order"
+    ]
+    assert verified(files[1], files[2]).report.first == 3
+
+
+def test_entries_after_a_final_seal_begin_with_a_head() -> None:
+    lines = written(1)
+    chain = Chain(None, 3, lines[-1][-67:-3].decode())
+    assert faults([*lines, chain.line({"kind": "decision"})]) == [4]
+    assert faults([*lines, chain.line(HEAD)]) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [(b"", "0 bytes"), (b"short\n", "5 bytes"), (b"x" * 5000, "4097 bytes")]
+)
+def test_a_key_of_another_length_is_refused(content: bytes, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"--key .*: has {text}; a key has 32 to 4096"):
+        read_key(file, "--key")

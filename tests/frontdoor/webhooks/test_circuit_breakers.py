@@ -1,0 +1,491 @@
+"""Circuit breakers: the machine by itself, and before real webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from chains import pod_review, webhook_controllers
+from doors.reviews import review_document
+from frontdoor.chain.assemble import Parts, assemble
+from frontdoor.decisions import StepOutcome
+from frontdoor.settings import FrontDoorSettings
+from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, Ending, State
+from frontdoor.transports.in_process import InProcessTransport
+from frontdoor.webhook_credentials import WebhookCredentials
+from frontdoor.webhook_transports import WebhookTransports
+from mutator.hosts import MutatorHost
+from observed_stacks import observed_stack
+from pratique.calls import Deadline
+from pratique.clusters import ANY_NAMESPACE
+from pratique.configurations.load import load_configurations
+from pratique.definitions import BOTH, Phase
+from pratique.errors import UnreachableError
+from pratique.https.https_clients import HttpsClients
+from serving.faulty_services import black_hole, refused
+from validator.hosts import ValidatorHost
+from waiting import until, within
+from webhook_servers import (
+    Authority,
+    allowed,
+    authority,
+    closed_port,
+    denied,
+    hanging,
+    in_turn,
+    reset,
+    respond,
+    serve,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Self
+
+    from frontdoor.decisions import Decision, Step
+    from webhook_servers import WebhookServer
+
+FAILURES = 3
+OPEN = "failed to call webhook: circuit breaker is open after 3 failed calls in a row"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Circuits(RuleBasedStateMachine):
+    """Calls of many reviews on one circuit, in any order and with any ending."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.told: list[State] = [State.CLOSED]
+        self.circuit = Circuit(FAILURES, 10, self.clock, self.told.append)
+        self.calls: list[tuple[int, State]] = []
+        self.probes: list[int] = []
+
+    @rule()
+    def call(self) -> None:
+        before = self.circuit.state
+        try:
+            ticket = self.circuit.begin()
+        except UnreachableError:
+            assert before is State.OPEN or self.probes
+        else:
+            assert before is not State.OPEN
+            self.calls.append((ticket, before))
+            if before is State.HALF_OPEN:
+                self.probes.append(ticket)
+
+    @rule(which=st.integers(0), ending=st.sampled_from(Ending))
+    def end(self, which: int, ending: Ending) -> None:
+        if not self.calls:
+            return
+        ticket, begun_in = self.calls.pop(which % len(self.calls))
+        self.circuit.end(ticket, ending)
+        if begun_in is State.HALF_OPEN:
+            self.probes.remove(ticket)
+            expected = {
+                Ending.ANSWERED: State.CLOSED,
+                Ending.FAILED: State.OPEN,
+                Ending.UNKNOWN: State.HALF_OPEN,
+            }
+            assert self.circuit.state is expected[ending]
+
+    @rule(seconds=st.floats(0, 100))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule()
+    def recover(self) -> None:
+        """Whatever came before: after the longest time, and with no trial under way, one answer closes it."""
+        if self.probes:
+            return
+        self.clock.now += 8 * 10
+        self.circuit.end(self.circuit.begin(), Ending.ANSWERED)
+        assert self.circuit.state is State.CLOSED
+
+    @invariant()
+    def at_most_one_call_tries(self) -> None:
+        assert len(self.probes) <= 1
+
+    @invariant()
+    def each_change_is_told_once(self) -> None:
+        # A trial that told nothing lets another one begin: half-open may follow itself, nothing else may.
+        pairs = list(zip(self.told, self.told[1:], strict=False))
+        assert all(one is not other or one is State.HALF_OPEN for one, other in pairs)
+        assert self.told.count(State.OPEN) == self.circuit.opened
+
+
+TestCircuits = Circuits.TestCase
+
+
+def state_of(circuit: Circuit) -> State:
+    return circuit.state
+
+
+def fail(circuit: Circuit, times: int = 1) -> None:
+    for ticket in [circuit.begin() for _ in range(times)]:
+        circuit.end(ticket, Ending.FAILED)
+
+
+def test_a_circuit_opens_at_the_failure_that_was_asked_for_and_no_sooner() -> None:
+    circuit = Circuit(FAILURES, 10, Clock())
+    fail(circuit, FAILURES - 1)
+    assert state_of(circuit) is State.CLOSED
+    circuit.end(circuit.begin(), Ending.ANSWERED)
+    fail(circuit, FAILURES - 1)
+    assert state_of(circuit) is State.CLOSED
+    fail(circuit)
+    assert state_of(circuit) is State.OPEN
+
+
+def test_the_open_time_doubles_with_each_failed_trial_up_to_eight_times_and_begins_anew_after_an_answer() -> (
+    None
+):
+    clock = Clock()
+    circuit = Circuit(1, 10, clock)
+    for seconds in (10, 20, 40, 80, 80):
+        fail(circuit)
+        clock.now += seconds - 0.001
+        assert state_of(circuit) is State.OPEN
+        clock.now += 0.002
+        assert state_of(circuit) is State.HALF_OPEN
+    circuit.end(circuit.begin(), Ending.ANSWERED)
+    fail(circuit)
+    clock.now += 10.001
+    assert state_of(circuit) is State.HALF_OPEN
+
+
+def test_calls_that_began_before_the_circuit_opened_neither_close_it_nor_open_it_again() -> None:
+    circuit = Circuit(1, 10, Clock())
+    tickets = [circuit.begin() for _ in range(50)]
+    for ticket in tickets[:25]:
+        circuit.end(ticket, Ending.FAILED)
+    assert circuit.opened == 1
+    for ticket in tickets[25:]:
+        circuit.end(ticket, Ending.ANSWERED)
+    assert state_of(circuit) is State.OPEN
+
+
+# Before real webhooks
+
+
+def webhook(name: str, url: str, ca_bundle: bytes, policy: str) -> dict[str, Any]:
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    return {
+        "name": name,
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_bundle).decode()},
+        "rules": [everything],
+        "failurePolicy": policy,
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def written(folder: Path, kind: str, *webhooks: dict[str, Any]) -> Path:
+    file = folder / f"{kind}.json"
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": "hooks"},
+        "webhooks": list(webhooks),
+    }
+    file.write_text(json.dumps(document), "utf-8")
+    return file
+
+
+class Door:
+    """A chain of webhooks alone, with breakers, that stays the same from one review to the next."""
+
+    def __init__(self, *files: Path, failures: int = FAILURES, seconds: float = 3600.0) -> None:
+        settings = FrontDoorSettings(webhook_breaker_failures=failures, webhook_breaker_seconds=seconds)
+        self.breakers = CircuitBreakers(settings)
+        self._webhooks = WebhookTransports(HttpsClients(), {phase: WebhookCredentials() for phase in Phase})
+        nobody = InProcessTransport(MutatorHost((), ANY_NAMESPACE), ValidatorHost((), ANY_NAMESPACE))
+        self._chain = assemble(
+            Parts(
+                controllers=webhook_controllers(),
+                configurations=load_configurations(files),
+                mutator=nobody,
+                validator=nobody,
+                reach=self._webhooks.reach,
+                breakers=self.breakers,
+            )
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._webhooks.close()
+
+    async def decide(self, seconds: float = 20.0) -> Decision:
+        return await self._chain.decide(pod_review(), BOTH, Deadline.after(seconds))
+
+    async def until_half_open(self) -> None:
+        async def half_open() -> bool:
+            return self.state == State.HALF_OPEN
+
+        await until(20, half_open)
+
+    @property
+    def state(self) -> float:
+        (state,) = self.breakers.states().values()
+        return state
+
+
+async def _received(server: WebhookServer, requests: int) -> bool:
+    return len(server.received) >= requests
+
+
+def only_step(decision: Decision) -> Step:
+    (step,) = decision.steps
+    return step
+
+
+@contextlib.contextmanager
+def unresponsive(how: str) -> Iterator[tuple[str, bytes]]:
+    """A webhook of which no answer comes: its URL, and the authority that is trusted."""
+    if how == "refuses connections":
+        with closed_port() as port:
+            yield f"https://127.0.0.1:{port}", authority().pem
+        return
+    behaviour = {"hangs": hanging(), "breaks off": reset()}.get(how, allowed())
+    with serve(behaviour) as server:
+        yield server.url, Authority().pem if how == "has a certificate of a stranger" else authority().pem
+
+
+UNRESPONSIVE = ("refuses connections", "breaks off", "has a certificate of a stranger", "hangs")
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("how", UNRESPONSIVE)
+def test_a_webhook_that_does_not_answer_is_no_longer_called_and_its_failure_policy_decides(
+    how: str, policy: str, kind: str, tmp_path: Path
+) -> None:
+    async def decide(file: Path) -> list[Decision]:
+        async with Door(file) as door:
+            found = [await door.decide() for _ in range(FAILURES + 2)]
+            assert door.state == State.OPEN
+            return found
+
+    with unresponsive(how) as (url, ca_bundle):
+        decisions = asyncio.run(
+            decide(written(tmp_path, kind, webhook("dead.example.com", url, ca_bundle, policy)))
+        )
+    steps = [only_step(one) for one in decisions]
+    assert [OPEN in one.reason for one in steps] == [False] * FAILURES + [True] * 2
+    for decision, step in zip(decisions, steps, strict=True):
+        assert decision.allowed is (policy == "Ignore")
+        assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+        assert step.code == 503
+    if policy == "Fail":
+        assert decisions[-1].status is not None
+        assert decisions[-1].status.code == 500
+        words = f'Internal error occurred: failed calling webhook "dead.example.com": {OPEN}'
+        assert decisions[-1].status.message == words
+    else:
+        before, after = decisions[0], decisions[-1]
+        assert before.audit_annotations == after.audit_annotations
+
+
+ANSWERS = {
+    "denies": denied("no"),
+    "answers 500": respond(500, b"broken"),
+    "answers with no JSON": respond(200, b"<html>"),
+}
+
+
+@pytest.mark.parametrize("how", ANSWERS)
+def test_whatever_is_answered_never_opens_a_circuit(how: str, tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> None:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
+            for _ in range(4):
+                assert not (await door.decide()).allowed
+            assert door.state == State.CLOSED
+
+    with serve(ANSWERS[how]) as server:
+        asyncio.run(decide(server))
+        assert len(server.received) == 4
+
+
+def test_failures_between_answers_of_failure_are_not_in_a_row(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> None:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=2) as door:
+            for _ in range(6):
+                await door.decide()
+            assert door.state == State.CLOSED
+
+    broken = respond(500, b"broken")
+    with serve(in_turn(reset(), broken, reset(), broken, reset(), broken)) as server:
+        asyncio.run(decide(server))
+        assert len(server.received) == 6
+
+
+def test_a_webhook_that_comes_back_is_called_again_after_one_trial(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> list[bool]:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=2, seconds=0.2) as door:
+            found = [(await door.decide()).allowed for _ in range(4)]
+            await door.until_half_open()
+            found += [(await door.decide()).allowed for _ in range(3)]
+            assert door.state == State.CLOSED
+            return found
+
+    with serve(in_turn(reset(), reset(), allowed())) as server:
+        assert asyncio.run(decide(server)) == [False] * 4 + [True] * 3
+        assert len(server.received) == 5
+
+
+def test_of_many_reviews_at_once_one_tries_a_webhook_that_is_half_open(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> list[Decision]:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=1, seconds=0.1) as door:
+            await door.decide()
+            await door.until_half_open()
+            return await asyncio.gather(*(door.decide() for _ in range(20)))
+
+    with serve(in_turn(reset(), hanging())) as server:
+        reasons = [only_step(one).reason for one in asyncio.run(decide(server))]
+        assert len(server.received) == 2
+    assert sum("circuit breaker is open" in reason for reason in reasons) == 19
+
+
+def test_a_trial_that_is_cancelled_lets_the_next_one_try(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> bool:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
+        async with Door(written(tmp_path, "Validating", hook), failures=1, seconds=0.1) as door:
+            await door.decide()
+            await door.until_half_open()
+            trial = asyncio.ensure_future(door.decide())
+            await until(20, lambda: _received(server, 2))
+            trial.cancel()
+            await asyncio.wait([trial])
+            return (await door.decide()).allowed
+
+    with serve(in_turn(reset(), hanging(), allowed())) as server:
+        assert asyncio.run(decide(server))
+
+
+def test_callers_who_give_a_slow_webhook_no_time_do_not_open_its_circuit(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> float:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Ignore") | {"timeoutSeconds": 30}
+        async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
+            for _ in range(3):
+                await door.decide(seconds=0.2)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await door.decide()
+            return door.state
+
+    with serve(hanging()) as server:
+        assert asyncio.run(decide(server)) == State.CLOSED
+        assert len(server.received) == 4
+
+
+def test_a_circuit_of_one_webhook_leaves_all_others_alone(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer, port: int) -> Decision:
+        hooks = [
+            webhook("alive.example.com", server.url, server.ca_bundle, "Fail"),
+            webhook("dead.example.com", f"https://127.0.0.1:{port}", server.ca_bundle, "Ignore"),
+        ]
+        async with Door(written(tmp_path, "Mutating", *hooks), failures=1) as door:
+            await door.decide()
+            found = await door.decide()
+            assert door.breakers.states() == {
+                ("hooks", "alive.example.com", "mutate"): State.CLOSED,
+                ("hooks", "dead.example.com", "mutate"): State.OPEN,
+            }
+            assert door.breakers.opened()["hooks", "dead.example.com", "mutate"] == 1
+            return found
+
+    with serve(allowed()) as server, closed_port() as port:
+        decision = asyncio.run(decide(server, port))
+        assert len(server.received) == 2
+    assert [one.outcome for one in decision.steps] == [StepOutcome.UNCHANGED, StepOutcome.FAILED_OPEN]
+
+
+@pytest.mark.parametrize("service", [refused, black_hole])
+def test_webhooks_over_grpc_have_breakers_too(service: Any, tmp_path: Path) -> None:
+    async def decide() -> list[str]:
+        async with service() as address:
+            hook = webhook("g.example.com", f"grpc://{address}", b"", "Fail")
+            del hook["clientConfig"]["caBundle"]
+            async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
+                return [only_step(await door.decide()).reason for _ in range(2)]
+
+    first, second = asyncio.run(decide())
+    assert "circuit breaker" not in first
+    assert "circuit breaker is open after 1 failed call" in second
+
+
+def test_each_change_is_logged_once_and_names_the_webhook(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def decide(port: int) -> None:
+        hook = webhook("dead.example.com", f"https://127.0.0.1:{port}", authority().pem, "Ignore")
+        async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
+            for _ in range(5):
+                await door.decide()
+
+    with closed_port() as port, caplog.at_level(logging.INFO, "frontdoor"):
+        asyncio.run(decide(port))
+    found = [one for one in caplog.records if "circuit breaker" in one.message]
+    assert [one.message for one in found] == ["circuit breaker of a webhook is open"]
+    assert vars(found[0])["webhook"] == "dead.example.com"
+
+
+def test_without_the_flag_every_call_is_made(tmp_path: Path) -> None:
+    async def decide(server: WebhookServer) -> None:
+        hook = webhook("w.example.com", server.url, server.ca_bundle, "Ignore")
+        async with Door(written(tmp_path, "Validating", hook), failures=0) as door:
+            for _ in range(10):
+                assert (await door.decide()).allowed
+            assert door.breakers.states() == {}
+
+    with serve(reset()) as server:
+        asyncio.run(decide(server))
+        assert len(server.received) == 10
+
+
+def test_a_running_front_door_shows_its_breakers_and_forgets_them_with_the_configuration(
+    tmp_path: Path,
+) -> None:
+    review = review_document()
+    with closed_port() as port, serve(allowed()) as server:
+        dead = webhook("dead.example.com", f"https://127.0.0.1:{port}", server.ca_bundle, "Fail")
+        file = written(tmp_path, "Validating", dead)
+        with observed_stack("--config", str(file), "--webhook-breaker-failures", "2") as stack:
+            texts = [stack.post("/explain", review)[1] for _ in range(3)]
+            assert ["circuit breaker is open" in text for text in texts] == [False, False, True]
+            metrics = stack.metrics()["frontdoor"]
+            labels = '{configuration="hooks",name="dead.example.com",phase="validate"}'
+            assert f"pratique_webhook_breaker_state{labels} 2.0" in metrics
+            assert f"pratique_webhook_breaker_opened_total{labels} 1.0" in metrics
+            with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/readyz?verbose") as answer:
+                ready = answer.read().decode()
+            assert "[+]webhooks ok, but: circuit breaker of validate webhook dead.example.com" in ready
+            written(tmp_path, "Validating", webhook("dead.example.com", server.url, server.ca_bundle, "Fail"))
+            assert within(30, lambda: '"allowed":true' in stack.post("/admit", review)[1])
+            assert f"pratique_webhook_breaker_state{labels} 0.0" in stack.metrics()["frontdoor"]
