@@ -248,3 +248,30 @@ def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
         os.umask(mask)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "quotas.sqlite.identity").stat().st_mode) == 0o600
+
+
+def test_a_ledger_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "quotas.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE pratique_quota_reconciliations (number INTEGER)")
+    with pytest.raises(CallError, match="of an earlier version: remove it, or its tables"):
+        charged(file)
+
+
+def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
+    """As one does that a server restored, without what was charged last."""
+
+    async def scenario() -> None:
+        ledger = SQLLedger(shared_url)
+        await ledger.charge([account()], charge(), plus())
+        for _ in range(3):
+            await ledger.reconcile(ObjectStore([quota()]), 0, sizes_of_pods)
+        database = connect(parse(shared_url))
+        with database.writer.begin() as connection:
+            connection.exec_driver_sql("UPDATE pratique_quota_ledger SET turn = 1")
+        database.close()
+        with pytest.raises(CallError, match="an older copy has taken its place"):
+            await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
+        await ledger.close()
+
+    asyncio.run(scenario())
