@@ -54,13 +54,13 @@ def up_to(hard: int) -> Decide:
 
 
 async def admitted(
-    ledger: Ledger, accounts: Sequence[Account], names: Iterable[str], decide: Decide
+    ledger: Ledger, accounts: Sequence[Account], names: Iterable[str], decide: Decide, *, uids: bool = False
 ) -> list[str]:
-    """Ask for all names at once, and give those that were charged."""
+    """Ask for all names at once, and give those that were charged; with ``uids``, that of each is ``uid-`` its name."""
 
     async def ask(name: str) -> str | None:
         try:
-            await ledger.charge(accounts, charge(name), decide)
+            await ledger.charge(accounts, charge(name, uid=f"uid-{name}" if uids else ""), decide)
         except RefusalError:
             return None
         return name

@@ -85,6 +85,11 @@ class LocalEngine:
         """Run a review through the phases asked for."""
         return await self._chain.decide(review, phases, deadline, explain=explain)
 
+    async def conclude(self, review: Review) -> None:
+        """Tell the controllers of a request that was admitted and done, before what it did can be looked up."""
+        for one in self._hosts.validator.hosted:
+            await one.halves.conclude(review)
+
     async def unready(self) -> Sequence[str]:
         """Nothing is waited for."""
         return ()

@@ -44,6 +44,11 @@ async def _nothing_to_close() -> None:
     """Close a controller that holds nothing open."""
 
 
+async def _nothing_to_conclude(review: Review) -> None:
+    """Let a controller be that is not concerned with what became of a review."""
+    del review
+
+
 def _nothing_to_use(configurations: Configurations) -> None:
     """Let a controller be that is not concerned with configurations."""
     del configurations
@@ -70,6 +75,9 @@ class Halves:
     follow: Callable[[Cluster], Coroutine[Any, Any, None]] = _nothing_to_follow
     """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
     may end by itself. In an offline run it is not called: there is no time there."""
+    conclude: Callable[[Review], Awaitable[None]] = _nothing_to_conclude
+    """Told in an offline run of each request that was admitted and done, with the object as it was stored. A service
+    never calls it: whether an API server does what was admitted shows in its state alone."""
     collectors: tuple[Collector, ...] = ()
     """What it counts, for the metrics of the service that runs it. Labels are of what is configured, never of what is
     reviewed."""

@@ -27,6 +27,7 @@ SUMMARIES = {
     "test": "Run suites of cases for policies.",
     "prove": "Find out whether mutators may run again, and in any order.",
     "certs": "Make certificates for the services and their clients.",
+    "quotas": "Show what of each ResourceQuota is used.",
     "plugins": "List the admission controllers, in chain order.",
     "version": "Show the version.",
 }

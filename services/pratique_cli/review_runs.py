@@ -17,7 +17,7 @@ from pratique_cli.progresses import Progress
 from pratique_cli.requests import CREATED, RequestShape, remember, review_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from pathlib import Path
 
     from frontdoor.decisions import Decision
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from pratique.source_documents import SourceDocument
     from pratique_cli.inputs import Input
     from pratique_cli.outputs import Output
+
+
+async def nobody(review: Review) -> None:
+    """Tell nobody of what was admitted."""
+    del review
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,8 @@ class ReviewRun:
     """Takes the decisions."""
     complain: Callable[[str], None]
     """Takes what is to be said beside them, a line each."""
+    conclude: Callable[[Review], Awaitable[None]] = nobody
+    """Is told of each request that was admitted, with the object as it is to be stored."""
     shape: RequestShape = CREATED
     """What manifests ask for."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
@@ -92,6 +99,8 @@ class ReviewRun:
         tally.count(allowed=decision.allowed)
         expander.note(review, decision)
         await self._expand(Reviewed(document, review, decision), number, tally, expander)
+        if decision.allowed:
+            await self.conclude(review.with_object(decision.object_document))
         try:
             remember(review, decision, self.store, self.shape)
         except InputError as error:

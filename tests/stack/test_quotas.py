@@ -165,7 +165,8 @@ def kill_until_done(stack: Stack, callers: list[threading.Thread]) -> int:
 
 async def used_after_reconciliation(url: str, store: ObjectStore) -> int:
     """What is used when nothing can be on its way any more."""
-    ledger = SQLLedger(url, request_seconds=0)
+    ledger = SQLLedger(url, wait_seconds=0)
+    await ledger.reconcile(ObjectStore([quota()]), 0, usage_of)
     assert await ledger.reconcile(store, 0, usage_of)
     [used] = await ledger.usage([account()])
     await ledger.close()
@@ -223,6 +224,22 @@ def test_a_ledger_that_cannot_be_asked_lets_nothing_through(cluster: Path, tmp_p
         response = stack.post("/validate", create("web"))["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert "the ledger of quotas cannot be asked" in response["status"]["message"]
+
+
+def test_a_ledger_that_is_removed_under_validators_is_missed_by_them_and_by_those_that_follow(
+    cluster: Path, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "quotas.sqlite"
+    flag = f"--resource-quota-ledger={ledger}"
+    with stack_of(cluster, flag, RARELY, validators=2) as stack:
+        assert stack.post("/validate", create("one"))["response"]["allowed"]
+        ledger.unlink()
+        missed = [stack.post("/validate", create(f"next-{number}"))["response"] for number in range(6)]
+    with stack_of(cluster, flag, RARELY, validators=1) as stack:
+        missed.append(stack.post("/validate", create("last"))["response"])
+    assert {response["status"]["code"] for response in missed} == {500}
+    assert all(str(ledger) in response["status"]["message"] for response in missed)
+    assert not ledger.exists()
 
 
 def test_a_server_that_was_started_again_is_found_again(cluster: Path) -> None:

@@ -7,6 +7,7 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota``. What objects us
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 from typing import TYPE_CHECKING
@@ -22,11 +23,12 @@ from pratique.errors import CallError, ConfigurationError, InputError, RefusalEr
 from pratique.field_errors import join
 from pratique.json_values import member
 from pratique.ledgers import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
-from pratique.measures.series import Counts
+from pratique.measures.series import Counts, Observed
 from pratique.quotas import read_quota, starting_usage, usage_of
-from pratique.quotas.checks import Due, charged, plan
+from pratique.quotas.checks import Due, charged, freed, plan
 from pratique.quotas.limited_resources import LimitedResource, check_limited
 from pratique.quotas.registries import IGNORED, evaluator_of
+from pratique.quotas.resource_lists import increase, mask
 from pratique.reviews import Charging, Operation, Review
 from pratique.rules import Rule
 
@@ -45,6 +47,10 @@ _CHARGES = (
     "Requests to be charged against ResourceQuotas, by what came of it: charged, refused, timeout or error.",
     ("result",),
 )
+
+MOST_SERIES = 1000
+"""Of what is used, at most: a hundred quotas of ten resources. Quotas come from the cluster, never from what is asked,
+but a cluster may have any number of them; ``pratique quotas`` shows them all."""
 
 _VERSIONS = {
     ("", ""),
@@ -131,6 +137,24 @@ class QuotaAdmission:
             raise
         self.charges.add("charged")
 
+    async def conclude(self, review: Review) -> None:
+        """Give back what a request has left free that was admitted and done, where nobody counts anew.
+
+        What cannot be measured is not given back.
+        """
+        if review.operation not in _LEAVING or review.old_object is None or not review.namespace:
+            return
+        if review.dry_run or review.subresource or review.charging is not Charging.DUE:
+            return
+        cluster = _as_it_is(review.cluster)
+        evaluator = evaluator_of(review.resource.group, review.resource.resource)
+        with contextlib.suppress(InputError, RefusalError):
+            quotas = [read_quota(each) for each in cluster.list("", "resourcequotas", review.namespace)]
+            dues = freed(review, evaluator, quotas)
+            if dues:
+                accounts = [_account(due, cluster) for due in dues]
+                await self.ledger.charge(accounts, _charge(review), functools.partial(_given_back, dues))
+
     async def follow(self, cluster: Cluster) -> None:
         """Put usage right every so often, until cancelled."""
         await reconcile_every(self.ledger, cluster, self.sync_seconds, usage_of)
@@ -154,6 +178,9 @@ def _unconcerned(configuration: JSON, review: Review) -> str:
     return "its namespace has no ResourceQuota"
 
 
+_LEAVING = frozenset({Operation.DELETE, Operation.UPDATE})
+"""What can leave something free."""
+
 _NAMESPACES = {("", "namespaces")}
 """A namespace is not in itself: its creation is never charged, and nothing else of it is."""
 
@@ -161,6 +188,14 @@ _NAMESPACES = {("", "namespaces")}
 def _as_it_is(cluster: Cluster) -> Cluster:
     """The state as it is now, so that all look-ups for a review are of the same."""
     return cluster.current if isinstance(cluster, ReloadableCluster) else cluster
+
+
+def _given_back(dues: Sequence[Due], usages: Sequence[ResourceList]) -> list[ResourceList]:
+    """What is used once something was given back, and never less than nothing."""
+    return [
+        {**used, **increase(mask(used, due.amounts), due.amounts)}
+        for due, used in zip(dues, usages, strict=True)
+    ]
 
 
 def _account(due: Due, cluster: Cluster) -> Account:
@@ -217,7 +252,34 @@ def _build(settings: Settings) -> Halves:
         validate=admission.validate,
         close=admission.ledger.close,
         follow=admission.follow,
-        collectors=(admission.charges,),
+        conclude=admission.conclude,
+        collectors=(admission.charges, *_gauges(admission.ledger)),
+    )
+
+
+def _used(ledger: Ledger) -> dict[tuple[str, ...], float]:
+    """What is used, by quota and resource, as the ledger was last seen."""
+    found: dict[tuple[str, ...], float] = {}
+    for (namespace, name, _), usage in sorted(ledger.seen.items()):
+        for resource, amount in sorted(usage.items()):
+            if len(found) == MOST_SERIES:
+                return found
+            found[namespace, name, resource] = amount.as_float()
+    return found
+
+
+def _left_out(ledger: Ledger) -> int:
+    return max(0, sum(map(len, ledger.seen.values())) - MOST_SERIES)
+
+
+def _gauges(ledger: Ledger) -> tuple[Observed, ...]:
+    used = "How much of a ResourceQuota is used, as the ledger was last put right."
+    left_out = "How many more of these there are than are shown."
+    return (
+        Observed(
+            "pratique_quota_used", used, lambda: _used(ledger), "namespace", "resourcequota", "resource"
+        ),
+        Observed("pratique_quota_used_left_out", left_out, lambda: _left_out(ledger)),
     )
 
 

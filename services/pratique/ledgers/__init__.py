@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pratique.ledgers.opening import open_ledger
-from pratique.ledgers.protocols import Account, Charge, Decide, Ledger, Usage, UsageOf
+from pratique.ledgers.protocols import Account, Charge, Decide, Key, Ledger, Usage, UsageOf
 from pratique.ledgers.reconciling import reconcile_every
 
 __all__ = [
     "Account",
     "Charge",
     "Decide",
+    "Key",
     "Ledger",
     "Usage",
     "UsageOf",

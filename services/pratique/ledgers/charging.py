@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from pratique.ledgers import usages
-from pratique.ledgers.tables import ACCOUNTS, CHARGES, now
+from pratique.ledgers.tables import ACCOUNTS, CHARGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pratique.ledgers.databases import Database
-    from pratique.ledgers.protocols import Account, Charge, Decide, Usage
-
-Key: TypeAlias = tuple[str, str, str]
-"""An account's namespace, name and uid."""
+    from pratique.ledgers.protocols import Account, Charge, Decide, Key, Usage
 
 _KEY = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 
@@ -30,6 +27,13 @@ def read(database: Database, accounts: Sequence[Account]) -> dict[Key, Usage]:
     """The usage of those accounts that the ledger knows; all of one moment, without a lock."""
     with database.reader.connect() as connection:
         return _used(connection, accounts)
+
+
+def read_all(database: Database) -> dict[Key, Usage]:
+    """The usage of every account that there is."""
+    with database.reader.connect() as connection:
+        rows = connection.execute(sa.select(ACCOUNTS).order_by(*ACCOUNTS.primary_key.columns))
+        return {(row.namespace, row.name, row.uid): usages.from_text(row.used) for row in rows}
 
 
 def begin(database: Database, accounts: Iterable[Account]) -> None:
@@ -123,4 +127,4 @@ def _remember(connection: sa.Connection, account: Account, more: Usage, charge: 
         "old_resource_version": charge.old_resource_version,
         "request_uid": charge.request_uid,
     }
-    connection.execute(sa.insert(CHARGES).values(charged_at=now()), row)
+    connection.execute(sa.insert(CHARGES), row)

@@ -63,6 +63,12 @@ def has_arrived(cluster: Cluster, charge: Charge) -> bool:
     return _is_later(_metadata(found, "resourceVersion"), charge.old_resource_version)
 
 
+def was_removed(cluster: Cluster, charge: Charge) -> bool:
+    """Tell whether an object that a cluster held is in it no longer, or another one has its name."""
+    found = cluster.get(charge.group, charge.resource, charge.name, charge.namespace)
+    return found is None or _metadata(found, "uid") not in {"", charge.uid}
+
+
 def _is_later(version: str, than: str) -> bool:
     """Resource versions are decimal numbers that grow; Kubernetes promises it since 1.35."""
     if not (version.isascii() and version.isdecimal() and than.isascii() and than.isdecimal()):

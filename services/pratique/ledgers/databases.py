@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import secrets
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,9 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from pratique.ledgers.tables import METADATA, RECONCILIATIONS
+from pratique.ledgers import integrity
+from pratique.ledgers.integrity import APPLICATION_ID, FORM, DamageError, Files
+from pratique.ledgers.tables import EARLIER, LEDGER, METADATA
 from pratique.ledgers.urls import Storage
 
 if TYPE_CHECKING:
@@ -39,6 +43,9 @@ _SETTINGS = (
 _MAKING_TABLES = 0x70726174
 """PostgreSQL's advisory lock for that: a number of no meaning that others are unlikely to choose."""
 _WRITES = "pratique_writes"
+_IDENTITY_BYTES = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +57,10 @@ class Database:
     writer: sa.Engine
     """Transactions. SQLite's hold the lock on the whole file from their beginning: one that began as a reader could
     not be told to wait for another writer, only to fail."""
+    identity: str = ""
+    """Of the ledger in it, which tells it from any other."""
+    files: Files | None = None
+    """What SQLite keeps it in."""
 
     def insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
         """Begin an INSERT that knows ON CONFLICT."""
@@ -66,32 +77,60 @@ def connect(place: Place) -> Database:
     Raises:
         sqlalchemy.exc.SQLAlchemyError: it cannot be reached or used.
         OSError: the folder of its file cannot be made.
+        DamageError: it is not what it should be.
     """
+    expected = "" if place.path is None else integrity.expected(place.path)
     database = _postgresql(place) if place.storage is Storage.POSTGRESQL else _sqlite(place)
     try:
-        _make_tables(database)
+        identity = _made(database, place)
+        if place.path is None:
+            return dataclasses.replace(database, identity=identity)
+        integrity.expect(place.path, identity, expected)
+        return dataclasses.replace(database, identity=identity, files=Files(place.path, identity))
     except BaseException:
         database.close()
         raise
-    return database
 
 
 def _is_postgresql(engine: sa.Engine | sa.Connection) -> bool:
     return engine.dialect.name == "postgresql"
 
 
-def _make_tables(database: Database) -> None:
+def _made(database: Database, place: Place) -> str:
+    """Make the tables where there are none, and give the ledger's identity."""
     with database.reader.connect() as connection:
         # the transaction below makes all or nothing; where it was made, nobody need wait for a lock
-        if sa.inspect(connection).has_table(RECONCILIATIONS.name):
-            return
+        if sa.inspect(connection).has_table(LEDGER.name):
+            return _identity(connection)
     with database.writer.begin() as connection:
         if _is_postgresql(connection):
             # CREATE TABLE IF NOT EXISTS fails where two do it at once
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_TABLES)))
+        there = sa.inspect(connection)
+        if there.has_table(LEDGER.name):
+            return _identity(connection)
+        if there.has_table(EARLIER):
+            raise DamageError(
+                "it is of an earlier version: remove it, or its tables, and usage is counted anew"
+            )
+        if not _is_postgresql(connection):
+            if there.get_table_names():
+                raise DamageError("it is a database of something else")
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {FORM}")
         METADATA.create_all(connection)
-        first = database.insert(RECONCILIATIONS).values(number=1, begun_at=0)
-        connection.execute(first.on_conflict_do_nothing())
+        row = {"number": 1, "identity": secrets.token_hex(_IDENTITY_BYTES), "turn": 0, "settled": 0}
+        connection.execute(sa.insert(LEDGER), row)
+    if place.storage is not Storage.MEMORY:
+        _log.warning("a new ledger of quotas was begun", extra={"ledger": place.shown})
+    return str(row["identity"])
+
+
+def _identity(connection: sa.Connection) -> str:
+    identity = connection.execute(sa.select(LEDGER.c.identity)).scalar()
+    if not identity:
+        raise DamageError("it has lost what tells it from others")
+    return str(identity)
 
 
 def _postgresql(place: Place) -> Database:
@@ -142,6 +181,7 @@ def _prepare(connection: DBAPIConnection, _: object) -> None:
             with attempt:
                 cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA cell_size_check = ON")
     finally:
         cursor.close()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from pratique.ledgers.integrity import DamageError
 from pratique.quantities import QuantityError
 
-FAILURES = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError)
+FAILURES = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, DamageError)
 """What asking a database raises, and what reading rows raises that are not a ledger's."""
 
 
@@ -16,6 +17,8 @@ def reason(error: BaseException) -> str:
     if isinstance(error, DBAPIError) and error.orig is not None:
         # drivers name the host, the user and the fault; more lines would quote the statement
         return str(error.orig).partition("\n")[0].strip() or type(error.orig).__name__
+    if isinstance(error, DamageError):
+        return str(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'storage'}: {error.strerror or type(error).__name__}"
     if isinstance(error, msgspec.DecodeError | QuantityError):

@@ -27,6 +27,16 @@ def is_placed(settings: ChainSettings) -> bool:
     return member(load_plugin_configurations(settings).get(_PLUGIN), _FLAG) is not None
 
 
+def place_of(settings: ChainSettings) -> str:
+    """Where a validator alone keeps charges that has these settings.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    said = member(load_plugin_configurations(settings).get(_PLUGIN), _FLAG)
+    return str(default_file() if said is None else said)
+
+
 def placed(settings: ChainSettings, url: str) -> ChainSettings:
     """Keep the charges of a chain at ``url``, whatever it said before."""
     flags = {**settings.plugin_flags.get(_PLUGIN, {}), _FLAG: url}

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Usage: TypeAlias = Mapping[str, Quantity]
 """Amounts by resource name, as in a ResourceQuota's ``status.used``: ``{"pods": 3, "requests.cpu": 500m}``."""
 
+Key: TypeAlias = tuple[str, str, str]
+"""An account's namespace, name and uid."""
+
 Decide: TypeAlias = Callable[[Sequence[Usage]], Sequence[Usage | None]]
 """Given the usage of each account, gives the new one of each; None for those that stay as they are.
 
@@ -92,6 +95,17 @@ class Ledger(Protocol):
         Raises:
             CallError: storage could not be asked; the text says why.
         """
+
+    async def accounts(self) -> Mapping[Key, Usage]:
+        """The usage of every account that the ledger knows. Nothing is written, and no ledger begun.
+
+        Raises:
+            CallError: storage could not be asked; the text says why.
+        """
+
+    @property
+    def seen(self) -> Mapping[Key, Usage]:
+        """What :meth:`accounts` would have given when the ledger was last looked at to be put right."""
 
     async def close(self) -> None:
         """Let go of connections and threads."""

@@ -6,20 +6,23 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from pratique.clusters import ReloadableCluster
 from pratique.errors import CallError
 from pratique.ledgers import urls
 from pratique.ledgers.counting import count
+from pratique.ledgers.observations import Observations
 from pratique.ledgers.urls import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pratique.clusters import Cluster
     from pratique.ledgers.databases import Database
-    from pratique.ledgers.protocols import Account, Charge, Decide, Usage, UsageOf
+    from pratique.ledgers.protocols import Account, Charge, Decide, Key, Usage, UsageOf
+    from pratique.ledgers.reconciliations import Look
 
 _log = logging.getLogger(__name__)
 
@@ -33,23 +36,37 @@ REQUEST_SECONDS = 60.0
 """After which a charged object is stored or never will be: an API server ends a request then (``--request-timeout``), a
 webhook's answer and what comes after it included."""
 
+FOLLOW_SECONDS = 90.0
+"""By which a cluster's files may be behind what they tell of when they change: a ConfigMap reaches a Pod's files within
+the kubelet's ``--sync-frequency`` of a minute, and half of that more by its jitter."""
+
 
 class SQLLedger:
     """A ledger in a database. It connects when it is first used."""
 
-    def __init__(self, url: str, *, request_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        wait_seconds: float = REQUEST_SECONDS + FOLLOW_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Keep charges at ``url``.
 
         Args:
             url: As ``open_ledger`` takes it.
-            request_seconds: For how long a charge is kept whose object does not arrive. One period of reconciliation
-                comes on top, for the cluster's look-up to have followed.
+            wait_seconds: By how much younger than a charge a state of the cluster has to be, so that a charge whose
+                object is not in it is given back.
+            clock: What this is measured by: seconds that only grow, whatever the time of day is set to.
 
         Raises:
             ConfigurationError: the URL cannot be used.
         """
         self._place = urls.parse(url)
-        self._request_seconds = request_seconds
+        self._observations = Observations(wait_seconds, clock)
+        self._arrived: set[int] = set()
+        self.seen: Mapping[Key, Usage] = {}
+        """See ``Ledger``."""
         # as many as connections, so that none waits for another's; SQLite's stays with the one that made it
         threads = 4 if self._place.storage is Storage.POSTGRESQL else 1
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, "pratique-ledger")
@@ -100,22 +117,48 @@ class SQLLedger:
         keys = ((one, charging.key_of(one)) for one in accounts)
         return [used[key] if key in used else one.start() for one, key in keys]
 
+    async def accounts(self) -> Mapping[Key, Usage]:
+        """The usage of every account that the ledger knows: see ``Ledger``."""
+        return await self._ask(self._accounts)
+
+    def _accounts(self) -> Mapping[Key, Usage]:
+        if self._database is None and not self._place.exists:
+            return {}
+        from pratique.ledgers import charging  # noqa: PLC0415 - as above
+
+        return charging.read_all(self._connected())
+
     async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
         """Put every account's usage right: see ``Ledger``."""
-        # one state of the cluster throughout: what is counted in it is what is looked up in it
-        seen = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
-        if self._database is None and not (self._place.exists and seen.list("", "resourcequotas")):
+        if self._database is None and not (self._place.exists and cluster.list("", "resourcequotas")):
             return False
         from pratique.ledgers import reconciliations  # noqa: PLC0415 - as above
 
-        claimed = await self._ask(lambda: reconciliations.claim(self._connected(), period_seconds))
-        if claimed is None:
+        seen = self._observations
+        look = await self._ask(lambda: self._look(always=not period_seconds))
+        # one state of the cluster throughout: what is counted in it is what is looked up in it
+        state = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
+        seen.see(state)
+        if look.accounts is None or seen.horizon < look.settled:
             return False
         # not in a thread of the ledger: SQLite's only one is for charges
-        counts = await asyncio.to_thread(count, seen, claimed.accounts, usage_of)
-        since = claimed.at_milliseconds - round(1000 * (self._request_seconds + period_seconds))
-        await self._ask(lambda: reconciliations.settle(self._connected(), seen, counts, since))
+        counts = await asyncio.to_thread(count, state, look.accounts, usage_of)
+        settlement = reconciliations.Settlement(
+            database=self._connected(), cluster=state, horizon=seen.horizon, arrived=self._arrived
+        )
+        await self._ask(lambda: settlement.settle(counts))
         return True
+
+    def _look(self, *, always: bool) -> Look:
+        from pratique.ledgers import charging, reconciliations  # noqa: PLC0415 - as above
+
+        database = self._connected()
+        if database.files is not None:
+            database.files.see_that_sound()
+        look = reconciliations.look(database, self._observations.turn, always=always)
+        self._observations.look(look.turn, look.latest, look.settled)
+        self.seen = charging.read_all(database)
+        return look
 
     async def close(self) -> None:
         """Let go of connections and threads."""
@@ -134,6 +177,8 @@ class SQLLedger:
         from pratique.ledgers import failures  # noqa: PLC0415 - as above
 
         try:
+            if self._database is not None and self._database.files is not None:
+                self._database.files.see_that_same()
             done = job()
         except failures.FAILURES as error:
             self._tell(failing=True, reason=failures.reason(error))

@@ -1,12 +1,8 @@
-"""The tables of a ledger, and the clock that all who share it go by: the database's."""
+"""The tables of a ledger. None of them holds a time: no clock decides anything about a charge."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 METADATA = sa.MetaData()
 
@@ -31,7 +27,6 @@ CHARGES = sa.Table(
     sa.Column("namespace", sa.Text, nullable=False),
     sa.Column("quota_name", sa.Text, nullable=False),
     sa.Column("quota_uid", sa.Text, nullable=False),
-    sa.Column("charged_at", sa.BigInteger, nullable=False),
     sa.Column("amounts", sa.Text, nullable=False),
     sa.Column("object_group", sa.Text, nullable=False),
     sa.Column("object_resource", sa.Text, nullable=False),
@@ -39,34 +34,24 @@ CHARGES = sa.Table(
     sa.Column("object_uid", sa.Text, nullable=False),
     sa.Column("old_resource_version", sa.Text),
     sa.Column("request_uid", sa.Text, nullable=False),
-    sa.Index("pratique_quota_charges_of_account", "namespace", "quota_name", "quota_uid", "charged_at"),
-    sa.Index("pratique_quota_charges_by_age", "charged_at"),
+    sa.Index("pratique_quota_charges_of_account", "namespace", "quota_name", "quota_uid", "number"),
+    sqlite_autoincrement=True,
 )
 """One row a charge and account, for as long as its object may not have arrived. Objects are in the quota's namespace.
-Times are milliseconds since 1970."""
+Numbers only grow, and none is given twice (hence AUTOINCREMENT in SQLite): they are the order in which charges were
+made, which is all that is known of their age."""
 
-RECONCILIATIONS = sa.Table(
-    "pratique_quota_reconciliations",
+LEDGER = sa.Table(
+    "pratique_quota_ledger",
     METADATA,
     sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("begun_at", sa.BigInteger, nullable=False),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("turn", sa.BigInteger, nullable=False),
+    sa.Column("settled", sa.BigInteger, nullable=False),
 )
-"""One row: when somebody last began to reconcile."""
+"""One row. ``identity`` is random and tells this ledger from any other. ``turn`` counts reconciliations. ``settled`` is
+the highest number among the charges that were given up: a service may count usage only in a cluster's state that is
+known to be younger than all of them."""
 
-
-class now(FunctionElement[int]):  # noqa: N801 - reads as the SQL functions beside it
-    """Milliseconds since 1970 by the database's clock, at this moment and not when the transaction began."""
-
-    type = sa.BigInteger()
-    inherit_cache = True
-
-
-@compiles(now, "sqlite")
-def _on_sqlite(*_: Any, **__: Any) -> str:
-    # unixepoch('subsec') is not known before SQLite 3.42; 2440587.5 is 1970 in julian days
-    return "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
-
-
-@compiles(now, "postgresql")
-def _on_postgresql(*_: Any, **__: Any) -> str:
-    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+EARLIER = "pratique_quota_reconciliations"
+"""A table of ledgers that went by the clock."""

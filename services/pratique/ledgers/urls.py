@@ -44,10 +44,15 @@ class Place:
 
     @property
     def exists(self) -> bool:
-        """True where there may be something already: memory is empty, and so is what has no file yet."""
+        """True where there may be something already, or was: memory is empty, and so is what never had a file."""
         if self.path is not None:
-            return self.path.exists()
+            return self.path.exists() or marker_of(self.path).exists()
         return self.storage is Storage.POSTGRESQL
+
+
+def marker_of(path: Path) -> Path:
+    """The file beside a ledger that tells of it once the ledger itself is gone."""
+    return path.with_name(f"{path.name}.identity")
 
 
 def parse(url: str) -> Place:

@@ -103,6 +103,30 @@ def charged(review: Review, dues: Sequence[Due], usages: Sequence[ResourceList])
     return list(after)
 
 
+def freed(review: Review, evaluator: Evaluator, quotas: Sequence[Quota]) -> tuple[Due, ...]:
+    """Work out what a request that was done leaves free: what its object used of each quota, and does not any more.
+
+    Admission never credits a quota. This is what Kubernetes' quota controller finds when it counts anew.
+
+    Raises:
+        RefusalError: an amount is no quantity, or the scopes of a quota are malformed.
+    """
+    found = []
+    for quota in quotas:
+        before = _used_of(_before(review), evaluator, quota)
+        after = {} if review.operation is Operation.DELETE else _used_of(review, evaluator, quota)
+        amounts = without_zeros(increase(before, after))
+        if amounts:
+            found.append(Due(quota, amounts))
+    return tuple(found)
+
+
+def _used_of(review: Review, evaluator: Evaluator, quota: Quota) -> ResourceList:
+    if len(_matching(evaluator, quota, review)) != len(quota.scopes):
+        return {}
+    return mask(evaluator.usage(review.object), [name for name in quota.hard if evaluator.measures(name)])
+
+
 def _exceeded(due: Due, used: ResourceList, names: set[str]) -> str:
     return (
         f"exceeded quota: {due.quota.name}, requested: {printed(mask(due.amounts, names))},"

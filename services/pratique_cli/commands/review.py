@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from frontdoor.engines import Engine
+    from frontdoor.local_engines import LocalEngine
     from pratique.clusters import ObjectStore
     from pratique.settings import ChainSettings
     from pratique_cli.progresses import Progress
@@ -128,9 +128,10 @@ def command(  # noqa: PLR0913 - one for each flag
     store = load_cluster(chain.cluster)
     progress = progress_for(sys.stderr, sys.stdout)
 
-    def make_run(engine: Engine) -> ReviewRun:
+    def make_run(engine: LocalEngine) -> ReviewRun:
         return ReviewRun(
             engine=engine,
+            conclude=engine.conclude,
             store=store,
             phases=_PHASES[phase],
             timeout_seconds=timeout,
@@ -149,7 +150,7 @@ async def _review(
     files: Sequence[Path],
     chain: ChainSettings,
     store: ObjectStore,
-    make_run: Callable[[Engine], ReviewRun],
+    make_run: Callable[[LocalEngine], ReviewRun],
 ) -> int:
     # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,23 +17,25 @@ from admissions import Admission, review_of
 from expectations import check
 from pratique.answers import Allow, Patch
 from pratique.clusters import ObjectStore, ReloadableCluster
-from pratique.controllers.resource_quota import CONTROLLER, QuotaAdmission
+from pratique.controllers.resource_quota import CONTROLLER, MOST_SERIES, QuotaAdmission, _gauges
 from pratique.errors import CallError, ConfigurationError, RefusalError
 from pratique.hosted_controllers import configured
 from pratique.ledgers import Account, open_ledger
 from pratique.ledgers.sql_ledgers import SQLLedger
+from pratique.quantities import Quantity
 from pratique.quotas import read_quota, starting_usage
 from pratique.quotas.resource_lists import exceeding
+from pratique.reviews import Charging, Operation
 from quotas_of import container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from pratique.clusters import Cluster
     from pratique.controllers.resource_quota import Settings
     from pratique.json_values import JSON, JSONObject
-    from pratique.ledgers import Charge, Decide, Usage, UsageOf
+    from pratique.ledgers import Charge, Decide, Key, Usage, UsageOf
     from pratique.reviews import Review
     from pratique.statuses import Status
 
@@ -207,6 +209,7 @@ class Silent:
     """A ledger that never answers, or that cannot be asked."""
 
     reason: str = ""
+    known: Mapping[Key, Usage] = dataclasses.field(default_factory=dict)
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
         del charge, decide
@@ -222,6 +225,13 @@ class Silent:
     async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: object) -> bool:
         del cluster, period_seconds, usage_of
         return False
+
+    async def accounts(self) -> Mapping[Key, Usage]:
+        return {}
+
+    @property
+    def seen(self) -> Mapping[Key, Usage]:
+        return self.known
 
     async def close(self) -> None:
         pass
@@ -270,6 +280,85 @@ def test_usage_is_put_right_beside_reviews() -> None:
         return [each is not None for each in refused]
 
     assert asyncio.run(reviewed()) == [True, False]
+
+
+def at(asked: Review, operation: Operation) -> Review:
+    return dataclasses.replace(asked, operation=operation)
+
+
+POD, BIG, SMALL = (pod(container(cpu=cpu), name="one") for cpu in ("1", "2", "1"))
+SERVICE = document("services", {"type": "NodePort", "ports": [{"port": 1}]})
+QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "objects", "fields", "given"),
+    [
+        (Operation.DELETE, "pods", (None, POD), {}, {"pods": "4", "cpu": "4"}),
+        (Operation.UPDATE, "pods", (SMALL, BIG), {}, {"cpu": "4"}),
+        (Operation.UPDATE, "pods", (BIG, SMALL), {}, {}),
+        (Operation.UPDATE, "services", (QUIET, SERVICE), {}, {"services.nodeports": "4"}),
+        (Operation.DELETE, "services", (None, SERVICE), {}, {"services.nodeports": "4"}),
+        (Operation.DELETE, "pods", (None, POD), {"dry_run": True}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"subresource": "status"}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"charging": Charging.TRIED}, {}),
+        (Operation.DELETE, "pods", (None, None), {}, {}),
+        (Operation.CREATE, "pods", (POD, None), {}, {}),
+    ],
+)
+def test_what_was_done_offline_gives_back_what_it_left_free(
+    operation: Operation, resource: str, objects: tuple[JSON, JSON], fields: JSONObject, given: JSONObject
+) -> None:
+    full = {"pods": "5", "cpu": "5", "services.nodeports": "5"}
+    new, old = objects
+    asked = review(new, quota(full, full), resource=resource, old=old)
+    asked = dataclasses.replace(asked, operation=operation, **fields)
+
+    async def concluded() -> dict[str, dict[str, str]]:
+        async with admission() as one:
+            await one.conclude(asked)
+            return await used(one, asked.cluster)
+
+    assert asyncio.run(concluded()) == {"quota": full | given}
+
+
+def test_no_more_is_given_back_than_is_used() -> None:
+    asked = review(None, quota({"pods": "5"}, {"pods": "0"}), old=POD)
+    asked = at(asked, Operation.DELETE)
+
+    async def concluded() -> dict[str, dict[str, str]]:
+        async with admission() as one:
+            await one.conclude(asked)
+            return await used(one, asked.cluster)
+
+    assert asyncio.run(concluded()) == {"quota": {"pods": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("subresource", "charged"),
+    [("", {}), ("resize", {"cpu": "2"}), ("status", {}), ("ephemeralcontainers", {})],
+)
+def test_of_a_pod_that_changes_only_its_size_is_charged(subresource: str, charged: JSONObject) -> None:
+    """As in kube-apiserver: nothing else that an UPDATE can change of a Pod takes more of a quota."""
+    before = {"pods": "1", "cpu": "1"}
+    small, big = (each | {"metadata": {**each["metadata"], "resourceVersion": "1"}} for each in (SMALL, BIG))
+    _, after = run(review(big, quota({"pods": "5", "cpu": "5"}, before), old=small, subresource=subresource))
+    assert after == {"quota": before | charged}
+
+
+def test_as_many_quotas_as_a_cluster_may_have_make_no_more_series_than_are_shown() -> None:
+    one = dataclasses.replace(
+        Silent(), known={("shop", f"{n:05}", ""): {"pods": Quantity(n)} for n in range(1200)}
+    )
+    used_series, left_out = (next(iter(gauge.collect())) for gauge in _gauges(one))
+    assert len(used_series.samples) == MOST_SERIES
+    assert used_series.samples[7].labels == {
+        "namespace": "shop",
+        "resourcequota": "00007",
+        "resource": "pods",
+    }
+    assert used_series.samples[7].value == 7.0
+    assert left_out.samples[0].value == 200.0
 
 
 def settings(configuration: JSON) -> Settings:

@@ -1,0 +1,108 @@
+"""``pratique quotas``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from pratique.cluster_files import load_cluster
+from pratique.errors import CallError, ConfigurationError, InputError
+from pratique.json_values import encode
+from pratique.ledgers import open_ledger
+from pratique.ledgers.places import place_of
+from pratique.quotas import read_quota, starting_usage
+from pratique_cli.chain_flags import chain_flags
+from pratique_cli.formats import FORMATS, format_flag
+from pratique_cli.palettes import palette_for, printable
+from pratique_cli.yaml_texts import dump_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pratique.clusters import Cluster
+    from pratique.json_values import JSONObject
+    from pratique.ledgers import Key, Usage
+    from pratique.settings import ChainSettings
+
+EPILOG = """\b
+SOURCE is where what is used is known from: the ledger that validators charge;
+where it has nothing of a quota yet, the quota's own status, or its namespace's
+objects, counted.
+
+\b
+Examples:
+  pratique quotas --cluster cluster/
+  pratique quotas --cluster cluster/ --resource-quota-ledger quotas.sqlite
+  pratique quotas --cluster cluster/ -o json | jq '.[] | select(.used == .hard)'
+"""
+
+_HEAD = ("NAMESPACE", "QUOTA", "RESOURCE", "USED", "HARD", "SOURCE")
+_FIELDS = ("namespace", "quota", "resource", "used", "hard", "source")
+
+
+@click.command("quotas", epilog=EPILOG)
+@format_flag(*FORMATS)
+@chain_flags
+def command(chain: ChainSettings, output: str) -> None:
+    """Show what of each ResourceQuota is used, as validators with the same flags see it.
+
+    The ledger is only read. That of `pratique up` is gone with it, unless --resource-quota-ledger names one.
+    """
+    rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_known(place_of(chain)))))
+    if output == "text":
+        palette = palette_for(sys.stdout, colour=None)
+        head, *lines = _table(rows)
+        click.echo("\n".join([palette.paint(head, "bold"), *lines]), color=palette.colour)
+    elif output == "yaml":
+        click.echo(dump_yaml(rows), nl=False)
+    elif output == "json":
+        click.echo(msgspec.json.format(encode(rows), indent=2))
+    else:
+        click.echo(b"".join(encode(row) + b"\n" for row in rows), nl=False)
+
+
+async def _known(url: str) -> Mapping[Key, Usage]:
+    ledger = open_ledger(url)
+    try:
+        return await ledger.accounts()
+    except CallError as error:
+        raise ConfigurationError(str(error)) from None
+    finally:
+        await ledger.close()
+
+
+def _rows(cluster: Cluster, known: Mapping[Key, Usage]) -> Iterator[JSONObject]:
+    """One row for each resource: of all quotas that there are, and of those that the ledger alone knows."""
+    left = dict(known)
+    for document in cluster.list("", "resourcequotas"):
+        try:
+            quota = read_quota(document)
+            used = left.pop((quota.namespace, quota.name, quota.uid), None)
+            source = "ledger" if used is not None else "counted" if quota.used is None else "status"
+            amounts = {**starting_usage(quota, cluster), **(used or {})}
+        except InputError as error:
+            raise ConfigurationError(str(error)) from None
+        for resource, hard in sorted(quota.hard.items()):
+            amount = amounts.get(resource)
+            values = (None if amount is None else str(amount), str(hard), source)
+            yield _row(quota.namespace, quota.name, resource, *values)
+    for (namespace, name, _), usage in sorted(left.items()):
+        for resource, amount in sorted(usage.items()):
+            yield _row(namespace, name, resource, str(amount), None, "ledger")
+
+
+def _row(*values: str | None) -> JSONObject:
+    return dict(zip(_FIELDS, values, strict=True))
+
+
+def _table(rows: Sequence[JSONObject]) -> list[str]:
+    lines = [_HEAD, *(tuple(printable(str(row[field] or "-")) for field in _FIELDS) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
