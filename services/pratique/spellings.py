@@ -57,14 +57,14 @@ def unread(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step
     """
     if not isinstance(document, dict):
         return
-    kind = kind_of(document).kind
+    kind = document.get("kind")
     if kind == "Namespace":
         yield from _in_namespace(document, release)
     elif kind == "Node":
         yield from _keys(document, ("spec", "taints"), release)
     elif kind == "Pod":
         yield from _in_pod(document, (), release)
-    elif kind in _TEMPLATES:
+    elif isinstance(kind, str) and kind in _TEMPLATES:
         yield from _in_pod(document, _TEMPLATES[kind], release)
 
 
