@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 UNREACHABLE = "node.alpha.kubernetes.io/unreachable"
 TOLERATION = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}
 RIGHT = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
-AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingRequiredDuringExecution": []}}
+AFFINITY: JSONObject = {"podAntiAffinity": {"requiredDuringSchedulingRequiredDuringExecution": []}}
 
 
 def namespace(**annotations: str) -> JSONObject:
