@@ -12,12 +12,15 @@ import contextlib
 import dataclasses
 import http.server
 import json
+import ssl
 import threading
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    import trustme
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +72,13 @@ def failure(error_type: str, error: str, code: int) -> Reply:
 
 
 @contextlib.contextmanager
-def serve(answer: Callable[[Question], Reply]) -> Iterator[Server]:
-    """Serve until the block ends. ``answer`` runs in a thread of its own for each connection."""
+def serve(
+    answer: Callable[[Question], Reply], certificate: trustme.LeafCert | None = None
+) -> Iterator[Server]:
+    """Serve until the block ends, over TLS with a certificate.
+
+    ``answer`` runs in a thread of its own for each connection.
+    """
     asked: list[Question] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -100,11 +108,20 @@ def serve(answer: Callable[[Question], Reply]) -> Iterator[Server]:
     class Listener(http.server.ThreadingHTTPServer):
         request_queue_size = 64  # who comes when it is full comes again a second later
 
+        def handle_error(self, *_: object) -> None:
+            """Stay silent: a client that refuses the certificate breaks off."""
+
     server = Listener(("127.0.0.1", 0), Handler)
+    host = "http://127.0.0.1"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate.configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        host = "https://localhost"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield Server(f"http://127.0.0.1:{server.server_address[1]}", asked)
+        yield Server(f"{host}:{server.server_address[1]}", asked)
     finally:
         server.shutdown()
         thread.join()

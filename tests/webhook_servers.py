@@ -20,6 +20,7 @@ import dataclasses
 import datetime as dt
 import functools
 import gzip
+import ipaddress
 import json
 import socket
 import ssl
@@ -29,6 +30,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +90,39 @@ class Authority:
             return self._ca.issue_cert(*names)
         start = dt.datetime(2019, 1, 1, tzinfo=dt.UTC)
         return self._ca.issue_cert(*names, not_before=start, not_after=start + dt.timedelta(days=365))
+
+    def issue_by_common_name(self, name: str, *others: x509.GeneralName) -> trustme.LeafCert:
+        """Issue a certificate whose common name alone is ``name``; ``others`` are its alternative names, if any."""
+        issuer = x509.load_pem_x509_certificate(self.pem)
+        signing = serialization.load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        assert isinstance(signing, ec.EllipticCurvePrivateKey)
+        own = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            x509.CertificateBuilder(
+                issuer.subject, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+            )
+            .public_key(own.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+            .not_valid_after(dt.datetime(3000, 1, 1, tzinfo=dt.UTC))
+        )
+        if others:
+            builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
+        key = own.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        signed = builder.sign(signing, hashes.SHA256())
+        return trustme.LeafCert(key, signed.public_bytes(serialization.Encoding.PEM), [])
+
+
+COMMON_NAMES: Mapping[str, tuple[x509.GeneralName, ...]] = {
+    "no alternative name": (),
+    "a URI alone": (x509.UniformResourceIdentifier("spiffe://example.com/hook"),),
+    "a mail address alone": (x509.RFC822Name("hook@example.com"),),
+    "another DNS name": (x509.DNSName("a.example.com"),),
+    "an address alone": (x509.IPAddress(ipaddress.ip_address("192.0.2.1")),),
+}
+"""What a certificate may say of itself beside a common name, none of which is the name that it is asked by."""
 
 
 @functools.cache

@@ -13,15 +13,17 @@ from pratique.https.https_clients import HttpsClients
 from pratique.https.service_resolvers import from_cluster
 from pratique.kubeconfigs import load_kubeconfig
 from pratique.plugin_configurations import load_plugin_configurations
+from pratique.releases import notices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pratique.catalogues import Catalogue
     from pratique.clusters import Cluster
     from pratique.definitions import Controller
     from pratique.hosted_controllers import HostedController
     from pratique.json_values import JSON
+    from pratique.releases import Release
     from pratique.settings import ChainSettings
 
 _CALLERS = {"MutatingAdmissionWebhook": Phase.MUTATE, "ValidatingAdmissionWebhook": Phase.VALIDATE}
@@ -50,6 +52,15 @@ class ChainSources:
         configurations = load_plugin_configurations(settings)
         selected = catalogue.select(settings)
         return cls(catalogue, selected, configurations, settings.admission_control_config_file)
+
+    def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
+        """Tell what does nothing, or not for long, in the release that the chain follows: controllers and spellings."""
+        from pratique.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - once, at the start
+
+        yield from notices(self.selected, release)
+        yield from unread_in_settings(self.plugin_configurations, release)
+        if cluster is not None:
+            yield from unread_in_cluster(cluster, release)
 
     def configure(self, controllers: Iterable[Controller]) -> tuple[HostedController, ...]:
         """Give controllers their settings.

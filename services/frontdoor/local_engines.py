@@ -12,6 +12,7 @@ from frontdoor.webhook_transports import WebhookTransports
 from mutator.hosts import MutatorHost
 from pratique.configurations.all_configurations import Configurations
 from pratique.ledgers.places import placed
+from pratique.provisioning import provisions
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ class LocalEngine:
         hosted = sources.configure(sources.selected)
         for one in hosted:
             one.halves.use(configurations)
-        self._hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
+        making = provisions(sources.selected)
+        self._hosts = InProcessTransport(
+            MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
+        )
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
         self.parts = Parts(
             controllers=sources.selected,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assemble import Parts, assemble
@@ -20,6 +21,7 @@ from pratique.definitions import Phase
 from pratique.measures.match_conditions import ConditionMetrics
 from pratique.measures.reloads import ReloadMetrics
 from pratique.reloading import Reloaded, keep_reloading
+from pratique.spellings import unread_in_cluster
 from pratique.tls.kept import keep_fresh
 
 if TYPE_CHECKING:
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
+    from pratique.clusters import Cluster
     from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
     from pratique.tls.kept import Kept
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
 """After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
@@ -59,6 +64,11 @@ class RemoteEngine:
         cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
         self.cluster = ReloadableCluster(cluster.value)
         cluster.tell(self.cluster.swap)
+        for notice in self._sources.notices(chain.release):
+            _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
+        self._release = chain.release
+        self._tell_unread(cluster.value)
+        cluster.tell(self._tell_unread)
         self._clients = open_clients(self.cluster)
         hosted = [one for one in self._sources.selected if one.hosted]
         tls = ServicesTls.of(settings)
@@ -99,6 +109,10 @@ class RemoteEngine:
             for one in tls.kept:
                 one.tell(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_fresh(tls.kept)))
+
+    def _tell_unread(self, cluster: Cluster) -> None:
+        for problem in unread_in_cluster(cluster, self._release):
+            _log.warning("the cluster has what no controller reads", extra={"reason": problem})
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pratique.definitions import Phase
 from pratique.outcomes import Denied, Failed
+from pratique.provisioning import with_provisioned
 from pratique.running import runners, unknown
 
 if TYPE_CHECKING:
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
 class MutatorHost:
     """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
 
-    def __init__(self, hosted: Sequence[HostedController], cluster: Cluster) -> None:
-        """Host ``hosted``, which look things up in ``cluster``."""
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> None:
+        """Host ``hosted``, which look things up in ``cluster``.
+
+        With ``provisions`` their chain makes the namespaces that are missing.
+        """
         self.hosted = tuple(hosted)
         """The controllers, in chain order."""
         self.cluster = cluster
         """What they look things up in."""
         self.runners = runners(hosted, Phase.MUTATE)
         """What runs each, by name."""
+        self._provisions = provisions
 
     async def mutate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -44,6 +51,8 @@ class MutatorHost:
         """
         if review.cluster is not self.cluster:
             review = dataclasses.replace(review, cluster=self.cluster)
+        if self._provisions:
+            review = with_provisioned(review)
         outcomes: list[Outcome] = []
         for call in calls:
             runner = self.runners.get(call.name)

@@ -22,7 +22,7 @@ async def serve(settings: MutatorSettings) -> None:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
     async with hosting(settings.chain, Phase.MUTATE, settings.isolation) as hosted:
-        host = MutatorHost(hosted.controllers, hosted.cluster)
+        host = MutatorHost(hosted.controllers, hosted.cluster, provisions=hosted.provisions)
         metrics = ServiceMetrics.of(settings, Phase.MUTATE, hosted, host.runners)
         await live("mutator", services(host, metrics), settings, metrics)
 

@@ -112,6 +112,8 @@ class Controller:
     """The resources that it looks up in the cluster, for example ``namespaces``."""
     asks_backend: bool = False
     """True for one whose answers come from a server of somebody else's, which it is given the means to reach."""
+    deprecated_in: str | None = None
+    """The Kubernetes release that deprecated it, for example ``1.13``; None where none did."""
     removed_in: str | None = None
     """The Kubernetes release that removed it, for example ``1.21``; None where it still exists."""
     replaced_by: str | None = None

@@ -15,6 +15,7 @@ from pratique.configurations.load import load_configurations
 from pratique.isolation.apart import Apart
 from pratique.isolation.modes import Isolation
 from pratique.plugin_configurations import load_plugin_configurations
+from pratique.provisioning import provisions
 from pratique.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Hosting:
     """What they look things up in; it changes when its files do."""
     reloads: Sequence[Reloads] = ()
     """How often that and the configuration were read again."""
+    provisions: bool = False
+    """Whether the chain, all of it, makes the namespaces that are missing."""
 
 
 @contextlib.asynccontextmanager
@@ -60,7 +63,7 @@ async def hosting(
         catalogue = load_catalogue()
         selected = catalogue.select(settings)
         configurations = load_plugin_configurations(settings)
-        apart = Apart(catalogue.origins, configurations, settings, phase, isolation)
+        apart = Apart(catalogue.origins, configurations, settings, phase, isolation, provisions(selected))
         everything = catalogue.configure(
             [one for one in selected if not apart.concerns(one)],
             configurations,
@@ -74,7 +77,7 @@ async def hosting(
         controllers = tuple(hosted[one.name] for one in selected if one.name in hosted)
         reloads: list[Reloads] = []
         cluster = await stack.enter_async_context(hosting_of(settings, here, reloads))
-        yield Hosting(controllers, cluster, reloads)
+        yield Hosting(controllers, cluster, reloads, provisions(selected))
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pratique.configurations.admission import load_admission_configuration
 from pratique.errors import ConfigurationError
 from pratique.json_values import json_type
+from pratique.releases import overlaid, release_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,16 +17,28 @@ if TYPE_CHECKING:
 
 
 def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
-    """Read what controllers are told, by their names; what a flag says takes precedence over the file.
+    """Read what controllers are told, by their names.
+
+    What a flag says takes precedence over the file, and both over the release that the chain follows.
 
     Raises:
         ConfigurationError: the file cannot be used.
     """
     file = settings.admission_control_config_file
-    configurations = dict(load_admission_configuration(file)) if file is not None else {}
+    own = dict(load_admission_configuration(file)) if file is not None else {}
+    configurations: dict[str, JSON] = {**release_settings(settings.release)}
+    for name, configuration in own.items():
+        configurations[name] = _over_release(configurations.get(name), configuration)
     for name, flags in settings.plugin_flags.items():
         configurations[name] = _with_flags(name, configurations.get(name), flags)
     return configurations
+
+
+def _over_release(of_release: JSON, configuration: JSON) -> JSON:
+    """What a file says, on top of what the release does. What is no mapping is for the controller to refuse."""
+    if of_release is None or not isinstance(configuration, dict | None):
+        return configuration
+    return overlaid(of_release, configuration or {})
 
 
 def _with_flags(name: str, configuration: JSON, flags: Mapping[str, JSON]) -> JSON:

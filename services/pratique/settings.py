@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.json_values import JSON
+    from pratique.releases import Release
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,5 +31,7 @@ class ChainSettings:
     """An ``AdmissionConfiguration``; None: every controller has its defaults."""
     plugin_flags: Mapping[str, Mapping[str, JSON]] = dataclasses.field(default_factory=dict)
     """What flags say to controllers: by a controller's name, settings under the flags' names."""
+    release: Release | None = None
+    """The Kubernetes release that controllers follow; None: the current one."""
     first_denial_only: bool = False
     """Answer with one denial, as the API server does, instead of with all."""

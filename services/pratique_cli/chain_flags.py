@@ -6,8 +6,9 @@ import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from pratique.releases import CURRENT, OLDEST
 from pratique.settings import ChainSettings
-from pratique_cli.flags import ExistingPath, NameList, flag
+from pratique_cli.flags import ExistingPath, NameList, ReleaseName, flag
 from pratique_cli.plugin_flags import plugin_flags, plugin_variables, take_plugin_flags
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ _FLAGS = (
         help="An AdmissionConfiguration (apiserver.config.k8s.io/v1) with the controllers' settings.",
     ),
     flag(
+        "--release",
+        type=ReleaseName(),
+        help=f"The Kubernetes release that controllers follow where releases differ, from {OLDEST} to {CURRENT};"
+        f" without the flag {CURRENT}.",
+    ),
+    flag(
         "--first-denial-only",
         is_flag=True,
         help="Answer with one denial, as the API server does, instead of with all.",
@@ -62,7 +69,7 @@ _FLAGS = (
 
 CHAIN_FLAGS = (
     "config", "cluster", "enable_admission_plugins", "disable_admission_plugins", "admission_control",
-    "admission_control_config_file", "first_denial_only",
+    "admission_control_config_file", "release", "first_denial_only",
 )  # fmt: skip
 """The names of the flags that are not for one controller alone."""
 
@@ -86,6 +93,7 @@ def _settings(values: dict[str, Any]) -> ChainSettings:
         disable_admission_plugins=_joined(values.pop("disable_admission_plugins")),
         admission_control=_joined(values.pop("admission_control")) or None,
         admission_control_config_file=values.pop("admission_control_config_file"),
+        release=values.pop("release"),
         first_denial_only=values.pop("first_denial_only"),
         plugin_flags=take_plugin_flags(values),
     )
@@ -110,6 +118,8 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
             arguments += [name, ",".join(plugins)]
     if chain.admission_control_config_file is not None:
         arguments += ["--admission-control-config-file", str(chain.admission_control_config_file)]
+    if chain.release is not None:
+        arguments += ["--release", str(chain.release)]
     return arguments + ["--first-denial-only"] * chain.first_denial_only
 
 

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from pratique.errors import InputError
+from pratique.releases import Release, read_release
+
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
@@ -142,7 +145,6 @@ class Seconds(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the span; it must be longer than nothing."""
         from pratique.durations import parse  # noqa: PLC0415 - most commands have no such flag
-        from pratique.errors import InputError  # noqa: PLC0415
 
         try:
             seconds = parse(f"{value}s" if _NUMBER.fullmatch(str(value)) else value).seconds
@@ -151,6 +153,19 @@ class Seconds(click.ParamType[float]):
         if seconds <= 0:
             self.fail(f"{value!r} leaves no time; write 500ms, 10s or 1m30s", param, ctx)
         return seconds
+
+
+class ReleaseName(click.ParamType[Release]):
+    """A release of Kubernetes, such as ``1.10``."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Release:
+        """Read the release."""
+        try:
+            return value if isinstance(value, Release) else read_release(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
 
 
 class ByteCount(click.ParamType[int]):

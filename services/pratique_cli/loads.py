@@ -38,13 +38,17 @@ class Loaded:
     cluster: Cluster | None
 
     def warnings(self) -> list[str]:
-        """Check the types in policies: what is wrong goes on in lines below its place."""
+        """Check the types in policies, and what the release that is followed has no more or does not read.
+
+        What is wrong with types goes on in lines below its place.
+        """
         if self.configurations is None or self.cluster is None:
             return []
         cluster = self.cluster
-        return [
+        told = [
             text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
         ]
+        return told if self.problems else [*told, *chain_warnings(self.chain, cluster)]
 
     def findings(self, rules: Collection[str]) -> list[Finding]:
         """Find where the practices of those names are not followed."""
@@ -65,6 +69,15 @@ def load_all(chain: ChainSettings) -> Loaded:
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)
     return Loaded(chain, problems, configurations, cluster)
+
+
+def chain_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
+    """Tell which controllers the release that is followed is rid of, and what it does not read, a line each.
+
+    Raises:
+        ConfigurationError: the settings cannot be used.
+    """
+    return [f"warning: {one}" for one in ChainSources.read(chain).notices(chain.release, cluster)]
 
 
 def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:

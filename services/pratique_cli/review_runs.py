@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from pratique.calls import Deadline
 from pratique.errors import InputError
+from pratique.field_errors import FieldPath
+from pratique.json_values import member
+from pratique.spellings import unread
 from pratique_cli.exits import ExitCode
 from pratique_cli.expansion_places import beginning_of
 from pratique_cli.expansions import Expander, UndecidedPodError
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from frontdoor.engines import Engine
     from pratique.clusters import ObjectStore
     from pratique.definitions import Phase
+    from pratique.releases import Release
     from pratique.reviews import Review
     from pratique.source_documents import SourceDocument
     from pratique_cli.inputs import Input
@@ -59,6 +63,8 @@ class ReviewRun:
     """Shows how far the run has come."""
     warn_exit_code: int = ExitCode.ADMITTED
     """What a run ends with in which nothing went wrong but something was warned of."""
+    release: Release | None = None
+    """The release of Kubernetes that is followed; None: the current one."""
     expand: bool = True
     """Review the Pods that workloads would make, too."""
     _waiting: list[Reviewed | Missed] = dataclasses.field(default_factory=list, init=False)
@@ -88,6 +94,7 @@ class ReviewRun:
         except InputError as error:
             self._pass_over(error, tally)
             return
+        self._tell_unread(document)
         try:
             review = expander.recognise(review)
             deadline = Deadline.after(self.timeout_seconds)
@@ -105,6 +112,12 @@ class ReviewRun:
             remember(review, decision, self.store, self.shape)
         except InputError as error:
             self.complain(str(document.fault((), f"later reviews will not see it: {error}")))
+
+    def _tell_unread(self, document: SourceDocument) -> None:
+        """Warn of what the release that is followed does not read, whoever believes that it does."""
+        start = ("request", "object") if document.data.get("kind") == "AdmissionReview" else ()
+        for path, problem in unread(member(document.data, *start), self.release):
+            self.complain(str(document.fault((*start, *path), f"warning: {FieldPath(path)}: {problem}")))
 
     def _pass_over(self, error: InputError, tally: Tally) -> None:
         self.complain(str(error))

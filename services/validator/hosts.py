@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.definitions import Phase
+from pratique.provisioning import with_provisioned
 from pratique.running import runners, unknown
 
 if TYPE_CHECKING:
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
 class ValidatorHost:
     """Hosts the validating halves of controllers. It knows no transport, so that offline runs share it."""
 
-    def __init__(self, hosted: Sequence[HostedController], cluster: Cluster) -> None:
-        """Host ``hosted``, which look things up in ``cluster``."""
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> None:
+        """Host ``hosted``, which look things up in ``cluster``.
+
+        With ``provisions`` their chain makes the namespaces that are missing.
+        """
         self.hosted = tuple(hosted)
         """The controllers, in chain order."""
         self.cluster = cluster
         """What they look things up in."""
         self.runners = runners(hosted, Phase.VALIDATE)
         """What runs each, by name."""
+        self._provisions = provisions
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -43,6 +50,8 @@ class ValidatorHost:
         """
         if review.cluster is not self.cluster:
             review = dataclasses.replace(review, cluster=self.cluster)
+        if self._provisions:
+            review = with_provisioned(review)
         if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
             # The usual case: tasks would cost more than the controllers' own work.
             return [await self._run(review, call, deadline) for call in calls]

@@ -22,7 +22,7 @@ async def serve(settings: ValidatorSettings) -> None:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
     async with hosting(settings.chain, Phase.VALIDATE, settings.isolation) as hosted:
-        host = ValidatorHost(hosted.controllers, hosted.cluster)
+        host = ValidatorHost(hosted.controllers, hosted.cluster, provisions=hosted.provisions)
         metrics = ServiceMetrics.of(settings, Phase.VALIDATE, hosted, host.runners)
         await live("validator", services(host, metrics), settings, metrics)
 

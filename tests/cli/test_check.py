@@ -61,7 +61,7 @@ spec:
 
 def test_good_configuration_has_no_problems(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text(HOOK)
-    ran = pratique("check", "hooks.yaml", "--enable-admission-plugins", "AlwaysDeny")
+    ran = pratique("check", "hooks.yaml", "--enable-admission-plugins", "AlwaysPullImages")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "no problems found\n", "")
 
 

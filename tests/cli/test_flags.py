@@ -7,6 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from pratique.releases import Release
 from pratique.settings import ChainSettings
 from pratique_cli.chain_flags import chain_arguments, chain_flags, chain_variables
 from pratique_cli.flags import PORT, ExistingPath, NameList, Number, Seconds, WholeNumber, flag
@@ -49,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--disable-admission-plugins A", ChainSettings(disable_admission_plugins=("A",))),
         ("--admission-control B,A", ChainSettings(admission_control=("B", "A"))),
         ("--admission-control-config-file a", ChainSettings(admission_control_config_file=Path("a"))),
+        ("--release v1.10.2", ChainSettings(release=Release(1, 10))),
         ("--first-denial-only", ChainSettings(first_denial_only=True)),
         (
             "--default-not-ready-toleration-seconds 0 --ir-namespace-only true",
@@ -74,6 +76,7 @@ def test_chain_flags_become_settings_and_settings_flags(arguments: str, chain: C
         ({"PRATIQUE_CONFIG": "a:b"}, ChainSettings(config=(Path("a"), Path("b")))),
         ({"PRATIQUE_ENABLE_ADMISSION_PLUGINS": "A, B"}, ChainSettings(enable_admission_plugins=("A", "B"))),
         ({"PRATIQUE_ADMISSION_CONTROL": "B,A"}, ChainSettings(admission_control=("B", "A"))),
+        ({"PRATIQUE_RELEASE": "1.10"}, ChainSettings(release=Release(1, 10))),
         ({"PRATIQUE_FIRST_DENIAL_ONLY": "1"}, ChainSettings(first_denial_only=True)),
         ({"PRATIQUE_FIRST_DENIAL_ONLY": "false"}, ChainSettings()),
         ({"PRATIQUE_CONFIG": "", "PRATIQUE_CLUSTER": ""}, ChainSettings()),

@@ -75,7 +75,17 @@ def test_the_table_tells_as_much_as_the_document(pratique: Program) -> None:
         assert rows[name].endswith(remark)
     assert rows["Priority"].split()[1:4] == ["mutate,", "validate", "on"]
     assert rows["Priority"].endswith(" (looks up priorityclasses)")
-    assert rows["AlwaysDeny"].endswith(".")
+    assert rows["AlwaysPullImages"].endswith(".")
+
+
+def test_what_kubernetes_deprecates_says_so(pratique: Program) -> None:
+    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
+    rows = {row.split()[0]: row for row in pratique("plugins", "-o", "text").stdout.splitlines()}
+    for name in ("AlwaysAdmit", "AlwaysDeny"):
+        assert told[name]["deprecatedIn"] == "1.13"
+        assert rows[name].endswith(" (deprecated in Kubernetes 1.13)")
+    assert told["SecurityContextDeny"]["deprecatedIn"] == "1.27"
+    assert told["LimitRanger"]["deprecatedIn"] is None
 
 
 def test_a_terminal_gets_the_table(on_terminal: Callable[..., str]) -> None:

@@ -15,6 +15,7 @@ from frontdoor.chain.policy_mutators import PolicyMutators
 from frontdoor.chain.policy_rules import PolicyRules
 from pratique.calls import Call
 from pratique.definitions import Phase
+from pratique.provisioning import provisions
 from pratique.rules import compile_rules
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def assemble(parts: Parts) -> Chain:
             if controller.charges
         ),
         first_denial_only=parts.first_denial_only,
+        provisions=provisions(parts.controllers),
     )
 
 

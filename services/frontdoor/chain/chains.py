@@ -15,6 +15,7 @@ from pratique import statuses
 from pratique.definitions import Phase
 from pratique.differences import diff
 from pratique.patches import PatchError, patch_document
+from pratique.provisioning import with_provisioned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +38,14 @@ class Chain:
     """After all of those have let the request through, one after another, because they charge for it."""
     first_denial_only: bool = False
     """Answer with the first denial in chain order alone, as the API server does."""
+    provisions: bool = False
+    """Make the namespaces that are missing."""
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the phases asked for."""
-        passing = Pass(review, deadline, explain)
+        passing = Pass(with_provisioned(review) if self.provisions else review, deadline, explain)
         seconds: dict[Phase, float] = {}
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
             if phase in phases and not passing.record.denials:

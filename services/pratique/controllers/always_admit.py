@@ -28,5 +28,6 @@ CONTROLLER = Controller(
     summary="Lets every request through.",
     phases=BOTH,
     build=_build,
+    deprecated_in="1.13",
     trusted=True,
 )

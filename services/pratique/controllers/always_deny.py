@@ -28,5 +28,6 @@ CONTROLLER = Controller(
     summary="Refuses every request.",
     phases=BOTH,
     build=_build,
+    deprecated_in="1.13",
     trusted=True,
 )

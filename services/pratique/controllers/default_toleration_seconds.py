@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+ALPHA_KEYS = ("node.alpha.kubernetes.io/notReady", "node.alpha.kubernetes.io/unreachable")
+"""What the two were called in 1.6 to 1.8."""
 
 _PATH = ("spec", "tolerations")
 _DEFAULT_SECONDS = 300
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """How many seconds a Pod tolerates each taint. The API server takes them as flags of these names."""
+    """How many seconds a Pod tolerates each taint, which the API server takes as flags, and which release to follow."""
 
     default_not_ready_toleration_seconds: int = _DEFAULT_SECONDS
     default_unreachable_toleration_seconds: int = _DEFAULT_SECONDS
+    alpha_taints: bool = False
+    """Tolerate the taints by the keys that they had in 1.6 to 1.8, and no others."""
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
@@ -42,9 +46,10 @@ def mutate(settings: Settings, review: Review) -> Answer:
     tolerations = member(review.object, *_PATH)
     present = tolerations if isinstance(tolerations, list) else ()
     edits = Edits(review.object)
+    not_ready, unreachable = ALPHA_KEYS if settings.alpha_taints else (NOT_READY, UNREACHABLE)
     for key, seconds in (
-        (NOT_READY, settings.default_not_ready_toleration_seconds),
-        (UNREACHABLE, settings.default_unreachable_toleration_seconds),
+        (not_ready, settings.default_not_ready_toleration_seconds),
+        (unreachable, settings.default_unreachable_toleration_seconds),
     ):
         if not any(_covers(toleration, key) for toleration in present):
             edits.append(_PATH, _toleration(key, seconds))

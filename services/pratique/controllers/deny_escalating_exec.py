@@ -78,6 +78,7 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     looks_up=("pods",),
+    deprecated_in="1.14",
     removed_in="1.21",
     replaced_by="PodSecurity",
     trusted=True,

@@ -32,6 +32,7 @@ CONTROLLER = Controller(
     rules=RULES,
     build=_build,
     looks_up=("pods",),
+    deprecated_in="1.14",
     removed_in="1.21",
     replaced_by="PodSecurity",
     trusted=True,

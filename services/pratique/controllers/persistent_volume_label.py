@@ -166,6 +166,7 @@ CONTROLLER = Controller(
     rules=(rule("persistentvolumes", operations=("CREATE",)),),
     build=_build,
     settings=Settings,
+    deprecated_in="1.8",
     removed_in="1.31",
     replaced_by="cloud-pv-admission-labeler, or the webhook of the cloud provider",
     trusted=True,

@@ -65,6 +65,7 @@ CONTROLLER = Controller(
     phases=VALIDATE,
     rules=(rule("pods"),),
     build=_build,
+    deprecated_in="1.27",
     removed_in="1.30",
     replaced_by="PodSecurity",
     trusted=True,

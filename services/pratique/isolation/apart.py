@@ -34,6 +34,8 @@ class Apart:
     settings: ChainSettings
     phase: Phase
     isolation: Isolation
+    provisions: bool = False
+    """Whether the chain makes the namespaces that are missing."""
 
     def concerns(self, controller: Controller) -> bool:
         """Tell whether a controller gets a process of its own."""
@@ -83,4 +85,5 @@ class Apart:
             config=tuple(map(str, self.settings.config)),
             cluster=None if cluster is None else tuple(map(str, cluster)),
             path=tuple(sys.path),
+            provisions=self.provisions,
         )

@@ -26,6 +26,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """As ``ChainSettings.config``."""
     cluster: tuple[str, ...] | None = None
     """As ``ChainSettings.cluster``. The worker reads these files and follows them itself."""
+    provisions: bool = False
+    """Whether the chain makes the namespaces that are missing."""
     path: tuple[str, ...] = ()
     """Where Python looks for modules."""
 

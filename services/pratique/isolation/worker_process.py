@@ -27,6 +27,7 @@ from pratique.isolation.frames import Frame, FrameKind, encode_frame, read_frame
 from pratique.isolation.lifelines import end_with_parent
 from pratique.isolation.plans import Plan, Readiness
 from pratique.logs import configure_logging, log_loop_error
+from pratique.provisioning import with_provisioned
 from pratique.rpc.single_calls import read_call, write_outcome
 from pratique.running import runners
 from pratique.settings import ChainSettings
@@ -46,9 +47,12 @@ STUCK_SECONDS = 1.0
 class _Calls:
     """The calls of the service, each a task."""
 
-    def __init__(self, runner: Runner, cluster: Cluster, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, runner: Runner, cluster: Cluster, writer: asyncio.StreamWriter, *, provisions: bool
+    ) -> None:
         self._runner = runner
         self._cluster = cluster
+        self._provisions = provisions
         self._writer = writer
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -74,6 +78,8 @@ class _Calls:
 
     async def _outcome(self, frame: Frame) -> bytes:
         review, call = read_call(frame.body, self._cluster)
+        if self._provisions:
+            review = with_provisioned(review)
         if frame.kind is FrameKind.REPEATED_CALL:
             review = dataclasses.replace(review, repeats=True)
         ends = Deadline.after(call.timeout_seconds or 0)
@@ -115,7 +121,8 @@ async def _carry_out(plan: Plan, reader: asyncio.StreamReader, writer: asyncio.S
         cluster=None if plan.cluster is None else tuple(map(Path, plan.cluster)),
     )
     async with hosting_of(settings, [hosted]) as cluster:
-        calls = _Calls(runners([hosted], plan.phase)[plan.controller], cluster, writer)
+        runner = runners([hosted], plan.phase)[plan.controller]
+        calls = _Calls(runner, cluster, writer, provisions=plan.provisions)
         _answer_plan(writer, "")
         try:
             while True:

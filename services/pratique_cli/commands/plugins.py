@@ -82,6 +82,7 @@ def _document(controller: Controller) -> JSONObject:
         "default": controller.default,
         "summary": controller.summary,
         "looksUp": list(controller.looks_up),
+        "deprecatedIn": controller.deprecated_in,
         "removedIn": controller.removed_in,
         "replacedBy": controller.replaced_by,
     }
@@ -108,9 +109,15 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
     return "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True))
 
 
+def _is_deprecated(controller: Controller) -> bool:
+    """Tell whether Kubernetes still has it, and wants to be rid of it."""
+    return controller.deprecated_in is not None and controller.removed_in is None
+
+
 def _remark(controller: Controller, palette: Palette) -> str:
     """Say what a controller does, what it needs for it, and what became of it in Kubernetes."""
     facts = [f"looks up {', '.join(controller.looks_up)}"] if controller.looks_up else []
+    facts += [f"deprecated in Kubernetes {controller.deprecated_in}"] if _is_deprecated(controller) else []
     facts += [f"removed in Kubernetes {controller.removed_in}"] if controller.removed_in else []
     facts += [f"replaced by {controller.replaced_by}"] if controller.replaced_by else []
     return controller.summary + (palette.paint(f" ({'; '.join(facts)})", "dim") if facts else "")

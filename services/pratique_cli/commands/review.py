@@ -17,6 +17,7 @@ from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
 from pratique_cli.exits import ExitCode
 from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
 from pratique_cli.formats import REVIEW_FORMATS, format_flag
+from pratique_cli.loads import chain_warnings
 from pratique_cli.outputs.writers import open_output
 from pratique_cli.palettes import printable
 from pratique_cli.plugin_flags import plugin_flag_names
@@ -127,6 +128,8 @@ def command(  # noqa: PLR0913 - one for each flag
     """Decide manifests and recorded reviews offline: what would the cluster decide, and why?"""
     store = load_cluster(chain.cluster)
     progress = progress_for(sys.stderr, sys.stdout)
+    for warning in chain_warnings(chain, store):
+        _complain(progress, warning)
 
     def make_run(engine: LocalEngine) -> ReviewRun:
         return ReviewRun(
@@ -140,6 +143,7 @@ def command(  # noqa: PLR0913 - one for each flag
             shape=shape(store),
             progress=progress,
             warn_exit_code=warn_exit_code,
+            release=chain.release,
             expand=not no_expand,
         )
 

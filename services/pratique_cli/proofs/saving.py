@@ -106,6 +106,8 @@ def _flags(chain: ChainSettings) -> dict[str, JSON]:
     if chain.admission_control_config_file is not None:
         # Paths in a suite are relative to it, and this one is not.
         flags["admission-control-config-file"] = str(chain.admission_control_config_file.resolve())
+    if chain.release is not None:
+        flags["release"] = str(chain.release)
     variables = chain_variables(chain).items()
     return flags | {_flag(name): value for name, value in variables}
 

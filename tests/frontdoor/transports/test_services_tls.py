@@ -95,7 +95,22 @@ async def decided(asked: HostingService) -> Any:
         pytest.param(lambda own: own.issue_cert("validator"), "validator", True, id="right, by its name"),
         pytest.param(lambda own: own.issue_cert("validator"), "", False, id="wrong name"),
         pytest.param(
-            lambda own: own.issue_cert("x.example.com", common_name="127.0.0.1"), "", False, id="no SAN"
+            lambda own: own.issue_cert("x.example.com", common_name="127.0.0.1"),
+            "",
+            False,
+            id="right common name, another DNS name",
+        ),
+        pytest.param(
+            lambda own: own.issue_cert("x.example.com", common_name="validator"),
+            "validator",
+            False,
+            id="right common name, another DNS name, asked by name",
+        ),
+        pytest.param(
+            lambda own: own.issue_cert("*.example.com", "validator.example.com", common_name="validator"),
+            "validator",
+            False,
+            id="right common name, other DNS names",
         ),
         pytest.param(lambda _: trustme.CA().issue_cert("127.0.0.1"), "", False, id="wrong authority"),
         pytest.param(lambda own: own.issue_cert("127.0.0.1", not_after=NOW - DAY), "", False, id="ended"),

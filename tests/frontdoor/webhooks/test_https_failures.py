@@ -18,6 +18,7 @@ from pratique.outcomes import ALLOWED
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
 from webhook_servers import (
+    COMMON_NAMES,
     Authority,
     allowed,
     answered,
@@ -275,6 +276,32 @@ def test_an_address_must_stand_in_the_certificate_too() -> None:
         text = CALLER.failure(webhook_at(url))
     reason = f"{X509}cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"
     assert text == posting(url, reason)
+
+
+REFUSED_NAMES = {
+    "no alternative name": "certificate relies on legacy Common Name field, use SANs instead",
+    "another DNS name": "certificate is valid for a.example.com, not localhost",
+}
+"""Of those that do not say that the certificate is not valid for any names."""
+
+
+@pytest.mark.parametrize("others", COMMON_NAMES)
+def test_a_common_name_proves_nothing(others: str) -> None:
+    certificate = authority().issue_by_common_name("localhost", *COMMON_NAMES[others])
+    with serve(allowed(), certificate=certificate) as server:
+        text = CALLER.failure(webhook_at(f"{server.url}/hook"))
+    nameless = "certificate is not valid for any names, but wanted to match localhost"
+    assert text == posting(f"{server.url}/hook", f"{X509}{REFUSED_NAMES.get(others, nameless)}")
+    assert not server.received
+
+
+def test_an_address_in_the_common_name_proves_nothing() -> None:
+    with serve(allowed(), certificate=authority().issue_by_common_name("127.0.0.1")) as server:
+        url = f"https://127.0.0.1:{server.port}/hook"
+        text = CALLER.failure(webhook_at(url))
+    reason = "certificate relies on legacy Common Name field, use SANs instead"
+    assert text == posting(url, f"{X509}{reason}")
+    assert not server.received
 
 
 def test_an_expired_certificate_is_refused_with_its_time() -> None:

@@ -12,7 +12,7 @@ from image_review_servers import certificate_user, clients, encoded, kubeconfig,
 from pratique.calls import Deadline
 from pratique.errors import CallError, ConfigurationError
 from pratique.https.backends import open_backend
-from webhook_servers import Authority, authority, serve
+from webhook_servers import COMMON_NAMES, Authority, authority, serve
 
 if TYPE_CHECKING:
     from pratique.json_values import JSONObject
@@ -88,6 +88,15 @@ def test_a_server_is_believed_by_its_certificate_alone(tmp_path: Path) -> None:
     with serve(verdict(allowed=True)) as server:
         text = failure(tmp_path, kubeconfig(server.url, cluster=other))
     assert text.endswith("tls: failed to verify certificate: x509: certificate signed by unknown authority")
+    assert server.received == []
+
+
+@pytest.mark.parametrize("others", COMMON_NAMES)
+def test_a_server_is_not_believed_by_its_common_name(others: str, tmp_path: Path) -> None:
+    certificate = authority().issue_by_common_name("localhost", *COMMON_NAMES[others])
+    with serve(verdict(allowed=True), certificate=certificate) as server:
+        text = failure(tmp_path, kubeconfig(server.url))
+    assert "tls: failed to verify certificate: x509: certificate " in text
     assert server.received == []
 
 

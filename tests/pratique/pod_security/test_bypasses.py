@@ -294,25 +294,67 @@ def test_two_hundred_spellings_are_tried() -> None:
     assert len(KINDS) * len(CONTAINER_FIELDS) * len(EXEMPTIONS) >= 7 * 3 * 2**3
 
 
-@pytest.mark.parametrize("field", ["username", "runtimeClass"])
-@pytest.mark.parametrize("which", range(1, len(spellings("root"))))
-def test_only_the_very_name_is_exempt(field: str, which: int) -> None:
-    word = spellings("root" if field == "username" else "sandbox")[which]
+EXEMPT_WORDS = {"usernames": "root", "runtimeClasses": "sandbox", "namespaces": "kube-system"}
+"""By the field of the settings, the one word that is exempt in the tests below."""
+
+EXEMPT_BY = {"usernames": "user", "runtimeClasses": "runtimeClass", "namespaces": "namespace"}
+"""What the audit annotation says of each."""
+
+
+def lookalikes(word: str) -> list[str]:
+    """Every other word that a sloppy comparison may take for this one."""
+    parts = [word[:-1], word[1:], word[: len(word) // 2], word[:1], word[-1:]]
+    longer = [
+        *(f"{word}{end}" for end in ("s", "-2", ".", "/x", "*", ".example.com")),
+        *(f"{start}{word}" for start in ("x", "my-", "a.", "*")),
+    ]
+    patterns = ["*", ".*", "%", f"{word[:2]}*", word.replace(word[1], "?", 1), word.replace(word[1], ".", 1)]
+    found = dict.fromkeys([*spellings(word), *parts, *longer, *patterns])
+    return [each for each in found if each != word]
+
+
+NEARLY_EXEMPT = [(field, each) for field, word in EXEMPT_WORDS.items() for each in lookalikes(word)]
+
+
+def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer:
+    """The answer to a Pod, or what makes it, that no level but ``privileged`` allows."""
     pod = pod_of(SETTINGS["added capabilities"], "containers", "SYS_ADMIN", sandboxed=0)
-    if field == "runtimeClass":
+    if field == "runtimeClasses":
         pod["spec"]["runtimeClassName"] = word
+    name, template = KINDS[kind]
+    for step in reversed(template):
+        pod = {step: pod}
+    namespace = word if field == "namespaces" else "shop"
     request = {
         "operation": "CREATE",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "namespace": NAMESPACES["baseline", 0],
+        "kind": {"group": kind[0], "version": "v1", "kind": name},
+        "resource": {"group": kind[0], "version": "v1", "resource": kind[1]},
+        "namespace": namespace,
         "name": "test",
-        "object": pod,
+        "object": {"kind": name, "metadata": {"name": "test"}, **pod},
     }
-    review = review_of(request, CLUSTER)
-    if field == "username":
+    review = review_of(
+        request, ObjectStore([labelled(namespace or "none", enforce="baseline", warn="baseline")])
+    )
+    if field == "usernames":
         review = dataclasses.replace(review, user=UserInfo(word))
-    assert isinstance(asyncio.run(found_by(EXEMPTING, review)), Deny)
+    return asyncio.run(found_by(half(**{one: [exempt] for one, exempt in EXEMPT_WORDS.items()}), review))
+
+
+@pytest.mark.parametrize("kind", [("", "pods"), ("apps", "deployments")], ids=["Pod", "Deployment"])
+@pytest.mark.parametrize(("field", "word"), EXEMPT_WORDS.items())
+def test_the_very_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -> None:
+    answer = answer_to_one_who_is(field, word, kind)
+    assert not isinstance(answer, Deny)
+    assert not answer.warnings
+    assert list(answer.audit_annotations.values()) == [EXEMPT_BY[field]]
+
+
+@pytest.mark.parametrize(("field", "word"), NEARLY_EXEMPT)
+def test_only_the_very_name_is_exempt(field: str, word: str) -> None:
+    assert isinstance(answer_to_one_who_is(field, word, ("", "pods")), Deny)
+    if word or field != "namespaces":  # a workload that is in no namespace is warned of nothing
+        assert answer_to_one_who_is(field, word, ("apps", "deployments")).warnings
 
 
 def test_an_object_that_is_being_deleted_is_looked_at_all_the_same() -> None:

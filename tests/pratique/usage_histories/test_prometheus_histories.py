@@ -6,6 +6,7 @@ import asyncio
 import base64
 import socket
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,10 @@ from pratique.usage_histories.prometheus_histories import ANSWER_LIMIT
 from pratique.usage_histories.queries import promql
 from pratique.usage_histories.usages import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
 from prometheus_servers import Reply, document, failure, serve, vector
+from webhook_servers import COMMON_NAMES, Authority, authority
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUERY = UsageQuery(
     resource="memory", percentile=95, image="secret-image:v1", namespace="shop", start=1_000, end=605_800
@@ -43,6 +48,30 @@ def test_the_query_goes_out_in_a_form() -> None:
     assert (asked.path, asked.query, asked.time) == ("/api/v1/query", promql(QUERY), "605800")
     assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded"
     assert "Authorization" not in asked.headers
+
+
+@pytest.fixture(name="trusted")
+def _trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
+    """An authority that the system trusts."""
+    (tmp_path / "ca.pem").write_bytes(authority().pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    return authority()
+
+
+def test_a_server_proves_itself_by_an_alternative_name(trusted: Authority) -> None:
+    with serve(lambda _: vector(usage=1, samples=1), trusted.issue("localhost")) as server:
+        assert ask(server.url) == Usage(1, 1)
+
+
+@pytest.mark.parametrize("others", COMMON_NAMES)
+def test_a_server_is_not_believed_by_its_common_name(others: str, trusted: Authority) -> None:
+    certificate = trusted.issue_by_common_name("localhost", *COMMON_NAMES[others])
+    with (
+        serve(lambda _: vector(usage=1, samples=1), certificate) as server,
+        pytest.raises(UsageHistoryError),
+    ):
+        ask(server.url)
+    assert server.asked == []
 
 
 def test_a_server_may_have_a_path_and_want_a_password() -> None:

@@ -1,0 +1,72 @@
+"""A stack that follows an older release, in every service alike."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stacks import running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHAIN = ("DefaultTolerationSeconds", "AlwaysAdmit")
+CLUSTER = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, annotations: {scheduler.kubernetes.io/node-selector: zone=a}}
+"""
+ALPHA = ["node.alpha.kubernetes.io/notReady", "node.alpha.kubernetes.io/unreachable"]
+NEW = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+
+
+def review() -> Any:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [{"name": "web", "image": "registry.example.com/web"}], "tolerations": []},
+    }
+    request = {
+        "uid": "1",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": "web",
+        "namespace": "shop",
+        "object": pod,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+@pytest.mark.parametrize(
+    ("flags", "keys"), [(("--release", "1.8"), ALPHA), (("--release", "1.9"), NEW), ((), NEW)]
+)
+def test_the_services_follow_the_release(flags: tuple[str, ...], keys: list[str]) -> None:
+    with running("--validators", "1", "--admission-control", CHAIN[0], *flags) as stack:
+        response = stack.post("/admit", review())["response"]
+    values = [one["value"] for one in json.loads(base64.b64decode(response["patch"]))]
+    added = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    assert [one["key"] for one in added] == keys
+
+
+@pytest.mark.parametrize("command", [("review", "-"), ("check",)], ids=["review", "check"])
+def test_what_the_release_does_not_read_is_told(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    chain = ("--cluster", str(tmp_path / "cluster.yaml"), "--admission-control", ",".join(CHAIN))
+    ran = subprocess.run(
+        [sys.executable, "-m", "pratique_cli", *command, *chain],
+        input=json.dumps(review()),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0
+    assert "warning: AlwaysAdmit admission controller is deprecated." in ran.stderr
+    told = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'
+    assert told in ran.stderr
