@@ -36,8 +36,8 @@ class Release(NamedTuple):
 OLDEST = Release(1, 0)
 """The oldest release that a chain can follow."""
 
-CURRENT = Release(1, 36)
-"""The release that controllers follow unless told otherwise; :mod:`pratique.resources` has its kinds."""
+CURRENT = Release(1, 37)
+"""The release whose behaviour controllers follow unless told otherwise."""
 
 
 def read_release(text: str) -> Release:
