@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from frontdoor.engines import Engine
+    from pratique.reloading import Reloaded
     from pratique.tls.kept import Kept
 
 CHECK_SECONDS = 0.8
@@ -28,10 +29,13 @@ CHECK_SECONDS = 0.8
 class Probes:
     """The three probes of one front door."""
 
-    def __init__(self, engine: Engine, kept: Sequence[Kept[Any]] = ()) -> None:
-        """Probe ``engine``; warn of what is ``kept`` of certificates."""
+    def __init__(
+        self, engine: Engine, kept: Sequence[Kept[Any]] = (), closed: Callable[[], Sequence[str]] = tuple
+    ) -> None:
+        """Probe ``engine``; warn of what is ``kept`` of certificates; ``closed`` says why nobody may call."""
         self._engine = engine
         self._kept = kept
+        self._closed = closed
 
     async def livez(self, request: Request) -> Response:
         """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
@@ -42,14 +46,14 @@ class Probes:
         return _report("healthz", request, {"ping": (), "chain": await self._unready()})
 
     async def readyz(self, request: Request) -> Response:
-        """Able to decide, and willing to: not draining."""
+        """Able to decide, and willing to: not draining, and not closed to everybody."""
         draining = ("draining",) if request.app.state.draining else ()
         checks = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        return _report("readyz", request, checks, {"certificates": self._warnings()} if self._kept else {})
-
-    def _warnings(self) -> Sequence[str]:
-        """What is no reason to send reviews elsewhere: every other front door would be as near to its end."""
-        return [warning for one in self._kept if (warning := one.warning())]
+        if closed := self._closed():
+            checks["callers"] = closed
+        # What they warn of is no reason to send reviews elsewhere: every other front door has the same files.
+        watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
+        return _report("readyz", request, checks, {name: _warnings(of) for name, of in watched.items() if of})
 
     async def _unready(self) -> Sequence[str]:
         try:
@@ -57,6 +61,10 @@ class Probes:
                 return await self._engine.unready()
         except TimeoutError:
             return (f"the chain did not answer within {CHECK_SECONDS} s",)
+
+
+def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
+    return [warning for one in reloaded if (warning := one.warning())]
 
 
 def _report(
