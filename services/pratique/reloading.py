@@ -60,6 +60,8 @@ class Reloaded(Generic[T]):
         """The last good one."""
         self.failure = ""
         """Why what is in the files now cannot be used; empty where it is what is used."""
+        self._said = ""
+        """What was said of it in the log."""
         self.reloads = Reloads(name)
         """How often it could be used, and how often not."""
         self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
@@ -70,7 +72,7 @@ class Reloaded(Generic[T]):
 
     def warning(self) -> str:
         """Why somebody should look at it before long; empty where there is no reason."""
-        return f"{self.name} kept, the new one cannot be used" if self.failure else ""
+        return self._said if self.failure else ""
 
     async def refresh(self) -> None:
         """Take up what is in the files now, once they rest, where it is something else that can be used."""
@@ -144,7 +146,7 @@ class Reloaded(Generic[T]):
         except Exception as told:  # noqa: BLE001 - as above
             self._keep(before, described(told))
         else:
-            self._fail(str(error), "%s: only what can be read of the files is in use")
+            self._fail(str(error), f"{self.name}: only what can be read of the files counts")
 
     def _succeed(self, *, is_new: bool) -> None:
         self.reloads.succeed()
@@ -154,13 +156,13 @@ class Reloaded(Generic[T]):
 
     def _keep(self, before: T, reason: str) -> None:
         self.value = before
-        self._fail(reason, "%s kept, the new one cannot be used")
+        self._fail(reason, f"{self.name} kept, the new one cannot be used")
 
     def _fail(self, reason: str, message: str) -> None:
         self.reloads.fail()
-        if reason != self.failure:
-            self.failure = reason
-            _log.error(message, self.name, extra={"reason": reason})
+        if (reason, message) != (self.failure, self._said):
+            self.failure, self._said = reason, message
+            _log.error("%s", message, extra={"reason": reason})
 
 
 async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
