@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.clusters import ObjectKey, ObjectStore
-from pratique.documents import NO_DOCUMENTS, list_files, read_file, unwrap_lists
+from pratique.documents import NO_DOCUMENTS, list_files, read_documents, read_file, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.kinds import kind_of
 from pratique.suite_documents import is_suite
@@ -49,8 +49,9 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
         return
     begun, found = len(problems), False
     for file in files:
+        read = read_documents if file == str(path) else read_file  # standard input is named so
         try:
-            for document in read_file(file):
+            for document in read(file):
                 found = True
                 if not is_suite(document.data):
                     yield from unwrap_lists([document])

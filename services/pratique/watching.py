@@ -32,13 +32,14 @@ class UnrestError(InputError):
 POLL_SECONDS = 10.0
 """How often to look where no event comes, in seconds."""
 
-REST_SECONDS = 0.3
-"""For how long files must not have changed before they are read. Whoever writes a file in place, piece by piece, takes
-less than that from one piece to the next, and whoever changes one by hand does not notice the wait."""
+REST_SECONDS = 0.2
+"""For how long files must not have changed before they are read: longer than programs take between the pieces of a file
+that they write in place. Files that somebody swaps three times a second are still read in between."""
 
 UNREST_SECONDS = 10.0
 """From here on it is said that files change all the time, and that what is in them is not taken up."""
 
+_UNREST = "the files change all the time; they are read once they rest"
 _DEBOUNCE_MILLISECONDS = 100
 _LOOK_SECONDS = 0.1
 _CHANGED = 5
@@ -59,8 +60,8 @@ def _state(path: Path) -> Iterator[tuple[object, ...]]:
         yield str(entry), *(_stat(entry)[:2] if is_folder else _stat(entry))
 
 
-async def rest(paths: Sequence[Path], seconds: float = REST_SECONDS) -> Fingerprint:
-    """Wait until files have not changed for ``seconds``, and give their state then.
+async def rest(paths: Sequence[Path]) -> Fingerprint:
+    """Wait until files have not changed for :data:`REST_SECONDS`, by their times and by two looks; give their state.
 
     Raises:
         UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
@@ -68,11 +69,9 @@ async def rest(paths: Sequence[Path], seconds: float = REST_SECONDS) -> Fingerpr
     clock = asyncio.get_running_loop().time
     begun = clock()
     seen = await asyncio.to_thread(fingerprint, paths)
-    while not await stays(paths, seen, seconds):
+    while not await stays(paths, seen, max(_LOOK_SECONDS, _until_rest(seen))):
         if clock() - begun > UNREST_SECONDS:
-            raise UnrestError(
-                f"the files change all the time; they are read once they rest for {seconds:g} s"
-            )
+            raise UnrestError(_UNREST)
         seen = await asyncio.to_thread(fingerprint, paths)
     return seen
 
@@ -95,14 +94,17 @@ def rest_at_start(paths: Sequence[Path]) -> Fingerprint:
         UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
     """
     begun = time.monotonic()
-    while True:
-        seen = fingerprint(paths)
-        age = time.time() - max((_changed_at(part) for part in seen), default=0.0)
-        if not 0 <= age < REST_SECONDS:
-            return seen
+    while left := _until_rest(seen := fingerprint(paths)):
         if time.monotonic() - begun > UNREST_SECONDS:
-            raise UnrestError("the files change all the time; start once they are written")
-        time.sleep(REST_SECONDS - age)
+            raise UnrestError(_UNREST)
+        time.sleep(left)
+    return seen
+
+
+def _until_rest(seen: Fingerprint) -> float:
+    """How long files have to stay as they are until they have rested, by their times; 0 where these are no help."""
+    age = time.time() - max((_changed_at(part) for part in seen), default=0.0)
+    return REST_SECONDS - age if 0 <= age < REST_SECONDS else 0.0
 
 
 def _changed_at(part: tuple[object, ...]) -> float:

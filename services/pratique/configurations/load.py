@@ -23,7 +23,7 @@ from pratique.configurations.problems import DocumentError, describe, from_field
 from pratique.configurations.static_validations import validate_static, validate_static_policy
 from pratique.configurations.validations import strictness_of, validate_configuration
 from pratique.configurations.webhooks import GROUP, ConfigurationKind, WebhookConfiguration
-from pratique.documents import NO_DOCUMENTS, list_files, read_file, unwrap_lists
+from pratique.documents import NO_DOCUMENTS, list_files, read_documents, read_file, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.field_errors import ROOT
 from pratique.statuses import go_quoted
@@ -92,8 +92,9 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
             continue
         begun, found = len(problems), False
         for file in files:
+            read = read_documents if file == str(path) else read_file  # standard input is named so
             try:
-                for document in read_file(file, unique_keys=True):
+                for document in read(file, unique_keys=True):
                     found = True
                     if not is_suite(document.data):
                         yield from unwrap_lists([document])

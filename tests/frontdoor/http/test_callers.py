@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime as dt
+import functools
 import http.client
 import ssl
 import statistics
@@ -270,6 +271,10 @@ def test_a_token_that_is_taken_out_is_refused_whatever_else_the_file_holds(
     assert PARTLY in caplog.messages
 
 
+def is_refused(door: Door, authorization: str) -> bool:
+    return ask(door, authorization).code == 401
+
+
 def emptied(file: Path) -> None:
     file.write_text("")
 
@@ -302,7 +307,7 @@ def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
     ):
         assert ask(changing, given).code == 200
         change(file)
-        assert within(60, lambda given=given: ask(changing, given).code == 401)
+        assert within(60, functools.partial(is_refused, changing, given))
         assert f"{name.replace('-', ' ')}: only what can be read of the files counts" in caplog.messages
     # Certificates still open the door, so that it is ready.
     ready = changing.get("/readyz?verbose")
