@@ -11,9 +11,20 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
         b'{"c":"\\u003a\\u003A","a":1,"a":2}',
         f"holds a member twice{_WHERE}0",
     ),
-    "2^63": (b'{"a":9223372036854775808}', f"holds an integer out of the range of int64{_WHERE}0"),
-    "2^64": (b'{"a":[18446744073709551616]}', f"holds an integer out of the range of int64{_WHERE}5"),
-    "4,301 digits": (b'{"a":%s}' % (b"1" * 4301), f"holds an integer out of the range of int64{_WHERE}0"),
+    "a member twice beside one colon in disguise": (
+        b'{"c":"\\u003a","a":1,"a":2}',
+        f"holds a member twice{_WHERE}0",
+    ),
+    "a member twice beside one colon in capitals": (
+        b'{"c":"\\u003A","a":1,"a":2}',
+        f"holds a member twice{_WHERE}0",
+    ),
+    "a member twice beside a name with a colon in capitals": (
+        b'{"c\\u003A":3,"a":1,"a":2}',
+        f"holds a member twice{_WHERE}0",
+    ),
+    "4,301 digits": (b'{"a":%s}' % (b"1" * 4301), f"holds a number out of the range of float64{_WHERE}0"),
+    "310 digits": (b'{"a":[-%s]}' % (b"9" * 310), f"holds a number out of the range of float64{_WHERE}5"),
     "1e400": (b'{"a":-1e400}', f"holds a number out of the range of float64{_WHERE}0"),
     "a NUL in a name": (b'{"a\\u0000":1}', f"holds a member whose name has a NUL{_WHERE}0"),
     "201 levels": (
@@ -34,6 +45,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 HARMLESS: dict[str, bytes] = {
     "the largest integers": b'{"a":9223372036854775807,"b":-9223372036854775808}',
+    "2^63": b'{"a":9223372036854775808}',
+    "2^64": b'{"a":[18446744073709551616]}',
+    "1e20, as Go writes it": b'{"a":-100000000000000000000}',
     "2^53 + 1": b'{"a":9007199254740993}',
     "zeros behind a point": b'{"a":1.00000000000000000000000000000}',
     "digits in a string": b'{"a":"11111111111111111111111111111111"}',

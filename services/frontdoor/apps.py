@@ -66,7 +66,7 @@ def build_app(
     entrance = Entrance(settings)
     # An engine that asks its services over TLS keeps certificates, too.
     kept: tuple[Kept[Any], ...] = (*entrance.kept, *getattr(engine, "kept", ()))
-    metrics, probes = Metrics(), Probes(engine, kept, decision_log)
+    metrics, probes = Metrics(), Probes(engine, kept, entrance.closed, decision_log)
     for collector in (CertificateMetrics(kept), *getattr(engine, "collectors", ())):
         metrics.show(collector)
     if recorder is not None:

@@ -10,12 +10,12 @@ from frontdoor.authentication.callers import Callers
 from frontdoor.authentication.secret_files import read_logins, read_tokens
 from frontdoor.certificates import PAIR_FLAGS, Certificate
 from pratique.errors import ConfigurationError
-from pratique.tls.authorities import read_authorities
+from pratique.tls.authorities import read_client_authorities
 from pratique.tls.clients import ClientCertificates
 from pratique.tls.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from frontdoor.authentication.digests import Digests
@@ -51,6 +51,16 @@ class Entrance:
             one for one in (pair, authorities, tokens, logins) if one is not None
         )
         """What is read again, and how it is with each."""
+        self._authorities, self._secrets = authorities, [one for one in (tokens, logins) if one is not None]
+
+    def closed(self) -> Sequence[str]:
+        """Why nobody at all is let in: files that held who may call hold nobody any more. Empty where some are."""
+        ways = [(one.failure, bool(one.value.held)) for one in self._secrets]
+        if self._authorities is not None:
+            ways.append((self._authorities.failure, bool(self._authorities.value.certificates)))
+        if not ways or any(is_open for _, is_open in ways):
+            return ()
+        return [f"nobody may call: {failure}" for failure, _ in ways]
 
 
 def _check(settings: FrontDoorSettings, certificate: Certificate | None) -> None:
@@ -70,7 +80,7 @@ def _check(settings: FrontDoorSettings, certificate: Certificate | None) -> None
 def _authorities(file: Path | None) -> Kept[Authorities] | None:
     if file is None:
         return None
-    read = functools.partial(read_authorities, file, "--client-ca-file")
+    read = functools.partial(read_client_authorities, file, "--client-ca-file")
     return Kept("client authorities", read, (file,), ends_at=lambda bundle: bundle.ends_at)
 
 

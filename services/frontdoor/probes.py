@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.engines import Engine
+    from pratique.reloading import Reloaded
     from pratique.tls.kept import Kept
 
 CHECK_SECONDS = 0.8
@@ -30,12 +31,24 @@ class Probes:
     """The three probes of one front door."""
 
     def __init__(
-        self, engine: Engine, kept: Sequence[Kept[Any]] = (), decision_log: DecisionLog | None = None
+        self,
+        engine: Engine,
+        kept: Sequence[Kept[Any]] = (),
+        closed: Callable[[], Sequence[str]] = tuple,
+        decision_log: DecisionLog | None = None,
     ) -> None:
-        """Probe ``engine``; warn of what is ``kept`` of certificates, and of a log that cannot be written."""
+        """Probe ``engine``.
+
+        Args:
+            engine: Decides reviews.
+            kept: Certificates and secrets, which may need to be renewed.
+            closed: Says why nobody may call.
+            decision_log: What is written of decisions, which may fail.
+        """
         self._decision_log = decision_log
         self._engine = engine
         self._kept = kept
+        self._closed = closed
 
     async def livez(self, request: Request) -> Response:
         """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
@@ -46,14 +59,14 @@ class Probes:
         return _report("healthz", request, {"ping": (), "chain": await self._unready()})
 
     async def readyz(self, request: Request) -> Response:
-        """Able to decide, and willing to: not draining."""
+        """Able to decide, and willing to: not draining, and not closed to everybody."""
         draining = ("draining",) if request.app.state.draining else ()
-        checks: dict[str, Sequence[str]] = {
-            "ping": (),
-            "chain": await self._unready(),
-            "shutdown": draining,
-        }
-        warnings: dict[str, Sequence[str]] = {"certificates": self._warnings()} if self._kept else {}
+        checks: dict[str, Sequence[str]] = {"ping": (), "chain": await self._unready(), "shutdown": draining}
+        if closed := self._closed():
+            checks["callers"] = closed
+        # What they warn of is no reason to send reviews elsewhere: every other front door has the same files.
+        watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
+        warnings: dict[str, Sequence[str]] = {name: _warnings(of) for name, of in watched.items() if of}
         webhooks: Sequence[str] = getattr(self._engine, "warnings", tuple)()
         if webhooks:
             warnings["webhooks"] = webhooks
@@ -63,16 +76,16 @@ class Probes:
             (checks if self._decision_log.required else warnings)["decision-log"] = reasons
         return _report("readyz", request, checks, warnings)
 
-    def _warnings(self) -> Sequence[str]:
-        """What is no reason to send reviews elsewhere: every other front door would be as near to its end."""
-        return [warning for one in self._kept if (warning := one.warning())]
-
     async def _unready(self) -> Sequence[str]:
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 return await self._engine.unready()
         except TimeoutError:
             return (f"the chain did not answer within {CHECK_SECONDS} s",)
+
+
+def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
+    return [warning for one in reloaded if (warning := one.warning())]
 
 
 def _report(

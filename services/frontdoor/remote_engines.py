@@ -100,6 +100,8 @@ class RemoteEngine:
         hops.show_addresses((self._mutator, self._validator))
         self._chain, self._webhooks = self._assemble(configurations.value)
         watched = [one for one in (cluster, configurations) if one.paths]
+        self.reloaded: Sequence[Reloaded[Any]] = watched
+        """What is read again when its files change."""
         reloads = ReloadMetrics([one.reloads for one in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
         self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, *breakers)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique.clusters import ObjectKey, ObjectStore
-from pratique.documents import list_files, read_documents, read_text, unwrap_lists
+from pratique.documents import NO_DOCUMENTS, list_files, read_documents, read_file, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.kinds import kind_of
 from pratique.suite_documents import is_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from pratique.documents import SourceDocument
 
@@ -47,21 +47,19 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
     except InputError as error:
         problems.append(str(error))
         return
+    begun, found = len(problems), False
     for file in files:
-        # Among the files of a folder one may be empty; a file that was named itself holds something.
-        read = read_documents(file) if file == str(path) else _read_file(file)
+        read = read_documents if file == str(path) else read_file  # standard input is named so
         try:
-            yield from unwrap_lists(each for each in read if not is_suite(each.data))
+            for document in read(file):
+                found = True
+                if not is_suite(document.data):
+                    yield from unwrap_lists([document])
         except InputError as error:
             problems.append(str(error))
-
-
-def _read_file(file: str) -> Iterator[SourceDocument]:
-    try:
-        raw = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    yield from read_text(raw, file)
+    # One file of a folder may be empty; a path without anything is a mistake.
+    if not found and len(problems) == begun:
+        problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _put_all(documents: Iterable[SourceDocument], store: ObjectStore) -> list[str]:

@@ -14,7 +14,9 @@ from pratique.document_lists import unwrap_lists
 from pratique.document_texts import JSON_LINES, read_line
 from pratique.document_texts import read_text as _read_source_text
 from pratique.errors import InputError
+from pratique.folders import walk
 from pratique.positions import Position
+from pratique.readings import noted
 from pratique.source_documents import STDIN, SourceDocument, SourceText, shown
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 __all__ = [
+    "NO_DOCUMENTS",
     "STDIN",
     "Position",
     "SourceDocument",
@@ -32,18 +35,19 @@ __all__ = [
     "unwrap_lists",
 ]
 
-FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""The files of a folder that are read; others are read only where they are named."""
+
+NO_DOCUMENTS = "holds no documents; expected an object with apiVersion and kind"
+"""What is wrong with a path without any."""
 
 
 def read_documents(
     path: Path | str, *, unique_keys: bool = False, stdin: BinaryIO | None = None
 ) -> Iterator[SourceDocument]:
-    """Read the documents of a file, of a folder's files in the order of their names, or of standard input.
+    """Read the documents of a file, of the files of a folder and its subfolders, or of standard input.
 
-    Folders are not searched deeper, as by ``kubectl apply -f``; only ``.yaml``, ``.yml`` and ``.json`` files
-    of theirs are read. A ``.jsonl`` file, and standard input as long as each line is a JSON value, is read
-    line by line, however long it is.
+    Of folders, only ``.yaml``, ``.yml`` and ``.json`` files are read, in the order of :func:`pratique.folders.walk`.
+    A ``.jsonl`` file, and standard input as long as each line is a JSON value, is read line by line, however long
+    it is.
 
     Args:
         path: A file, a folder, or ``-``.
@@ -58,9 +62,7 @@ def read_documents(
         found = True
         yield document
     if not found:
-        raise InputError(
-            f"{shown(str(path))}: holds no documents; expected an object with apiVersion and kind"
-        )
+        raise InputError(f"{shown(str(path))}: {NO_DOCUMENTS}")
 
 
 def read_text(raw: bytes, file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
@@ -80,16 +82,19 @@ def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocumen
     """
     try:
         with Path(file).open("rb") as stream:
-            if file.endswith(JSON_LINES):
-                yield from _read_stream(stream, file, unique_keys=unique_keys)
-            else:
-                yield from read_text(stream.read(), file, unique_keys=unique_keys)
+            yield from noted(file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys))
     except OSError as error:
         raise InputError(f"{file}: {_reason(error)}") from None
 
 
+def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
+    if file.endswith(JSON_LINES):
+        return _read_stream(stream, file, unique_keys=unique_keys)
+    return read_text(stream.read(), file, unique_keys=unique_keys)
+
+
 def list_files(path: Path | str) -> list[str]:
-    """List what there is to read: a folder's files in the order of their names, or what was named itself.
+    """List what there is to read: the files of a folder and its subfolders, or what was named itself.
 
     Raises:
         InputError: it is a folder without a single such file, or one that cannot be read.
@@ -98,14 +103,19 @@ def list_files(path: Path | str) -> list[str]:
     if str(path) == STDIN or not folder.is_dir():
         return [str(path)]
     try:
-        candidates = sorted(folder.iterdir(), key=lambda candidate: candidate.name)
+        files = [str(entry) for entry, is_folder in walk(folder) if not is_folder]
     except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}", file=str(path)) from None
-    files = [str(file) for file in candidates if file.suffix.lower() in FOLDER_SUFFIXES and not file.is_dir()]
+        raise InputError(f"{error.filename or path}: {_reason(error)}", file=str(path)) from None
     if not files:
-        problem = "holds no .yaml, .yml or .json file; folders inside it are not searched"
-        raise InputError(f"{path}: {problem}", file=str(path))
+        problem = "holds no .yaml, .yml or .json file, and neither do its subfolders"
+        raise InputError(f"{path}: {problem}{_others(folder)}", file=str(path))
     return files
+
+
+def _others(folder: Path) -> str:
+    """Name a file that a folder holds instead, so that a wrong ending is noticed."""
+    names = sorted(entry.name for entry in folder.iterdir() if not entry.is_dir())
+    return f"; files with other endings, such as {names[0]}, are not read" if names else ""
 
 
 def _read_path(path: str, *, unique_keys: bool, stdin: BinaryIO | None) -> Iterator[SourceDocument]:

@@ -12,6 +12,7 @@
     ├── RefusalError              the reviewed object did something wrong: the user is told by a Status
     └── InputError                what a person wrote is wrong: a file, a flag, a request's body
         ├── ConfigurationError    a configuration; names file, document and field
+        │   └── PartlyUsableError  brings what has to be used of it all the same, because what was before is worse
         └── ReviewError           an AdmissionReview
 
 A controller does not raise to refuse: it returns :func:`pratique.deny`. ``RefusalError`` is for code below a
@@ -95,6 +96,18 @@ class InputError(PratiqueError):
 
 class ConfigurationError(InputError):
     """A configuration is wrong. The text names file, document and field."""
+
+
+class PartlyUsableError(ConfigurationError):
+    """What files hold cannot be used as it is, and may not leave what they held before in use, either.
+
+    A secret that is not in its file any more lets nobody in, whatever else is wrong with the file.
+    """
+
+    def __init__(self, text: str, usable: object) -> None:
+        """Say what is wrong, and what to use of it; at start nothing is used."""
+        super().__init__(text)
+        self.usable = usable
 
 
 class ReviewError(InputError):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING
 
+from pratique.json_numbers import float_text
 from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
     from pratique.json_values import JSON
+
+_SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
+"""Beyond these ``%v`` prints an exponent."""
 
 _TYPES = {
     type(None): "<nil>",
@@ -32,6 +37,8 @@ def go_text(value: JSON) -> str:
             return "<nil>"
         case bool():
             return str(value).lower()
+        case float():
+            return _general(value)
         case list():
             return f"[{' '.join(map(go_text, value))}]"
         case dict():
@@ -56,3 +63,11 @@ def go_syntax(value: JSON) -> str:
             return f"{_TYPES[dict]}{{{fields}}}"
         case _:
             return go_text(value)
+
+
+def _general(value: float) -> str:
+    """Print a float as ``%v`` does: ``FormatFloat(value, 'g', -1, 64)``, with an exponent from 10^6 on."""
+    digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
+    if not _SMALLEST_EXPONENT <= int(exponent) < _LARGEST_EXPONENT:
+        return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
+    return float_text(value)

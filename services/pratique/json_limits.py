@@ -70,8 +70,8 @@ def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
     :data:`LARGE_BYTES` on call it in a thread.
 
     Raises:
-        JsonLimitError: the text is too deep, holds too many values, a member twice, a number that is no int64 and
-            no float64, or a member whose name has a NUL. What it says follows the name of the text.
+        JsonLimitError: the text is too deep, holds too many values, a member twice, a number that is no float64, or a
+            member whose name has a NUL. What it says follows the name of the text.
         msgspec.DecodeError: it is no JSON.
         UnicodeDecodeError: it is no UTF-8.
     """

@@ -16,8 +16,8 @@ from pratique.errors import InputError
 if TYPE_CHECKING:
     from pratique.json_values import JSON
 
-_INT64 = range(-(2**63), 2**63)
-_LONGEST_INT64 = 20
+_LONGEST_FLOAT64 = 308
+"""Digits that a float64 always has room for."""
 
 
 class MemberFaultError(InputError):
@@ -50,9 +50,8 @@ def _members(pairs: list[tuple[str, JSON]]) -> None:
 
 
 def _integer(text: str) -> int:
-    if len(text) > _LONGEST_INT64 or int(text) not in _INT64:
-        raise MemberFaultError("holds an integer out of the range of int64")
-    return 0
+    """One that is no int64 is read as a float64."""
+    return 0 if len(text) <= _LONGEST_FLOAT64 else _float(text)
 
 
 def _float(text: str) -> int:

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from pratique.json_numbers import may_hold_floats, may_hold_long, with_floats, with_go_floats
+
 JSON: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list[JSON] or dict[str, JSON].
 
@@ -21,13 +23,20 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode(raw: bytes | str) -> JSON:
-    """Parse JSON text. Raises ``msgspec.DecodeError`` where it is not JSON."""
-    return _decoder.decode(raw)
+    """Parse JSON text. An integer that is no int64 becomes a float, as in the API server.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON; as a ``ValidationError`` where a number is no float64.
+    """
+    value = _decoder.decode(raw)
+    return with_floats(value) if may_hold_long(raw) else value
 
 
 def encode(value: JSON) -> bytes:
-    """Write a JSON value as compact UTF-8 bytes, members in their own order."""
-    return _encoder.encode(value)
+    """Write a JSON value as compact UTF-8 bytes, members in their own order, floats as Go writes them."""
+    written = _encoder.encode(value)
+    may = isinstance(value, float) or may_hold_floats(written)
+    return _encoder.encode(with_go_floats(value)) if may else written
 
 
 class Document:

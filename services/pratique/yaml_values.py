@@ -26,6 +26,8 @@ from yaml.reader import ReaderError
 
 from pratique import yaml_scalars
 from pratique.field_errors import FieldPath
+from pratique.json_numbers import INT64, float_text
+from pratique.json_values import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 MAXIMUM_DEPTH = 500
 """How deep values may be nested: half of Python's recursion limit of 1,000, so that who walks them can."""
 
+_NUMBERS = frozenset({int, float})
 _NO_KEY = "a key must be text, a number or a boolean"
 _MERGE: Any = object()
 _MAYBE_NO_TEXT = yaml_scalars.STARTS | {"", yaml_scalars.MERGE_KEY[0]}
@@ -172,7 +175,7 @@ class _Builder:
                 if key is _MERGE:
                     _merge(container, merged, value)
                 else:
-                    container[key] = _json_number(value) if type(value) is float else value
+                    container[key] = _json_number(value) if type(value) in _NUMBERS else value
         except YamlFault:
             raise
         except ValueError as error:
@@ -276,12 +279,17 @@ def _scalar(event: ScalarEvent) -> JSON:
 
 
 def _json_number(value: JSON) -> JSON:
-    """Write a whole number as an integer, as Go's JSON does; refuse what JSON has no number for."""
+    """Give the number that is read once Go has written this one as JSON; refuse what JSON has no number for.
+
+    A whole number becomes an integer where it is an int64, and an integer that is none becomes a float.
+    """
+    if type(value) is int:
+        return value if value in INT64 else float(value)
     if type(value) is not float:
         return value
     if not math.isfinite(value):
         raise ValueError("JSON has no such number; quote it if text is meant")
-    return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**63 else value
+    return decode(float_text(value))
 
 
 def _is_merge(event: ScalarEvent) -> bool:

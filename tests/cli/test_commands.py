@@ -31,7 +31,7 @@ COMMANDS = [
 
 
 def command_of(folder: str, name: str) -> click.Command:
-    command = importlib.import_module(f"{folder}.{name}").command
+    command = importlib.import_module(f"{folder}.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     return command
 

@@ -54,6 +54,14 @@ def test_documents_are_read_in_their_order(tmp_path: Path, file: str, text: str)
     assert names("-", text.encode()) == ["a", "b"]
 
 
+def test_no_subfolder_is_passed_over_but_hidden_ones(tmp_path: Path) -> None:
+    for place in ("b/deep", ".git", "..data"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "c.yaml").write_text(line(place))
+    (tmp_path / "a.yaml").write_text(line("a"))
+    assert names(tmp_path) == ["a", "b/deep"]
+
+
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
     for name in ("c.json", "a.yaml", "b.yml"):
         (tmp_path / name).write_text(line(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from packages import lay_out
+from pratique_cli.main import main
 
 if TYPE_CHECKING:
     import subprocess
@@ -225,3 +227,15 @@ def test_without_anything_to_prove_it_says_how(pratique: Pratique) -> None:
 def test_nothing_is_left_behind(pratique: Pratique, tmp_path: Path) -> None:
     pratique("prove", POLICIES, BAD, "--examples", 5)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_hypothesis_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["prove", "--admission-control", "AlwaysPullImages", "--examples", "5"])
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert "pip install 'pratique[prove]'" in told.err
+    assert "Traceback" not in told.err

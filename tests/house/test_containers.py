@@ -139,3 +139,8 @@ def test_the_build_sees_only_what_the_image_is_made_of() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert next(line for line in lines if not line.startswith("#")) == "*"
     assert "services/pratique/admission/" in lines
+
+
+def test_the_front_door_is_published_to_this_machine_alone_unless_somebody_asks_for_more() -> None:
+    published = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert published == ["${PUBLISH_ADDRESS:-127.0.0.1}:${PORT:-8080}:8080"]

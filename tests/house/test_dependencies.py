@@ -65,7 +65,11 @@ def declared(requirements: list[object]) -> set[str]:
 
 
 def test_what_the_services_import_is_what_they_depend_on() -> None:
-    assert imported("services") | LOADED_BY_OTHERS == declared(PROJECT["project"]["dependencies"])
+    extras = declared(PROJECT["project"]["optional-dependencies"]["prove"])
+    dependencies = declared(PROJECT["project"]["dependencies"])
+    assert imported("services") | LOADED_BY_OTHERS == dependencies | extras
+    running = ("pratique", "frontdoor", "mutator", "validator")
+    assert not set().union(*(imported(f"services/{room}") for room in running)) & extras
 
 
 def test_what_the_tests_import_is_declared() -> None:

@@ -16,7 +16,7 @@ from waiting import within
 from webhook_servers import WebhookServer, allowed, denied, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 IN_SHOP = REVIEW | {"request": REVIEW["request"] | {"namespace": "shop"}}
@@ -94,3 +94,133 @@ def test_a_changed_cluster_is_taken_up_by_the_services(stack: Stack, folder: Pat
     (folder / "cluster.yaml").write_text(namespaces("default"))
     assert within(20, lambda: not answer(stack, IN_SHOP, "/mutate")["allowed"])
     assert answer(stack, IN_SHOP, "/mutate")["status"]["message"] == 'namespaces "shop" not found'
+
+
+VETO = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: {name}}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  validations: [{{expression: "object.metadata.namespace != '{name}'", message: not in {name}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec: {{policyName: {name}, validationActions: [Deny]}}
+"""
+FULL = VETO.format(name="first") + "---\n" + VETO.format(name="second")
+CLUSTER = """\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: no-pods, namespace: third}
+spec: {hard: {pods: "0"}}
+"""
+NAMESPACES = ("first", "second", "third")
+EMPTIES = {"nothing": "", "blanks": " \n\n", "comment": "# later\n", "marker": "---\n", "null": "null\n"}
+
+
+class Files:
+    """A stack by whose files no Pod is admitted, in either of three namespaces, and those files."""
+
+    def __init__(self, stack: Stack, folder: Path) -> None:
+        self.stack = stack
+        self.config = folder / "config" / "inner" / "vetoes.yaml"
+        self.cluster = folder / "cluster" / "quota.yaml"
+
+    def reset(self) -> None:
+        self.config.write_text(FULL)
+        self.cluster.write_text(CLUSTER)
+        assert within(30, lambda: not self.warned() and not any(map(self.admitted, NAMESPACES)))
+
+    def admitted(self, namespace: str) -> bool:
+        request = REVIEW["request"]
+        placed = request["object"] | {"metadata": request["object"]["metadata"] | {"namespace": namespace}}
+        review = REVIEW | {"request": request | {"namespace": namespace, "object": placed}}
+        return bool(answer(self.stack, review)["allowed"])
+
+    def warned(self) -> bool:
+        connection = self.stack.connect()
+        connection.request("GET", "/readyz?verbose")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return "[+]files ok, but: " in text
+
+
+@pytest.fixture(name="guarded", scope="module")
+def _guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "config" / "inner").mkdir(parents=True)
+    (folder / "cluster").mkdir()
+    (folder / "config" / "inner" / "vetoes.yaml").write_text(FULL)
+    (folder / "cluster" / "quota.yaml").write_text(CLUSTER)
+    (folder / "cluster" / "namespaces.yaml").write_text(namespaces(*NAMESPACES))
+    flags = ("--config", str(folder / "config"), "--cluster", str(folder / "cluster"))
+    controllers = "ValidatingAdmissionPolicy,ResourceQuota"
+    with running("--validators", "1", "--admission-control", controllers, *flags) as stack:
+        yield Files(stack, folder)
+
+
+@pytest.mark.parametrize("content", EMPTIES.values(), ids=EMPTIES.keys())
+@pytest.mark.parametrize("emptied", ["config", "cluster"])
+def test_a_file_that_becomes_empty_removes_nothing(guarded: Files, emptied: str, content: str) -> None:
+    guarded.reset()
+    file: Path = getattr(guarded, emptied)
+    file.write_text(content)
+    assert within(30, guarded.warned)
+    time.sleep(1)  # the services may notice later than the front door
+    assert [name for name in NAMESPACES if guarded.admitted(name)] == []
+
+
+@pytest.mark.parametrize("pause", [0.15, 2.0])
+@pytest.mark.parametrize("left", [0, len(VETO.format(name="first"))], ids=["nothing", "its first half"])
+def test_a_file_that_is_rewritten_in_place_lets_nothing_through(
+    guarded: Files, left: int, pause: float
+) -> None:
+    guarded.reset()
+    asked = 0
+    for _ in range(3):
+        with guarded.config.open("w") as file:
+            file.write(FULL[:left])
+            file.flush()
+            end = time.monotonic() + pause
+            while time.monotonic() < end:
+                assert not guarded.admitted("second")
+                asked += 1
+            file.write(FULL[left:])
+        end = time.monotonic() + 0.7  # longer than files have to rest
+        while time.monotonic() < end:
+            assert not guarded.admitted("second")
+            asked += 1
+    assert asked > 10
+
+
+def without_the_second(guarded: Files) -> None:
+    guarded.config.write_text(VETO.format(name="first"))
+
+
+def an_empty_list(guarded: Files) -> None:
+    guarded.config.write_text("apiVersion: v1\nkind: List\nitems: []\n")
+
+
+def another_file_instead(guarded: Files) -> None:
+    (guarded.config.parent / "more.yaml").write_text(VETO.format(name="first"))
+    guarded.config.unlink()
+
+
+@pytest.mark.parametrize("edit", [without_the_second, an_empty_list, another_file_instead])
+def test_what_somebody_takes_out_is_gone(guarded: Files, edit: Callable[[Files], None]) -> None:
+    guarded.reset()
+    edit(guarded)
+    assert within(30, lambda: guarded.admitted("second"))
+    assert guarded.admitted("first") is (edit is an_empty_list)
+    (guarded.config.parent / "more.yaml").unlink(missing_ok=True)
+
+
+def test_a_folder_that_becomes_empty_removes_nothing(guarded: Files) -> None:
+    guarded.reset()
+    guarded.config.unlink()
+    assert within(30, guarded.warned)
+    time.sleep(6)  # longer than files rest that may be half written
+    assert not guarded.admitted("second")

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from frontdoor.authentication.digests import Digests
-from pratique.errors import ConfigurationError
+from pratique.errors import PartlyUsableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,8 @@ def read_tokens(file: Path) -> Digests:
     """Read bearer tokens.
 
     Raises:
-        ConfigurationError: the file cannot be read, holds no token, or a line that is none.
+        PartlyUsableError: the file cannot be read, holds no token, or a line that is none; brings the tokens of the
+            other lines. A file that is gone, empty or unreadable has none, and lets nobody in.
     """
     return _read(file, "--token-file", _TOKEN, "a bearer token: letters, digits and . _ ~ + / - alone")
 
@@ -30,7 +31,7 @@ def read_logins(file: Path) -> Digests:
     """Read users and passwords.
 
     Raises:
-        ConfigurationError: the file cannot be read, holds no user, or a line that is none.
+        PartlyUsableError: as :func:`read_tokens`, with users.
     """
     return _read(file, "--basic-auth-file", _LOGIN, "user:password")
 
@@ -39,14 +40,13 @@ def _read(file: Path, flag: str, pattern: re.Pattern[bytes], expected: str) -> D
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{flag} {file}: {error.strerror}") from None
+        raise PartlyUsableError(f"{flag} {file}: {error.strerror}", Digests(())) from None
     lines = [line.rstrip(b"\r") for line in content.split(b"\n")]
-    for number, line in enumerate(lines, 1):
-        if line and not pattern.fullmatch(line):
-            raise ConfigurationError(f"{flag} {file}: line {number}: expected {expected}")
-    secrets = [line for line in lines if line]
-    if not secrets:
-        raise ConfigurationError(
-            f"{flag} {file}: is empty: nobody could call; expected {expected}, one a line"
-        )
-    return Digests.of(secrets)
+    bad = [number for number, line in enumerate(lines, 1) if line and not pattern.fullmatch(line)]
+    secrets = Digests.of(line for line in lines if pattern.fullmatch(line))
+    if bad:
+        raise PartlyUsableError(f"{flag} {file}: line {bad[0]}: expected {expected}", secrets)
+    if not secrets.held:
+        problem = f"is empty: nobody could call; expected {expected}, one a line"
+        raise PartlyUsableError(f"{flag} {file}: {problem}", secrets)
+    return secrets

@@ -23,7 +23,7 @@ from pratique.configurations.problems import DocumentError, describe, from_field
 from pratique.configurations.static_validations import validate_static, validate_static_policy
 from pratique.configurations.validations import strictness_of, validate_configuration
 from pratique.configurations.webhooks import GROUP, ConfigurationKind, WebhookConfiguration
-from pratique.documents import list_files, read_documents, read_file, unwrap_lists
+from pratique.documents import NO_DOCUMENTS, list_files, read_documents, read_file, unwrap_lists
 from pratique.errors import ConfigurationError, InputError
 from pratique.field_errors import ROOT
 from pratique.statuses import go_quoted
@@ -90,14 +90,19 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
         except InputError as error:
             problems.append(str(error))
             continue
+        begun, found = len(problems), False
         for file in files:
-            # A file of a folder may be empty; one that was named itself holds something.
-            read = read_documents if file == str(path) else read_file
+            read = read_documents if file == str(path) else read_file  # standard input is named so
             try:
-                documents = (each for each in read(file, unique_keys=True) if not is_suite(each.data))
-                yield from unwrap_lists(documents)
+                for document in read(file, unique_keys=True):
+                    found = True
+                    if not is_suite(document.data):
+                        yield from unwrap_lists([document])
             except InputError as error:
                 problems.append(str(error))
+        # One file of a folder may be empty; a path without anything is a mistake.
+        if not found and len(problems) == begun:
+            problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _load(document: SourceDocument) -> _Loaded:

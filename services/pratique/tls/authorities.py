@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.errors import ConfigurationError
+from pratique.errors import ConfigurationError, PartlyUsableError
 
 if TYPE_CHECKING:
     import ssl
@@ -25,12 +25,13 @@ class Authorities:
 
     @property
     def ends_at(self) -> float:
-        """When the last of them ends, in seconds since 1970: from then on nobody is believed."""
-        return max(one.not_valid_after_utc.timestamp() for one in self.certificates)
+        """When the last of them ends, in seconds since 1970: from then on nobody is believed. 0 where there is none."""
+        return max((one.not_valid_after_utc.timestamp() for one in self.certificates), default=0.0)
 
     def be_trusted_by(self, context: ssl.SSLContext) -> None:
         """Let ``context`` believe what they have signed."""
-        context.load_verify_locations(cadata=self.pem.decode("ascii"))
+        if self.pem:  # of nothing OpenSSL makes an error; with nothing loaded it believes nobody
+            context.load_verify_locations(cadata=self.pem.decode("ascii"))
 
 
 def read_authorities(file: Path, flag: str) -> Authorities:
@@ -49,3 +50,25 @@ def read_authorities(file: Path, flag: str) -> Authorities:
     except ValueError:
         raise ConfigurationError(f"{flag} {file}: cannot be read as certificates in PEM") from None
     return Authorities(b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates))
+
+
+def read_client_authorities(file: Path, flag: str) -> Authorities:
+    """Read the bundle of those whose clients may call.
+
+    Raises:
+        PartlyUsableError: the file is gone, unreadable or blank; brings a bundle that believes nobody.
+        ConfigurationError: as :func:`read_authorities`, otherwise.
+    """
+    try:
+        return read_authorities(file, flag)
+    except ConfigurationError as error:
+        if _holds_something(file):
+            raise
+        raise PartlyUsableError(str(error), Authorities(b"", ())) from None
+
+
+def _holds_something(file: Path) -> bool:
+    try:
+        return bool(file.read_bytes().strip())
+    except OSError:
+        return False

@@ -49,9 +49,9 @@ class Kept(Reloaded[T]):
         return None if self._ends_at is None else self._ends_at(self.value)
 
     def warning(self) -> str:
-        """Why somebody should look at it before long; empty where there is no reason."""
+        """As of all that is reloaded; and that it ends soon."""
         if self.failure:
-            return f"{self.name} kept, the new one cannot be used"
+            return super().warning()
         end = self.ends_at
         if end is None or end - time.time() > WARNING_SECONDS:
             return ""

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from typing import TYPE_CHECKING
 
-from pratique.errors import PratiqueError
+from pratique.errors import InputError, PratiqueError
 from pratique.schemas import ListType, MapType, Scalar, Structure
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ def _smallest(type_: Type, field: str) -> JSON:
             return _PLAIN.get(type_, "1")
 
 
+MISSING = (
+    "pratique prove makes objects up with Hypothesis, which is not installed: pip install 'pratique[prove]', or "
+    "pip install hypothesis beside a pratique that is there"
+)
+"""What is said where the extra ``prove`` was not installed."""
+
+
 def make(
     kind: MadeKind, words: Words, *, seed: int, examples: int, visit: Callable[[JSONObject], None]
 ) -> None:
@@ -50,9 +57,13 @@ def make(
 
     Raises:
         PratiqueError: ``visit`` raised it; no further object was shown.
+        InputError: Hypothesis is not installed.
     """
     # A third of a second of imports that only those wait for who make objects up.
-    import hypothesis  # noqa: PLC0415
+    try:
+        import hypothesis  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise InputError(MISSING) from None
 
     from pratique_cli.proofs.objects import objects  # noqa: PLC0415
 

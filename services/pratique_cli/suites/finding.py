@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique.document_lists import unwrap_lists
-from pratique.documents import FOLDER_SUFFIXES, read_file
+from pratique.documents import read_file
 from pratique.errors import InputError
+from pratique.folders import walk
 from pratique.suite_documents import GROUP, is_suite
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[S
     told: dict[str, bool] = {}
     for path in paths:
         found = False
-        for file in _files(path):
+        for file in _files(path, problems):
             real = os.path.realpath(file)
             if real not in told:
                 begun = len(problems)
@@ -44,15 +45,18 @@ def _nothing(path: Path) -> str:
     return f"holds no suite: a document of apiVersion {GROUP}/v1 and kind TestSuite{where}"
 
 
-def _files(path: Path) -> Iterator[str]:
+def _files(path: Path, problems: list[InputError]) -> Iterator[str]:
     if not path.is_dir():
         yield str(path)
         return
-    for folder, inner, files in os.walk(path):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        yield from (
-            str(Path(folder, name)) for name in sorted(files) if Path(name).suffix.lower() in FOLDER_SUFFIXES
-        )
+    try:
+        yield from (str(entry) for entry, is_folder in walk(path) if not is_folder)
+    except OSError as error:
+        problems.append(_unread(error.filename or str(path), error))
+
+
+def _unread(file: str, error: OSError) -> InputError:
+    return InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
 
 
 def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
@@ -62,6 +66,6 @@ def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
                 each for each in unwrap_lists(read_file(file, unique_keys=True)) if is_suite(each.data)
             )
     except OSError as error:
-        problems.append(InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file))
+        problems.append(_unread(file, error))
     except InputError as error:
         problems.append(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime as dt
+import functools
 import http.client
 import ssl
 import statistics
@@ -22,7 +23,7 @@ from mounts import Mount, bundle_of
 from waiting import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TOKEN, OTHER_TOKEN = "0123456789abcdef-canary", "second.canary~token"
@@ -254,20 +255,95 @@ def test_refusals_are_counted(changing: Door) -> None:
     assert 'pratique_frontdoor_requests_total{code="401",path="other"} 1.0' in metrics
 
 
-def test_tokens_are_read_again_and_bad_ones_leave_the_old(
+PARTLY = "bearer tokens: only what can be read of the files counts"
+
+
+def test_a_token_that_is_taken_out_is_refused_whatever_else_the_file_holds(
     changing: Door, settings: FrontDoorSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = "bearer tokens kept, the new one cannot be used"
     assert settings.token_file is not None
     settings.token_file.write_text("next-canary\n")
     assert within(60, lambda: ask(changing, "Bearer next-canary").code == 200)
     assert ask(changing, f"Bearer {TOKEN}").code == 401
-    settings.token_file.write_text("no canary token\n")
-    assert within(60, lambda: kept in caplog.messages)
-    assert ask(changing, "Bearer next-canary").code == 200
-    settings.token_file.write_text("")
-    assert within(60, lambda: caplog.messages.count(kept) == 2)
-    assert ask(changing, "Bearer ").code == 401
+    settings.token_file.write_text("no canary token\nthird-canary\n")
+    assert within(60, lambda: ask(changing, "Bearer third-canary").code == 200)
+    assert ask(changing, "Bearer next-canary").code == 401
+    assert PARTLY in caplog.messages
+
+
+def is_refused(door: Door, authorization: str) -> bool:
+    return ask(door, authorization).code == 401
+
+
+def emptied(file: Path) -> None:
+    file.write_text("")
+
+
+def blank(file: Path) -> None:
+    file.write_text("\n \n")
+
+
+def gone(file: Path) -> None:
+    file.unlink()
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("change", [emptied, blank, gone, a_folder])
+def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
+    changing: Door,
+    settings: FrontDoorSettings,
+    change: Callable[[Path], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert settings.token_file is not None
+    assert settings.basic_auth_file is not None
+    for file, given, name in (
+        (settings.token_file, f"Bearer {TOKEN}", "bearer-tokens"),
+        (settings.basic_auth_file, basic("apiserver", PASSWORD), "users-and-passwords"),
+    ):
+        assert ask(changing, given).code == 200
+        change(file)
+        assert within(60, functools.partial(is_refused, changing, given))
+        assert f"{name.replace('-', ' ')}: only what can be read of the files counts" in caplog.messages
+    # Certificates still open the door, so that it is ready.
+    ready = changing.get("/readyz?verbose")
+    assert (ready.code, "but: bearer tokens: only what can be read" in ready.text) == (200, True)
+
+
+def test_where_nobody_may_call_any_more_the_front_door_is_not_ready_until_somebody_may(
+    changing: Door, settings: FrontDoorSettings, authority: trustme.CA
+) -> None:
+    assert settings.token_file is not None
+    assert settings.basic_auth_file is not None
+    assert settings.client_ca_file is not None
+    client = presenting(changing, authority, authority.issue_cert("api.example.com")).connect()
+    assert exchange(client, "POST", "/validate", review_body(), JSON_TYPE).code == 200
+    for file in (settings.token_file, settings.basic_auth_file, settings.client_ca_file):
+        file.unlink()
+        file.touch()
+    assert within(60, lambda: changing.get("/readyz").code == 503)
+    assert changing.get("/readyz").text.count("nobody may call: ") == 3
+    # On the connection that was open already.
+    assert exchange(client, "POST", "/validate", review_body(), JSON_TYPE).code == 401
+    client.close()
+    settings.token_file.write_text(f"{TOKEN}\n")
+    assert within(60, lambda: ask(changing, f"Bearer {TOKEN}").code == 200)
+    assert changing.get("/readyz").code == 200
+
+
+def test_a_file_of_tokens_that_is_rewritten_in_place_locks_nobody_out(
+    changing: Door, settings: FrontDoorSettings
+) -> None:
+    assert settings.token_file is not None
+    for _ in range(5):
+        with settings.token_file.open("w") as file:
+            assert ask(changing, f"Bearer {TOKEN}").code == 200
+            file.write(f"{TOKEN}\n")
+        assert ask(changing, f"Bearer {TOKEN}").code == 200
 
 
 def test_no_secret_is_ever_logged_or_shown(
@@ -286,7 +362,7 @@ def test_no_secret_is_ever_logged_or_shown(
     answers = [ask(changing, authorization) for authorization in given]
     assert settings.token_file is not None
     settings.token_file.write_text("a canary that is no token\n")
-    assert within(60, lambda: "bearer tokens kept, the new one cannot be used" in caplog.messages)
+    assert within(60, lambda: PARTLY in caplog.messages)
     answers.append(changing.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
     told = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
     assert not [text for text in (*told, *capfd.readouterr()) if "canary" in text]

@@ -37,7 +37,37 @@ def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(tmp_path: Pa
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "f.yaml").write_text("name: f")
     (tmp_path / "folder.yaml").mkdir()
-    assert names(tmp_path) == [".hidden.yaml", "C.JSON", "a.yaml", "b.yml"]
+    assert names(tmp_path) == [".hidden.yaml", "C.JSON", "a.yaml", "b.yml", "f"]
+
+
+def write(file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"name: {file.stem}")
+
+
+def test_subfolders_are_read_where_their_names_come(tmp_path: Path) -> None:
+    for name in ("c.yaml", "b/z.yaml", "b/deep/er/x.json", "a.yml", "d/w.yaml", "b.yaml"):
+        write(tmp_path / name)
+    assert names(tmp_path) == ["a", "x", "z", "b", "c", "w"]
+
+
+@pytest.mark.parametrize("hidden", [".git", "..data", "..2024_11_22", ".hidden/inner"])
+def test_hidden_subfolders_are_not_read_unless_they_are_named(tmp_path: Path, hidden: str) -> None:
+    write(tmp_path / "a.yaml")
+    write(tmp_path / hidden / "b.yaml")
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / hidden) == ["b"]
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere" / "b.yaml")
+    folder = tmp_path / "folder"
+    write(folder / "a.yaml")
+    (folder / "again").symlink_to(".")
+    (folder / "beside").symlink_to("../elsewhere")
+    (folder / "twice").symlink_to("../elsewhere")
+    (tmp_path / "elsewhere" / "up").symlink_to("..")
+    assert names(folder) == ["a", "b"]
 
 
 def test_a_file_that_is_named_is_read_whatever_it_is_called(tmp_path: Path) -> None:
@@ -119,7 +149,10 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_file_to_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("name: a")
-    expected = "holds no .yaml, .yml or .json file; folders inside it are not searched"
+    expected = "holds no .yaml, .yml or .json file, and neither do its subfolders"
+    others = "; files with other endings, such as a.txt, are not read"
+    assert refusal(tmp_path) == f"{tmp_path}: {expected}{others}"
+    (tmp_path / "a.txt").unlink()
     assert refusal(tmp_path) == f"{tmp_path}: {expected}"
 
 

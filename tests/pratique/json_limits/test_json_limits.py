@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_texts import HARMLESS, HOSTILE
 from pratique.json_limits import LARGE_BYTES, JsonLimitError, read_document
+from pratique.json_members import MemberFaultError, check_members
 from strategies.json_values import values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pratique.json_values import JSON
 
 FAR = b'{"far":"%s","in":' % (b"x" * LARGE_BYTES)
@@ -98,13 +101,79 @@ def test_whatever_another_writer_makes_of_a_value_is_read_as_that_value(
         assert read_document(raw).data == value
 
 
-@given(TEXTUAL, TEXTS, st.booleans())
-def test_no_second_member_of_a_name_goes_unseen(value: JSON, name: str, disguised: bool) -> None:  # noqa: FBT001 - likewise
-    written = "".join(f"\\u{ord(character):04x}" for character in name if ord(character) < 0x10000)
-    same = disguised and len(written) == 6 * len(name)
-    twin = f'"{written}"' if same else json.dumps(name)
+@given(TEXTUAL, TEXTS, st.sampled_from(["", "x", "X"]))
+def test_no_second_member_of_a_name_goes_unseen(value: JSON, name: str, disguise: str) -> None:
+    twin = escaped(name, disguise) if disguise else json.dumps(name)
     raw = f'[{{{json.dumps(name)}:{json.dumps(value)},"-:-":2,{twin}:1}}]'.encode()
     assert complaint(raw).startswith("holds a member")
+
+
+def escaped(text: str, hexadecimal: str = "x") -> str:
+    """Write a text in escapes alone, with small or with capital digits."""
+    codes = text.encode("utf-16-be", "surrogatepass")
+    units = (int.from_bytes(codes[at : at + 2]) for at in range(0, len(codes), 2))
+    written = "".join(f"\\u{unit:04{hexadecimal}}" for unit in units)
+    return f'"{written}"'
+
+
+NAMED = [":", "a:b", "/", '"', "\\", "é", "\u2028", "\U0001f600", "\uffff:", "k"]
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda name: json.dumps(name, ensure_ascii=False),
+    "as Python does": json.dumps,
+    "small": escaped,
+    "capital": lambda name: escaped(name, "X"),
+    "slashes": lambda name: json.dumps(name).replace("/", "\\/"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("first", SPELLINGS)
+@pytest.mark.parametrize("second", SPELLINGS)
+def test_a_name_is_the_same_in_every_spelling(first: str, second: str, name: str) -> None:
+    pair = SPELLINGS[first](name), SPELLINGS[second](name)
+    for colons in ("", *(f'"-":{escaped(":" * many, case)},' for many in (1, 2, 3) for case in "xX")):
+        raw = f"{{{colons}{pair[0]}:1,{pair[1]}:2}}".encode()
+        assert complaint(raw).startswith("holds a member twice")
+
+
+PIECES = [
+    *(
+        '"a"',
+        '"b"',
+        '"\\u0061"',
+        '"a:"',
+        '"a\\u003a"',
+        '"a\\u003A"',
+        '"\\u0000"',
+        '"\\ud83d\\uDE00"',
+        '"\\uD800"',
+    ),
+    *("1", "1.0", "-0", "1e400", "9" * 19, "9" * 400, "100000000000000000000", "null", "NaN"),
+    *("{", "}", "[", "]", ",", ":", " "),
+]
+
+
+def looked_at_closely(raw: bytes) -> str:
+    """What the slow way alone says."""
+    try:
+        check_members(raw)
+    except MemberFaultError as error:
+        return str(error)
+    except msgspec.DecodeError:
+        return "is not JSON"
+    return ""
+
+
+MEMBERS = st.lists(st.tuples(st.sampled_from(PIECES[:8]), st.sampled_from([*PIECES[:8], *PIECES[9:17]])))
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join)
+    | MEMBERS.map(lambda members: "{" + ",".join(map(":".join, members)) + "}")
+)
+def test_a_glance_says_what_a_closer_look_does(text: str) -> None:
+    assert complaint(text.encode()) == looked_at_closely(text.encode())
 
 
 def names_of(value: JSON) -> list[str]:

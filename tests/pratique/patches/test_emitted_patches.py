@@ -35,9 +35,11 @@ def check(before: JSON, after: JSON) -> None:
     # As it travels: through JSON, and read by the one who applies it.
     operations = decode_patch(encode(diff(before, after)))
     assert {operation["op"] for operation in operations} <= {"add", "remove", "replace"}
-    assert identical(apply_patch(before, operations), after)
+    # What is written of a whole float is an integer, as of Go's.
+    sent = decode(encode(after))
+    assert identical(decode(encode(apply_patch(before, operations))), sent)
     if operations:
-        assert identical(jsonpatch.apply_patch(decode(encode(before)), operations), after)
+        assert identical(jsonpatch.apply_patch(decode(encode(before)), operations), sent)
 
 
 @settings(max_examples=500)

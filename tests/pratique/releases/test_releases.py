@@ -34,7 +34,7 @@ def test_a_release_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1.", "1.010", "1.37", "1.999", "2.0", "0.21", "1.10 ", "\u0661.\u0661\u0660", "latest"]
+    "text", ["", "1", "1.", "1.010", "1.38", "1.999", "2.0", "0.21", "1.10 ", "\u0661.\u0661\u0660", "latest"]
 )
 def test_what_is_no_release_is_refused_with_the_range(text: str) -> None:
     with pytest.raises(InputError, match=f"name one from {OLDEST} to {CURRENT}"):

@@ -82,6 +82,36 @@ def test_a_change_is_noticed_however_it_is_made(
     run(scenario)
 
 
+def new_subfolder(folder: Path) -> None:
+    (folder / "new").mkdir()
+    (folder / "new" / "b.yaml").write_text("new")
+
+
+def renamed_subfolder(folder: Path) -> None:
+    (folder / "inner").rename(folder / "other")
+
+
+def file_deep_inside(folder: Path) -> None:
+    (folder / "inner" / "deep" / "a.yaml").write_text("other")
+
+
+@pytest.mark.parametrize("change", [new_subfolder, renamed_subfolder, file_deep_inside])
+def test_changes_in_subfolders_are_noticed(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    (tmp_path / "inner" / "deep").mkdir(parents=True)
+    plain(tmp_path / "inner" / "deep")
+
+    async def scenario() -> None:
+        changes = watch([tmp_path], poll_seconds=600)  # by events alone
+        noticed = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0.3)
+        assert not noticed.done()
+        change(tmp_path)
+        await noticed
+        await changes.aclose()
+
+    run(scenario)
+
+
 def test_a_file_that_comes_later_is_noticed(tmp_path: Path) -> None:
     async def scenario() -> None:
         changes = watch([tmp_path / "a.yaml"])
