@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pratique.definitions import Phase
 from pratique.outcomes import Denied, Failed
 from pratique.running import runners, unknown
+from pratique.schemas import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ class MutatorHost:
         self.cluster = cluster
         """What they look things up in."""
         self.runners = runners(hosted, Phase.MUTATE)
+        if self.runners:
+            built_in.load()  # what controllers change is held against schemas, from the first review on
         """What runs each, by name."""
 
     async def mutate(
