@@ -40,15 +40,22 @@ class Stack:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def post(self, path: str, body: Any, connection: http.client.HTTPConnection | None = None) -> Any:
-        """Post an AdmissionReview and give the answer's JSON."""
+        """Post an AdmissionReview, which has to be decided, and give the answer's JSON."""
+        code, answer = self.ask(path, body, connection)
+        assert code == 200, (code, answer)
+        return answer
+
+    def ask(
+        self, path: str, body: Any, connection: http.client.HTTPConnection | None = None
+    ) -> tuple[int, Any]:
+        """Post an AdmissionReview; the code and the JSON of the answer."""
         used = connection or self.connect()
         used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = used.getresponse()
         content = answer.read()
         if connection is None:
             used.close()
-        assert answer.status == 200, (answer.status, content)
-        return json.loads(content)
+        return answer.status, json.loads(content)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from frontdoor.audit_annotations import answer_annotations
 from pratique import statuses
 from pratique.errors import ReviewError
 from pratique.json_limits import JsonLimitError, parse_checked
@@ -226,7 +227,7 @@ def encode_answer(decision: Decision, api_version: str, *, may_patch: bool = Tru
     if decision.status is not None:
         response["status"] = statuses.to_document(decision.status)
     if decision.audit_annotations:
-        response["auditAnnotations"] = dict(decision.audit_annotations)
+        response["auditAnnotations"] = answer_annotations(decision.audit_annotations)
     if decision.warnings:
         response["warnings"] = decision.warnings
     return encode({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})

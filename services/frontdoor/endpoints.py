@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from frontdoor import decisions
 from frontdoor.blames import blame_document, blame_of
+from frontdoor.chain.outages import OutageError
 from frontdoor.codecs import decode_large_review, decode_review, encode_answer
 from frontdoor.loads import Share
 from frontdoor.requests import ClientGoneError, check_head, query_reader, read_body
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     BeginTrace: TypeAlias = Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]
 
 _CLIENT_GONE = 499  # as nginx has it: nobody was there any more to be answered
+
+_MOST_MARGIN_SECONDS = 0.05
+"""What the front door keeps of a review's time for itself: as much as a service keeps for its answer
+(``pratique.rpc.deadlines``), or a tenth where that is less. So what hangs is given up, and what others said until then
+is answered, before the limit on the whole request ends everything."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ class DecisionEndpoint:
             # The server cancels what outlives the drain; this task has nothing else to do than to say so.
             reply = status_reply(shutting_down())
         except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
+            if isinstance(error, OutageError):
+                self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))
         if log is not None and seen is not None:
             # Whatever is answered comes by here, decision or outage, before anybody hears of it.
@@ -113,7 +121,7 @@ class DecisionEndpoint:
             self._decision_log.check()
         query = self._read_query(scope["query_string"])
         check_head(scope["headers"], self._max_body_bytes)
-        deadline = Deadline.after(query.seconds)
+        deadline = Deadline.after(query.seconds - min(_MOST_MARGIN_SECONDS, query.seconds / 10))
         # A client that goes away is not noticed: its review ends by its deadline, and watching for it would
         # cost every review a task.
         with Share(self._load) as share, self._timeouts.limit(query.seconds):
@@ -123,6 +131,8 @@ class DecisionEndpoint:
             pieces.clear()  # what is of use of them is in the review
             if seen is not None:
                 seen.received = received
+            if deadline.passed:
+                raise TimeoutError
             decision = await self._decide(received, query, deadline)
         if seen is not None:
             seen.decision = decision

@@ -52,6 +52,11 @@ class Metrics:
             _REQUEST_BUCKETS,
             "path",
         )
+        self._outages = self._counter(
+            "pratique_frontdoor_outages_total",
+            "Reviews that were answered with 503 or 504 because a service gave no usable answer.",
+            *("service", "cause"),
+        )
         self._admission_metrics()
 
     def _admission_metrics(self) -> None:
@@ -158,6 +163,10 @@ class Metrics:
     def count_request(self, path: str, code: int) -> None:
         """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""
         self._requests.add(path, str(code))
+
+    def count_outage(self, service: str, cause: str) -> None:
+        """Count a review that was not decided. Both are of a fixed set."""
+        self._outages.add(service, cause)
 
     def observe_request(self, path: str, seconds: float) -> None:
         """Observe how long a request for a decision took."""

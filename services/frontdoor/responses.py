@@ -7,6 +7,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from frontdoor.chain.outages import OutageError
 from frontdoor.requests import RequestError
 from pratique import statuses
 from pratique.errors import ReviewError
@@ -71,11 +72,12 @@ def failure_status(error: Exception, path: str) -> Status:
     ============================ ==== =======================================================================
     ReviewError                  400  not JSON, not an AdmissionReview, no request or uid
     RequestError                 its  what the HTTP request itself has wrong, or overload (503)
+    OutageError                  its  the mutator or the validators: 504 where time ran out, 503 otherwise
     TimeoutError                 504  the time that the caller gave, or the default, is over
     anything else                500  a fault of Pratique, logged under an id; the caller is told the id
     ============================ ==== =======================================================================
     """
-    if isinstance(error, RequestError):
+    if isinstance(error, RequestError | OutageError):
         return error.status
     if isinstance(error, ReviewError):
         return statuses.bad_request(str(error))

@@ -9,6 +9,7 @@ from pratique.definitions import Phase
 from pratique.outcomes import Denied, Failed
 from pratique.provisioning import with_provisioned
 from pratique.running import runners, unknown
+from pratique.schemas import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,8 @@ class MutatorHost:
         self.cluster = cluster
         """What they look things up in."""
         self.runners = runners(hosted, Phase.MUTATE)
+        if self.runners:
+            built_in.load()  # what controllers change is held against schemas, from the first review on
         """What runs each, by name."""
         self._provisions = provisions
 

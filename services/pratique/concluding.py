@@ -12,6 +12,7 @@ from pratique.definitions import Phase
 from pratique.json_values import JSON, Document, JSONObject
 from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
 from pratique.patches import PatchError, diff, patch_document
+from pratique.typed_decoding import TypedDecodingError, decode_changed
 
 if TYPE_CHECKING:
     from pratique.outcomes import Decided
@@ -46,10 +47,26 @@ def conclude(answer: object, review: Review, phase: Phase, *, amends: bool = Fal
         case Patch() if document.is_null:
             return _failed("answered with a patch where there is no object to change"), document
         case Patch():
-            return _patched(answer, document)
+            return _typed(*_patched(answer, document), review)
         case _:
             kind = type(answer).__name__
             return _failed(f"answered with {kind} in place of allow(), deny(), patch() or warn()"), document
+
+
+def _typed(decision: Decided, changed: Document, review: Review) -> Conclusion:
+    """Read the changed object as the API server would: what is of another type refuses the request."""
+    before = review.object_document
+    if not isinstance(decision, Patched):
+        return decision, changed
+    try:
+        decoded = decode_changed(review.kind, before.data, changed)
+    except TypedDecodingError as error:
+        return Denied(statuses.internal_error(str(error))), before
+    if decoded is changed:
+        return decision, changed
+    # Fields were dropped that the kind does not have.
+    operations = tuple(diff(before.data, decoded.data))
+    return (Patched(operations), decoded) if operations else (ALLOWED, before)
 
 
 def _failed(text: str) -> Failed:

@@ -40,21 +40,32 @@ from chaos.chains import CHAPERONE as CONTROLLER
 """
 
 
+MUTATED, JUDGED = "mutated", "judged"
+"""What the chaperone's audit annotations are called, by phase."""
+
+
+def ticket(uid: str, name: str) -> str:
+    """What the chaperone writes about a review: nobody else knows which one came to it."""
+    return f"{uid} {name}"
+
+
 async def _chaperone(review: Review) -> Answer:
     """Mark what is let through; somebody else's, and in no hurry."""
     if member(review.object, "metadata", "annotations", "chaperone") == "slow":
         await asyncio.sleep(SLOW_SECONDS)
+    seen = {MUTATED: ticket(review.uid, review.name)}
     if review.object is None:
-        return allow()
+        return allow(audit_annotations=seen)
     metadata = review.object["metadata"]
     labels = {**metadata.get("labels", {}), "chaperoned": "yes"}
-    return patch({**review.object, "metadata": {**metadata, "labels": labels}})
+    return patch({**review.object, "metadata": {**metadata, "labels": labels}}, audit_annotations=seen)
 
 
 def _refuse(review: Review) -> Answer:
     """Refuse what says that it wants nobody beside it."""
     alone = member(review.object, "metadata", "annotations", "chaperone") == "no"
-    return deny("nobody goes alone") if alone else allow()
+    seen = {JUDGED: ticket(review.uid, review.name)}
+    return deny("nobody goes alone", audit_annotations=seen) if alone else allow(audit_annotations=seen)
 
 
 CHAPERONE = Controller(

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import re
+from typing import TYPE_CHECKING, Any
 
+from chaos.chains import JUDGED, MUTATED, ticket
 from chaos.evidence import RECOVERY_SECONDS
 from chaos.growths import growth, survivors
 from chaos.histories import SILENCE, Answered, Failed
 from chaos.schedules import DOOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from chaos.evidence import Case, Evidence
 
-_FAILURES = (500, 503, 504)
-"""The codes of what failed, of an answer or within it."""
+_OUTAGES = (503, 504)
+"""The HTTP codes of an answer that is no decision."""
+_CONTROLLER_FAILED = re.compile(r'admission controller ".+" failed: ')
+"""What a decision says of a controller that failed in a service that works: its worker died, or its time was up."""
+_FAILED = 500
+"""Its code."""
+_PHASES = {"/mutate": (MUTATED,), "/validate": (JUDGED,), "/admit": (MUTATED, JUDGED)}
 GRACE_SECONDS = 1.0
 """Between an answer at the last moment and its line in the history, on a machine whose other programs wait as well."""
 
 
 def _each_has_one_answer(evidence: Evidence) -> Iterator[str]:
-    """Each request has one answer or one failure; an answer has the request's uid."""
+    """Each request has one answer or one failure; an answer has the request's uid, and is of that very review."""
     for case in evidence.cases:
         asked = case.asked
         if len(case.ends) != 1:
             yield f"request {asked.number} has {len(case.ends)} answers"
         elif case.response is not None and case.response.get("uid") != asked.uid:
             yield f"request {asked.number} was answered with another uid"
+        elif case.response is not None and (wrong := _foreign(evidence, case)):
+            yield f"request {asked.number} was answered by a decision on another one: {wrong}"
+
+
+def _foreign(evidence: Evidence, case: Case) -> str:
+    """What the chaperone, which runs behind the services, says that it has seen, where that is not this review.
+
+    The front door writes an answer's uid itself, whatever a service answered; this it cannot know.
+    """
+    said = case.response.get("auditAnnotations") or {}
+    right = ticket(case.asked.uid, evidence.request(case).body["request"]["name"])
+    for phase in _PHASES[case.asked.path]:
+        seen = said.get(f"chaperone_{phase}")
+        if seen != right and (seen is not None or case.allowed):
+            return f"{phase}: {seen}"
+    return ""
 
 
 def _in_time(evidence: Evidence) -> Iterator[str]:
@@ -76,14 +100,28 @@ def _nothing_grows(evidence: Evidence) -> Iterator[str]:
 
 
 def _failures_say_so(evidence: Evidence) -> Iterator[str]:
-    """What is denied though the oracle allows it says that something failed; nobody is told that he asked wrongly."""
+    """An outage is 503 or 504 and no decision; what is denied though the oracle allows it names who failed."""
     for case in evidence.cases:
-        if isinstance(case.end, Answered) and case.end.code not in (200, *_FAILURES):
-            yield f"request {case.asked.number}: {_said(case)}"
+        if isinstance(case.end, Answered) and case.end.code != 200:
+            if case.end.code not in _OUTAGES or not _is_failure(case.end.body):
+                yield f"request {case.asked.number}: {_said(case)}"
         elif case.response is not None and not case.allowed:
             fits = any(not right.allowed for right in evidence.rights(case))
-            if not fits and (case.response.get("status") or {}).get("code") not in _FAILURES:
+            if not fits and not _names_who_failed(case.response.get("status") or {}):
                 yield f"request {case.asked.number}: {_said(case)}"
+
+
+def _is_failure(body: str) -> bool:
+    """Tell whether a body is a Status, and nothing that could be taken for a decision."""
+    try:
+        status = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(status, dict) and status.get("kind") == "Status" and status.get("status") == "Failure"
+
+
+def _names_who_failed(status: Mapping[str, Any]) -> bool:
+    return status.get("code") == _FAILED and bool(_CONTROLLER_FAILED.search(status.get("message", "")))
 
 
 def _said(case: Case) -> str:

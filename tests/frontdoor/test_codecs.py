@@ -159,7 +159,7 @@ def test_a_denial_carries_its_status_and_no_patch() -> None:
 def test_warnings_and_audit_annotations_are_answered() -> None:
     decision = Decision(uid="u", allowed=True, warnings=("old",), audit_annotations={"a/b": "c"})
     response = json.loads(encode_answer(decision, "admission.k8s.io/v1"))["response"]
-    assert (response["warnings"], response["auditAnnotations"]) == (["old"], {"a/b": "c"})
+    assert (response["warnings"], response["auditAnnotations"]) == (["old"], {"a_b": "c"})
 
 
 RECORDED = Path(__file__).parents[1] / "data" / "reviews"

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.denials import combine
+from frontdoor.chain.records import Record
 from frontdoor.chain.stages import Pass
 from frontdoor.decisions import Decision
 from frontdoor.warning_lists import surviving_warnings
@@ -20,7 +21,6 @@ from pratique.provisioning import with_provisioned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frontdoor.chain.records import Record
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
     from pratique.calls import Deadline
     from pratique.reviews import Review
@@ -44,7 +44,11 @@ class Chain:
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for."""
+        """Run a review through the phases asked for.
+
+        Raises:
+            OutageError: nobody refused the request, and a service that was to be asked gave no usable answer.
+        """
         passing = Pass(with_provisioned(review) if self.provisions else review, deadline, explain)
         seconds: dict[Phase, float] = {}
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
@@ -65,10 +69,12 @@ class Chain:
 
     async def _validate(self, passing: Pass) -> None:
         passing.record.merge(await _side_by_side(self.validating, passing))
+        passing.record.settle()
         for stage in self.charging:
             if passing.record.denials:
                 return
             passing.record.merge([await _run(stage, passing)])
+            passing.record.settle()
         _amend(passing)
 
     def _decision(self, review: Review, passing: Pass, seconds: Mapping[Phase, float]) -> Decision:
@@ -104,7 +110,20 @@ async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> lis
     if len(stages) == 1:
         # The usual case: a task would cost more than the stage's own work.
         return [await _run(stages[0], passing)]
-    return await asyncio.gather(*(_run(stage, passing) for stage in stages))
+    running = [asyncio.ensure_future(_run(stage, passing)) for stage in stages]
+    try:
+        return await asyncio.gather(*running)
+    except asyncio.CancelledError:
+        # Time is up for all. What some have said until now counts: a refusal, or whose fault it is.
+        await asyncio.wait(running)
+        said = Record()
+        said.merge(one.result() for one in running if not one.cancelled() and one.exception() is None)
+        if not passing.deadline.passed:
+            raise
+        if not said.denials:
+            said.settle()
+            raise
+        return [said]
 
 
 async def _run(stage: ValidatingStage, passing: Pass) -> Record:

@@ -15,6 +15,7 @@ from pratique.errors import PratiqueError
 from pratique.json_values import JSON, Document, json_type
 from pratique.outcomes import Patched
 from pratique.patches import PatchError, patch_document
+from pratique.typed_decoding import TypedDecodingError, decode_changed
 
 if TYPE_CHECKING:
     from frontdoor.chain.hooks import Result
@@ -63,7 +64,8 @@ def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effe
         text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
         return Effect(statuses.internal_error(text + "which is not supported for this operation"))
     try:
-        document = _typed(patch_document(before, decision.operations), before.data)
+        patched = _typed(patch_document(before, decision.operations), before.data)
+        document = decode_changed(seen.kind, before.data, patched)
         if identical(before.data, document.data):
             # A patch to what the request calls otherwise would be none that anybody could apply.
             applied = decision.operations if seen is asked else ()
@@ -71,7 +73,7 @@ def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effe
         if seen is asked:
             return Effect(operations=decision.operations, applied=decision.operations, document=document)
         document = convert(document, asked.resource, asked.kind, asked.cluster)
-    except (PatchError, ConversionError, _RetypedError) as error:
+    except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
         return Effect(statuses.internal_error(str(error)))
     applied = tuple(diff(asked.object, document.data))
     return Effect(operations=decision.operations, applied=applied, document=document)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from frontdoor.chain.outages import OutageError, answered
 from frontdoor.chain.records import Record
 from frontdoor.decisions import Step, StepOutcome
 from pratique import statuses
 from pratique.definitions import Phase
-from pratique.errors import CallError
-from pratique.outcomes import Allowed, Denied, Failed, Patched
+from pratique.outcomes import Allowed, Denied, Failed, FailureKind, Patched
 from pratique.parts import Ending, Part
 from pratique.patches import PatchError, patch_document
 
@@ -75,15 +75,29 @@ class _Hop:
         places = {member.call.name: place for place, member in enumerate(members)}
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
 
-    def fail(self, calls: Sequence[Call], error: CallError, record: Record) -> None:
-        """Refuse what was not answered: built-in controllers fail closed."""
+    async def ask(
+        self, transport: Transport, review: Review, calls: Sequence[Call], deadline: Deadline
+    ) -> Sequence[Outcome]:
+        """Make the call.
+
+        Raises:
+            OutageError: there is no usable answer.
+        """
+        ask = transport.mutate if self.phase is Phase.MUTATE else transport.validate
+        return await answered(self.phase, ask(review, calls, deadline), deadline)
+
+    def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
+        """Note what was not answered: nobody decided, so the request is neither refused nor let through."""
         for call in calls:
-            reason = f"failed calling admission controller {statuses.go_quoted(call.name)}: {error}"
-            record.steps.append(self._step(call.name, StepOutcome.FAILED, reason))
-            record.deny(statuses.internal_error(reason))
+            record.steps.append(self._step(call.name, StepOutcome.FAILED, str(outage)))
+        record.outages.append(outage)
 
     def note(self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record) -> None:
         """Write down what came of asking one controller."""
+        if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
+            record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
+            record.steps.append(self._step(outcome.controller, StepOutcome.FAILED, str(record.outages[-1])))
+            return
         ended, denial = self._ending(outcome, decision)
         record.warnings += outcome.warnings
         if outcome.audit_annotations:
@@ -186,13 +200,13 @@ class HostedMutators:
 
     async def admit(self, passing: Pass) -> bool:
         """Run those that match, each on what the one before left."""
-        outcomes = await run_mutators(self.members, self.transport, passing)
-        return outcomes is not None and not passing.record.denials
+        await run_mutators(self.members, self.transport, passing)
+        return not passing.record.denials
 
 
 async def run_mutators(
     members: Sequence[Member], transport: Transport, passing: Pass, again: tuple[str, ...] | None = None
-) -> Sequence[Outcome] | None:
+) -> Sequence[Outcome]:
     """Run mutating controllers in one call, and write down what came of it.
 
     Args:
@@ -202,7 +216,11 @@ async def run_mutators(
         again: In the second round, the keys of those of their members that are to run again.
 
     Returns:
-        What each that was asked made of it, or None where nobody answered.
+        What each that was asked made of it.
+
+    Raises:
+        OutageError: the service gave no usable answer. Nothing before it refused the request, or it would not have
+            been asked.
     """
     hop = _Hop(Phase.MUTATE, transport.endpoint, passing.round)
     begun = len(passing.record.steps)
@@ -211,13 +229,11 @@ async def run_mutators(
         return ()
     if again is not None:
         calls = [dataclasses.replace(call, again=again) for call in calls]
-    try:
-        outcomes = await transport.mutate(passing.review, calls, passing.deadline)
-    except CallError as error:
-        hop.fail(calls, error, passing.record)
-        return None
+    outcomes = await hop.ask(transport, passing.review, calls, passing.deadline)
     for outcome in outcomes:
         hop.note(outcome, _applied(outcome, passing), passing.record)
+    if passing.record.outages:
+        raise passing.record.outages[0]
     if passing.explain:
         hop.arrange(members, passing.record, begun)
     return outcomes
@@ -245,16 +261,16 @@ class HostedValidators:
     transport: Transport
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
-        """Run those that match, side by side."""
+        """Run those that match, side by side. An outage is in the record: somebody else may refuse the request."""
         record = Record()
         hop = _Hop(Phase.VALIDATE, self.transport.endpoint)
         calls = hop.select(self.members, review, record, explain=explain)
         if not calls:
             return record
         try:
-            outcomes = await self.transport.validate(review, calls, deadline)
-        except CallError as error:
-            hop.fail(calls, error, record)
+            outcomes = await hop.ask(self.transport, review, calls, deadline)
+        except OutageError as outage:
+            hop.fail(calls, outage, record)
             return record
         for outcome in outcomes:
             hop.note(outcome, outcome.decision, record)

@@ -17,6 +17,7 @@ from frontdoor.decisions import Step, StepOutcome
 from pratique import statuses
 from pratique.definitions import Phase
 from pratique.outcomes import Denied, Patched
+from pratique.schemas import built_in
 
 if TYPE_CHECKING:
     from frontdoor.chain.effects import Effect
@@ -35,6 +36,10 @@ class MutatingWebhooks:
     """All mutating webhooks of the chain."""
 
     hooks: HookList
+
+    def __post_init__(self) -> None:
+        """Read the schemas that patches are held against before the first review."""
+        built_in.load()
 
     async def admit(self, passing: Pass) -> bool:
         """Call those that match, one after another; the first refusal ends it."""

@@ -43,7 +43,7 @@ class PolicyMutators:
         if outcomes:
             _remember(reinvocation, outcomes[0].parts)
         reinvocation.end(passing.review.object_document)
-        return outcomes is not None and not passing.record.denials
+        return not passing.record.denials
 
     def _is_settled(self, review: Review) -> bool:
         """Tell whether a second round without anything to invoke would come to nothing, so that no call is made."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from frontdoor.chain.outages import OutageError
     from frontdoor.decisions import Step
     from pratique.json_values import JSONObject
     from pratique.statuses import Status
@@ -29,6 +30,9 @@ class Record:
     amendments: list[JSONObject] = dataclasses.field(default_factory=list)
     """What validating controllers do to the object, should it be let through."""
 
+    outages: list[OutageError] = dataclasses.field(default_factory=list)
+    """Services that gave no usable answer. They count where nobody refused the request."""
+
     def deny(self, status: Status) -> None:
         """Add a refusal."""
         self.denials.append(status)
@@ -46,3 +50,13 @@ class Record:
             self.warnings += other.warnings
             self.annotate(other.audit_annotations)
             self.amendments += other.amendments
+            self.outages += other.outages
+
+    def settle(self) -> None:
+        """See that the request was decided: a refusal stands, whoever else could not be asked.
+
+        Raises:
+            OutageError: nobody refused the request, and somebody who might have could not be asked.
+        """
+        if self.outages and not self.denials:
+            raise self.outages[0]

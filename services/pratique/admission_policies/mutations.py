@@ -15,10 +15,12 @@ from pratique.cel.budgets import Budget
 from pratique.cel.errors import EvaluationError
 from pratique.configurations.mutation_validations import APPLY_CONFIGURATION
 from pratique.errors import RefusalError
+from pratique.json_values import Document
 from pratique.policy_patches import PolicyPatchError, apply_configuration, apply_json_patch
 from pratique.resources import built_in
 from pratique.schemas import schema_of
 from pratique.statuses import go_quoted, internal_error, service_unavailable
+from pratique.typed_decoding import TypedDecodingError, decode_changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +86,7 @@ class Patcher:
             # Custom resources are decoded without a schema: what it does not have is dropped later, or kept.
             fields = None if is_custom else schema
             patched = _typed(apply_json_patch(value, review.object, fields), review.object)
+            _check_types(review, patched)
         if not is_custom:
             _check_version(review.kind, asked)
         return patched
@@ -147,6 +150,14 @@ def _typed(patched: JSONObject, stored: JSONObject) -> JSONObject:
         if (patched.get(name) or value) != value:
             raise RefusalError(internal_error(f"the patched object has another {name}"))
     return patched if patched.items() >= had.items() else patched | had
+
+
+def _check_types(review: Review, patched: JSONObject) -> None:
+    """Fail as the API server does where what a patch brings is not of its field's type, whatever the policy says."""
+    try:
+        decode_changed(review.kind, review.object, Document.from_data(patched))
+    except TypedDecodingError as error:
+        raise RefusalError(internal_error(str(error))) from None
 
 
 def _check_version(seen: GroupVersionKind, asked: GroupVersionKind) -> None:

@@ -149,13 +149,16 @@ def test_one_that_cannot_be_matched_keeps_all_validating_webhooks_from_being_cal
     assert before.calls == 0
 
 
+SPREAD: Any = {"status": {"phase": "Pending"}}
+
+
 @pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (1, 1.0)])
 def test_values_that_only_python_takes_for_equal_are_changes(before: Any, after: Any) -> None:
-    pod = POD | {"spec": {"x": before}}
-    decision = decide(pod_review(pod), [Script(NAME, Act.CHANGE, POD | {"spec": {"x": after}})])
+    widget = POD | {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"x": before}}
+    decision = decide(pod_review(widget), [Script(NAME, Act.CHANGE, widget | {"spec": {"x": after}})])
     assert decision.steps[0].outcome is StepOutcome.MUTATED
     assert repr(decision.object_document.data["spec"]["x"]) == repr(after)
-    assert repr(apply_patch(pod, decision.patch)["spec"]) == repr({"x": after})
+    assert repr(apply_patch(widget, decision.patch)["spec"]) == repr({"x": after})
 
 
 @pytest.mark.parametrize("becomes", [POD | {"kind": "Service"}, POD | {"apiVersion": "v2"}, [], "pod"])
@@ -167,10 +170,37 @@ def test_an_object_cannot_be_made_one_of_another_type(becomes: Any, policy: str)
     assert decision.object_document.data == POD
 
 
+LABELS_TYPE = "into Go struct field ObjectMeta.metadata.labels of type"
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [({"x": 1}, f"number {LABELS_TYPE} string"), ("x", f"string {LABELS_TYPE} map[string]string")],
+)
+def test_a_patch_of_another_type_refuses_and_nobody_is_asked_after_it(
+    labels: Any, told: str, policy: str
+) -> None:
+    mistyped = POD | {"metadata": {"name": "one", "namespace": "default", "labels": labels}}
+    changing, after = Script(NAME, Act.CHANGE, mistyped, failure_policy=policy), Script("b.example.com")
+    decision = decide(pod_review(), [changing, after])
+    assert decision.status is not None
+    assert decision.status.code == 500
+    assert message(decision) == f"Internal error occurred: json: cannot unmarshal {told}"
+    assert (after.calls, decision.object_document.data) == (0, POD)
+
+
+def test_a_field_that_the_kind_does_not_have_is_dropped_from_a_patch() -> None:
+    decision = decide(pod_review(), [Script(NAME, Act.CHANGE, POD | SPREAD | {"nonsense": 1})])
+    assert decision.object_document.data == POD | SPREAD
+    decision = decide(pod_review(), [Script(NAME, Act.CHANGE, POD | {"nonsense": 1})])
+    assert (decision.allowed, decision.patch) == (True, ())
+
+
 def test_a_patch_may_leave_the_type_out() -> None:
-    becomes = {key: value for key, value in POD.items() if key != "kind"} | {"x": 1}
+    becomes = {key: value for key, value in POD.items() if key != "kind"} | SPREAD
     decision = decide(pod_review(), [Script(NAME, Act.CHANGE, becomes)])
-    assert decision.object_document.data == POD | {"x": 1}
+    assert decision.object_document.data == POD | SPREAD
 
 
 def test_a_webhook_that_breaks_the_chain_itself_takes_no_other_with_it(
@@ -211,7 +241,7 @@ def test_failing_open_is_annotated_by_the_place_among_those_that_match() -> None
 
 def test_one_that_failed_open_is_asked_again_like_any_other() -> None:
     failing = Script(NAME, Act.BREAK_OFF, failure_policy="Ignore", reinvocation_policy="IfNeeded")
-    changing = Script("b.example.com", Act.CHANGE, POD | {"x": 1})
+    changing = Script("b.example.com", Act.CHANGE, POD | SPREAD)
     decision = decide(pod_review(), [failing, changing])
     assert decision.allowed
     assert failing.calls == 2

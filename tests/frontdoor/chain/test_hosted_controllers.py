@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chains import POD, decide, pod_review
+from frontdoor.chain.outages import OutageError
 from frontdoor.decisions import StepOutcome
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.definitions import MUTATE, VALIDATE
-from pratique.errors import CallError, UnreachableError
+from pratique.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.patches import apply_patch
 
 if TYPE_CHECKING:
@@ -203,12 +204,32 @@ class Unreachable:
         """Nothing is open."""
 
 
-@pytest.mark.parametrize(("controller", "code"), [(first, "Unavailable"), (fine, "Internal")])
-def test_a_service_that_cannot_be_asked_never_means_allowed(controller: object, code: str) -> None:
-    decision = decide(pod_review(), [controller], host=Unreachable())
-    assert decision.status is not None
-    assert decision.status.code == 500
-    name = decision.steps[0].name
-    assert decision.status.message == (
-        f'Internal error occurred: failed calling admission controller "{name}": rpc error: code = {code}'
-    )
+@pytest.mark.parametrize(
+    ("controller", "service", "cause", "message"),
+    [
+        (first, "mutator", "unreachable", "the mutator cannot be asked: rpc error: code = Unavailable"),
+        (fine, "validator", "refused", "the validators cannot be asked: rpc error: code = Internal"),
+    ],
+)
+def test_a_service_that_cannot_be_asked_is_an_outage_and_no_decision(
+    controller: object, service: str, cause: str, message: str
+) -> None:
+    with pytest.raises(OutageError) as raised:
+        decide(pod_review(), [controller], host=Unreachable())
+    outage = raised.value
+    assert (outage.service, outage.cause) == (service, cause)
+    assert (outage.status.code, outage.status.message) == (503, message)
+
+
+@pytest.mark.parametrize("controller", [first, fine], ids=["mutator", "validator"])
+def test_a_service_is_not_blamed_where_no_time_was_left_to_ask_it(controller: object) -> None:
+    class Late(Unreachable):
+        async def mutate(self, *_: object) -> Sequence[Outcome]:
+            raise CallTimeoutError("context deadline exceeded")
+
+        async def validate(self, *_: object) -> Sequence[Outcome]:
+            raise CallTimeoutError("context deadline exceeded")
+
+    with pytest.raises(OutageError) as raised:
+        decide(pod_review(), [controller], host=Late(), seconds=0)
+    assert (raised.value.cause, raised.value.status.code) == ("late", 504)

@@ -54,7 +54,7 @@ def test_a_patch_warnings_and_annotations_come_with_the_answer() -> None:
         "allowed": True,
         "patchType": "JSONPatch",
         "warnings": ["labelled"],
-        "auditAnnotations": {"labels.example.com/seen": "yes"},
+        "auditAnnotations": {"labels.example.com_seen": "yes"},
     }
 
 

@@ -7,24 +7,37 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 
 from doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingEngine, PatchingEngine
-from doors.remote import remote_door
+from doors.remote import RemoteDoor, remote_door
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, open_door
+from frontdoor.call_kinds import CallKind
 from frontdoor.engines import open_local
 from frontdoor.settings import FrontDoorSettings
-from pratique.admission.v1.outcome_pb2 import Outcome, Patched
+from pratique.admission.v1.outcome_pb2 import Allowed, Outcome, Patched
 from pratique.cluster_files import load_cluster
 from pratique.settings import ChainSettings
 from serving import controllers
-from serving.faulty_services import CONTROLLER, black_hole, full, hosting, refused, saying
+from serving.faulty_services import (
+    CONTROLLER,
+    aborting,
+    answering,
+    black_hole,
+    full,
+    hosting,
+    refused,
+    saying,
+    speaking,
+)
 from serving.servers import MUTATOR, VALIDATOR, Kind
-from webhook_servers import authority, denied, respond, serve
+from webhook_servers import allowed, authority, denied, respond, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from frontdoor.engines import Engine
@@ -32,7 +45,10 @@ if TYPE_CHECKING:
     from serving.faulty_services import Address
     from webhook_servers import Behaviour, WebhookServer
 
+    Door = AbstractAsyncContextManager[RemoteDoor]
+
 REVIEW = review_body()
+UID = json.loads(REVIEW)["request"]["uid"]
 ALLOWED, DENIED, NO_DECISION = True, False, None
 
 ROWS: dict[str, tuple[Engine, dict[str, Any], Mapping[str, str], bytes, int, bool | None]] = {
@@ -91,53 +107,181 @@ def patched(kind: Kind, patch: bytes) -> Address:
     return saying(kind, Outcome(controller=CONTROLLER, patched=Patched(patch=patch)))
 
 
-CALL_FAILED = 'failed calling admission controller "AlwaysPullImages": rpc error: code = '
-UNREACHABLE = f"{CALL_FAILED}Unavailable"
+async def never_answering(_request: bytes, _context: Any) -> bytes:
+    await asyncio.Event().wait()
+    return b""
+
+
 NOWHERE = b'[{"op":"remove","path":"/nowhere"}]'
-UNFIT = {
-    MUTATOR: "error in remove for path: '/nowhere': Unable to remove nonexistent key: nowhere",
-    VALIDATOR: 'failed calling admission controller "AlwaysPullImages": received invalid webhook response',
-}
+OUT = {MUTATOR: "the mutator ", VALIDATOR: "the validators "}
+
+
+def out(words: str) -> Mapping[Kind, str]:
+    """What is said of either service when it is out."""
+    return {kind: f"{service}{words}" for kind, service in OUT.items()}
+
+
+def at_fault(words: str) -> Mapping[Kind, str]:
+    """What is said of a controller that failed within a service that works."""
+    return dict.fromkeys(OUT, words)
+
+
+UNANSWERED = out("did not answer in time")
+REFUSED = out("cannot be asked: rpc error: code = ")
 
 SERVICE_ROWS: dict[str, tuple[Callable[[Kind], Address], int, Mapping[Kind, str]]] = {
-    "it is down": (lambda _: refused(), 200, dict.fromkeys(UNFIT, UNREACHABLE)),
+    "it is down": (lambda _: refused(), 503, out("cannot be asked: rpc error: code = Unavailable")),
     # Unavailable by its own count; ResourceExhausted by gRPC's, where streams and watches have taken that up already.
-    "it is full": (full, 200, dict.fromkeys(UNFIT, CALL_FAILED)),
-    "its patch does not apply, or is not its to make": (lambda kind: patched(kind, NOWHERE), 200, UNFIT),
+    "it is full": (full, 503, REFUSED),
+    "it refuses the call": (lambda _: speaking(aborting(grpc.StatusCode.UNAUTHENTICATED)), 503, REFUSED),
+    "it speaks nonsense": (lambda _: speaking(answering(b"\xff" * 64)), 503, REFUSED),
+    "it answers for another controller": (
+        lambda kind: saying(kind, Outcome(controller="Other", allowed=Allowed())),
+        503,
+        out("cannot be asked: received invalid webhook response"),
+    ),
+    "it does not host the controller": (
+        lambda kind: hosting(kind, None),
+        503,
+        out('cannot be asked: not configured with the admission controller "AlwaysPullImages"'),
+    ),
+    "nobody accepts the connection": (lambda _: black_hole(), 504, UNANSWERED),
+    "nobody answers on it": (lambda _: speaking(never_answering), 504, UNANSWERED),
+    "its own deadline passes": (
+        lambda _: speaking(aborting(grpc.StatusCode.DEADLINE_EXCEEDED)),
+        504,
+        UNANSWERED,
+    ),
     "its policy raises": (
         lambda kind: hosting(kind, controllers.raising(ValueError())),
         200,
-        dict.fromkeys(UNFIT, 'admission controller "AlwaysPullImages" failed: raised ValueError'),
+        at_fault('admission controller "AlwaysPullImages" failed: raised ValueError'),
     ),
-    "nobody accepts the connection": (lambda _: black_hole(), 504, dict.fromkeys(UNFIT, "did not complete")),
+    "its policy hangs": (
+        lambda kind: hosting(kind, controllers.hanging),
+        200,
+        at_fault('admission controller "AlwaysPullImages" failed: context deadline exceeded'),
+    ),
 }
-"""What is the matter with the service; the HTTP code, and what is said. A controller that failed is a decision, as it
-is in kube-apiserver (docs/adr/0004-which-failure-answers-what.md)."""
+"""What is the matter with the service; the HTTP code, and what is said. A service that is out is the caller's to
+decide about (docs/adr/0021-an-outage-is-the-callers-to-decide.md); a controller that failed in one that works is a
+decision, as it is in kube-apiserver."""
 
 
-@pytest.mark.parametrize(("path", "kind"), [("/validate", VALIDATOR), ("/mutate", MUTATOR)])
+BY_PATH = {
+    "/validate": VALIDATOR,
+    "/mutate": MUTATOR,
+    "/admit": MUTATOR,
+    "/explain?phase=validate": VALIDATOR,
+}
+"""Which service is asked first."""
+
+
+def fronting(address: str, *names: str, config: tuple[Path, ...] = (), **more: Any) -> Door:
+    """A front door whose services are all at one address."""
+    chain = ChainSettings(admission_control=names or (CONTROLLER,), config=config)
+    return remote_door(FrontDoorSettings(mutator=address, validators=(address,), chain=chain, **more))
+
+
+async def asked_beside(webhook: WebhookServer, service: Address, folder: Path) -> tuple[int, Any]:
+    """Have a review validated by a webhook and by a service, side by side."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(webhook_configuration("Validating", webhook)))
+    names = (CONTROLLER, "ValidatingAdmissionWebhook")
+    async with service as address, fronting(address, *names, config=(file,)) as door:
+        return await door.post("/validate?timeout=1s")
+
+
+async def asked(path: str, address: str, seconds: float, **more: Any) -> tuple[int, Any]:
+    async with fronting(address, **more) as door:
+        return await door.post(f"{path}{'&' if '?' in path else '?'}timeout={seconds}s")
+
+
+@pytest.mark.parametrize(("path", "kind"), BY_PATH.items())
 @pytest.mark.parametrize(("fault", "code", "told"), SERVICE_ROWS.values(), ids=SERVICE_ROWS)
 def test_each_fault_of_a_service_has_its_code(
     path: str, kind: Kind, fault: Callable[[Kind], Address], code: int, told: Mapping[Kind, str]
 ) -> None:
-    seconds = 1 if code == 504 else 10
+    hangs = code == 504 or "deadline" in told[kind]
 
     async def ask() -> tuple[int, Any]:
         async with fault(kind) as address:
-            chain = ChainSettings(admission_control=(CONTROLLER,))
-            settings = FrontDoorSettings(mutator=address, validators=(address,), chain=chain)
-            async with remote_door(settings) as door:
-                return await door.post(f"{path}?timeout={seconds}s")
+            return await asked(path, address, 1 if hangs else 10)
 
     answered, body = asyncio.run(ask())
-    status = body["response"]["status"] if code == 200 else body
+    decision = body.get("response", body)
+    status = decision["status"] if code == 200 else body
     assert (answered, status["code"], status["status"]) == (code, 500 if code == 200 else code, "Failure")
     assert told[kind] in status["message"]
-    if code == 200:
-        assert (body["response"]["allowed"], body["response"]["uid"]) == (
-            False,
-            json.loads(REVIEW)["request"]["uid"],
-        )
+    assert code != 200 or (decision["allowed"], decision["uid"]) == (False, UID)
+    assert code == 200 or (body["kind"], body["apiVersion"], "response" in body) == ("Status", "v1", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        (MUTATOR, 200, "error in remove for path: '/nowhere': Unable to remove nonexistent key: nowhere"),
+        (VALIDATOR, 503, "the validators cannot be asked: received invalid webhook response"),
+    ],
+    ids=str,
+)
+def test_a_patch_that_does_not_apply_is_the_controllers_fault_and_one_from_a_validator_the_services(
+    kind: Kind, code: int, told: str
+) -> None:
+    async def ask() -> tuple[int, Any]:
+        async with patched(kind, NOWHERE) as address:
+            return await asked("/mutate" if kind is MUTATOR else "/validate", address, 10)
+
+    answered, body = asyncio.run(ask())
+    assert answered == code
+    assert told in body.get("response", {"status": body})["status"]["message"]
+
+
+@pytest.mark.parametrize("calls", CallKind)
+@pytest.mark.parametrize("fault", [black_hole, lambda: speaking(never_answering)], ids=["deaf", "mute"])
+def test_a_hung_service_is_answered_alike_whoever_notices_first(
+    fault: Callable[[], Address], calls: CallKind
+) -> None:
+    async def ask() -> list[tuple[int, Any]]:
+        async with fault() as address:
+            seconds = (0.02, 0.1, 0.3, 0.3)
+            return [await asked("/validate", address, one, calls=calls) for one in seconds]
+
+    answers = asyncio.run(ask())
+    assert [code for code, _ in answers] == [504] * 4
+    assert {body["message"] for _, body in answers} == {"Timeout: the validators did not answer in time"}
+
+
+@pytest.mark.parametrize("fault", [refused, black_hole], ids=["down", "hung"])
+def test_a_denial_stands_though_the_validators_are_out(fault: Callable[[], Address], tmp_path: Path) -> None:
+    with serve(denied(status={"code": 403, "message": "not today"})) as server:
+        code, body = asyncio.run(asked_beside(server, fault(), tmp_path))
+    response = body["response"]
+    assert (code, response["allowed"], response["status"]["code"]) == (200, False, 403)
+    assert "not today" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("fault", [refused, black_hole], ids=["down", "hung"])
+def test_what_a_webhook_lets_through_is_undecided_while_the_validators_are_out(
+    fault: Callable[[], Address], tmp_path: Path
+) -> None:
+    with serve(allowed()) as server:
+        code, _ = asyncio.run(asked_beside(server, fault(), tmp_path))
+    assert code == (503 if fault is refused else 504)
+
+
+def test_outages_are_counted_by_service_and_cause() -> None:
+    async def ask() -> str:
+        async with refused() as address, fronting(address) as door:
+            await door.post("/mutate")
+            await door.post("/explain?phase=validate")
+            async with door.session.get(f"{door.url}/metrics") as answer:
+                return await answer.text()
+
+    text = asyncio.run(ask())
+    for service in ("mutator", "validator"):
+        assert f'pratique_frontdoor_outages_total{{cause="unreachable",service="{service}"}} 1.0' in text
+    assert "apiserver_admission_controller_admission_duration_seconds_count" not in text
 
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])

@@ -15,6 +15,7 @@ from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
 from pratique.answers import Answer, allow
 from pratique.calls import Call, Deadline
+from pratique.definitions import VALIDATE
 from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
 from pratique.outcomes import Denied, Patched
 from pratique.rpc.servers import RpcServer
@@ -128,7 +129,11 @@ def test_a_service_that_hangs_is_given_up_at_the_deadline() -> None:
     async def test() -> None:
         async with served(VALIDATOR, hosted("Slow", hanging)) as (address, _), transport(address) as asked:
             decision = await decided(
-                pod_review(), [hosted("Slow", hanging).controller], host=asked, seconds=0.3
+                pod_review(),
+                [hosted("Slow", hanging).controller],
+                host=asked,
+                seconds=0.3,
+                phases=VALIDATE,
             )
         assert decision.status is not None
         assert (decision.allowed, decision.status.code) == (False, 500)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import vectors_of
 from frontdoor.audit_annotations import (
+    answer_annotations,
+    answer_key,
     is_annotation_key,
     mutation_annotation,
     patch_annotation,
@@ -74,3 +76,71 @@ def test_a_key_that_cannot_be_is_left_out_and_others_stay(key: str) -> None:
 )
 def test_a_key_is_a_subdomain_a_slash_and_a_name(key: str, possible: bool) -> None:  # noqa: FBT001  # a table
     assert is_annotation_key(key) is possible
+
+
+@pytest.mark.parametrize(
+    ("key", "answered"),
+    [
+        ("no-latest/images", "no-latest_images"),
+        ("pod-security.kubernetes.io/enforce-policy", "pod-security.kubernetes.io_enforce-policy"),
+        ("a/b_c", "a_b_c"),
+        (
+            "failed-open.validating.webhook.admission.k8s.io/round_0_index_0",
+            "failed-open.validating.webhook.admission.k8s.io_round_0_index_0",
+        ),
+    ],
+)
+def test_a_key_for_an_api_server_has_an_underscore_for_its_slash(key: str, answered: str) -> None:
+    assert answer_annotations({key: "v"}) == {answered: "v"}
+
+
+def test_a_key_that_is_too_long_is_cut_and_told_apart_by_a_digest() -> None:
+    first, second = (
+        f"require-team-label-on-every-workload.policies.example.com/found-{name}" for name in ("none", "two")
+    )
+    keys = list(answer_annotations({first: "1", second: "2"}))
+    assert [key.rpartition(".")[0] for key in keys] == ["require-team-label-on-every-workload.polic"] * 2
+    assert keys[0] != keys[1]
+    assert keys[0] == "require-team-label-on-every-workload.polic.a13766e24bbdda9d3fd2"
+    assert keys == [answer_key(first), answer_key(second)]
+
+
+def test_keys_that_would_come_to_the_same_are_kept_apart() -> None:
+    taken = answer_key("no/key at all")
+    annotations = {
+        "no/key at all": "1",
+        f"{taken.partition('.')[0]}/x": "2",
+        "a/b": "3",
+        "a_b": "4",
+        "a": "5",
+    }
+    assert sorted(answer_annotations(annotations).values()) == ["1", "2", "3", "4", "5"]
+
+
+_WEBHOOK_NAMES = st.from_regex(
+    r"[a-z]([-a-z0-9]{0,9}[a-z0-9])?(\.[a-z]([-a-z0-9]{0,9}[a-z0-9])?){2,8}", fullmatch=True
+)
+_NAMES = st.from_regex(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,61}[A-Za-z0-9]", fullmatch=True)
+_KEYS = st.one_of(
+    st.tuples(_WEBHOOK_NAMES, _NAMES).map("/".join),
+    st.tuples(st.sampled_from(["a", "a.b", "a-b"]), st.sampled_from(["b", "b_c", "b.b", "b-c"])).map(
+        "/".join
+    ),
+    st.sampled_from(["a_b", "a", "a/b/c", "a_b/c", "A/b", "/", ""]),
+    st.text(max_size=80),
+)
+
+
+@given(st.dictionaries(_KEYS, st.text(max_size=5), max_size=8), _WEBHOOK_NAMES)
+def test_every_key_is_kept_by_an_api_server_and_none_is_lost(
+    annotations: dict[str, str], webhook: str
+) -> None:
+    answered = answer_annotations(annotations)
+    # The API server's own rule (checkKeyFormat) of the key that it makes.
+    assert all(is_annotation_key(f"{webhook}/{key}") for key in answered)
+    assert list(answered.values()) == list(annotations.values())
+
+
+@given(_KEYS, _KEYS)
+def test_two_keys_never_become_one(one: str, other: str) -> None:
+    assert one == other or answer_key(one) != answer_key(other)

@@ -174,6 +174,13 @@ UNKNOWN = GroupVersionKind("stable.example.com", "v1", "Crontab")
             internal('strict decoding error: unknown field "spec.unknown"'),
         ),
         (
+            patched('[JSONPatch{op: "add", path: "/metadata/labels", value: {"x": 1}}]'),
+            {},
+            internal(
+                "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
+            ),
+        ),
+        (
             patched('[JSONPatch{op: "replace", path: "/kind", value: "Other"}]'),
             {},
             internal("the patched object has another kind"),

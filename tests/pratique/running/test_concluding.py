@@ -117,8 +117,8 @@ def test_a_patch_has_a_thousand_operations_at_most() -> None:
 @pytest.mark.parametrize(
     "operations",
     [
-        [{"op": "copy", "from": "/kind", "path": "/twin"}],
-        [{"op": "move", "from": "/kind", "path": "/twin"}],
+        [{"op": "copy", "from": "/kind", "path": "/metadata/generateName"}],
+        [{"op": "move", "from": "/kind", "path": "/metadata/generateName"}],
         [TESTING, LABELLING],
     ],
     ids=["copy", "move", "test"],
@@ -154,3 +154,32 @@ def test_the_object_changed_in_place_is_no_patch() -> None:
 def test_anything_else_is_no_answer(answer: object) -> None:
     kind = type(answer).__name__
     assert failure_of(answer) == f"answered with {kind} in place of allow(), deny(), patch() or warn()"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        patch(operations=[{"op": "add", "path": "/metadata/labels", "value": {"x": 1}}]),
+        patch(POD | {"metadata": {"name": "web", "labels": {"x": 1}}}),
+    ],
+    ids=["operations", "object"],
+)
+def test_a_controller_that_makes_something_of_another_type_refuses_as_an_api_server_would(
+    answer: Patch,
+) -> None:
+    review = review_of()
+    decision, document = conclude(answer, review, Phase.MUTATE)
+    assert isinstance(decision, Denied)
+    told = "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
+    assert decision.status == statuses.internal_error(f"json: {told}")
+    assert document is review.object_document
+
+
+def test_fields_that_the_kind_does_not_have_are_not_sent_on() -> None:
+    review = review_of()
+    more = {"nonsense": 1, "status": {"phase": "Pending", "nonsense": 1}}
+    decision, document = conclude(patch(POD | more), review, Phase.MUTATE)
+    assert isinstance(decision, Patched)
+    assert document.data == POD | {"status": {"phase": "Pending"}}
+    assert apply_patch(review.object, decision.operations) == document.data
+    assert conclude(patch(POD | {"nonsense": 1}), review, Phase.MUTATE)[0] == ALLOWED
