@@ -45,7 +45,11 @@ class Probes:
         """Able to decide, and willing to: not draining."""
         draining = ("draining",) if request.app.state.draining else ()
         checks = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        return _report("readyz", request, checks, {"certificates": self._warnings()} if self._kept else {})
+        warnings = {"certificates": self._warnings()} if self._kept else {}
+        if (differing := getattr(self._engine, "warnings", None)) is not None:
+            # Only an engine that asks services has to agree with somebody.
+            warnings["inputs"] = differing()
+        return _report("readyz", request, checks, warnings)
 
     def _warnings(self) -> Sequence[str]:
         """What is no reason to send reviews elsewhere: every other front door would be as near to its end."""

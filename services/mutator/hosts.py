@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pratique.definitions import Phase
 from pratique.outcomes import Denied, Failed
-from pratique.running import runners, unknown
+from pratique.running import Host, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,17 +19,12 @@ if TYPE_CHECKING:
     from pratique.reviews import Review
 
 
-class MutatorHost:
+class MutatorHost(Host):
     """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
 
     def __init__(self, hosted: Sequence[HostedController], cluster: Cluster) -> None:
         """Host ``hosted``, which look things up in ``cluster``."""
-        self.hosted = tuple(hosted)
-        """The controllers, in chain order."""
-        self.cluster = cluster
-        """What they look things up in."""
-        self.runners = runners(hosted, Phase.MUTATE)
-        """What runs each, by name."""
+        super().__init__(hosted, cluster, Phase.MUTATE)
 
     async def mutate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None

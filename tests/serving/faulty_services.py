@@ -12,25 +12,38 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, validator_service_pb2
+from pratique.admission.v1.catalogue_service_pb2 import (
+    PHASE_MUTATE,
+    PHASE_VALIDATE,
+    ControllerDescription,
+    DescribeResponse,
+)
+from pratique.admission.v1.catalogue_service_pb2_grpc import (
+    CatalogueServiceServicer,
+    add_CatalogueServiceServicer_to_server,
+)
 from pratique.calls import Call
+from pratique.held_inputs import HeldInputs
+from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
-from serving.servers import MUTATOR, VALIDATOR, Kind
+from serving.servers import CONTROLLER as CONTROLLER  # noqa: PLC0414 - tests of faults take it from here
+from serving.servers import DIGESTS, MUTATOR, VALIDATOR, Kind
 from webhook_servers import closed_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from google.protobuf.message import Message
 
     from pratique.definitions import Half
 
     Address = contextlib.AbstractAsyncContextManager[str]
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-CONTROLLER = "AlwaysPullImages"
-"""What the chain asks for, in both phases."""
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _GOAWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + struct.pack("!II", 0, 0)
@@ -78,10 +91,23 @@ async def full(kind: Kind) -> AsyncIterator[str]:
         await asyncio.wait([asking])
 
 
+class _Agreeing(CatalogueServiceServicer):
+    """Hosts everything, and decides by what the front door decides by."""
+
+    async def Describe(self, *_: Any) -> DescribeResponse:  # noqa: N802 - as in the proto
+        """Say so."""
+        phases = [PHASE_MUTATE, PHASE_VALIDATE]
+        return DescribeResponse(
+            controllers=[ControllerDescription(name=CONTROLLER, phases=phases)],
+            held=inputs_to_messages(HeldInputs(DIGESTS, None)),
+        )
+
+
 @contextlib.asynccontextmanager
 async def speaking(handler: Any) -> AsyncIterator[str]:
     """A server that speaks gRPC, and answers both methods with whatever ``handler`` gives."""
     server = grpc.aio.server()
+    add_CatalogueServiceServicer_to_server(_Agreeing(), server)
     method = grpc.unary_unary_rpc_method_handler(handler)
     for service, name in (("MutatorService", "Mutate"), ("ValidatorService", "Validate")):
         handlers = grpc.method_handlers_generic_handler(f"pratique.admission.v1.{service}", {name: method})
@@ -96,12 +122,23 @@ async def speaking(handler: Any) -> AsyncIterator[str]:
 
 def saying(kind: Kind, *outcomes: outcome_pb2.Outcome) -> Address:
     """A server that answers every call with those outcomes."""
-    response = (
-        mutator_service_pb2.MutateResponse(steps=outcomes)
-        if kind is MUTATOR
-        else validator_service_pb2.ValidateResponse(verdicts=outcomes)
-    )
-    return speaking(answering(response.SerializeToString()))
+
+    def answer(uid: str, digest: str) -> Message:
+        if kind is MUTATOR:
+            return mutator_service_pb2.MutateResponse(steps=outcomes, uid=uid, digest=digest)
+        return validator_service_pb2.ValidateResponse(verdicts=outcomes, uid=uid, digest=digest)
+
+    return speaking(echoing(answer))
+
+
+def echoing(answer: Callable[[str, str], Message]) -> Any:
+    """Make a handler that answers with what ``answer`` makes of the review's uid and the digest that is named."""
+
+    async def handler(raw: bytes, _context: Any) -> bytes:
+        request = validator_service_pb2.ValidateRequest.FromString(raw)  # a MutateRequest has the same fields
+        return answer(request.review.uid, request.digest).SerializeToString()
+
+    return handler
 
 
 def answering(raw: bytes) -> Any:

@@ -34,6 +34,8 @@ class Apart:
     settings: ChainSettings
     phase: Phase
     isolation: Isolation
+    chain: str = ""
+    """The digest of the chain."""
 
     def concerns(self, controller: Controller) -> bool:
         """Tell whether a controller gets a process of its own."""
@@ -83,4 +85,6 @@ class Apart:
             config=tuple(map(str, self.settings.config)),
             cluster=None if cluster is None else tuple(map(str, cluster)),
             path=tuple(sys.path),
+            chain=self.chain,
+            reload_grace_seconds=self.settings.reload_grace_seconds,
         )
