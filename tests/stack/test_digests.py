@@ -24,13 +24,13 @@ from serving.servers import MUTATOR, VALIDATOR, Kind
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 REVIEWS = 20
 """Of each kind that is forbidden: enough for every replica to be asked several times, if it were asked."""
 ADMISSION = "admissionregistration.k8s.io/v1"
-POLICY = {
+POLICY: dict[str, Any] = {
     "apiVersion": ADMISSION,
     "kind": "ValidatingAdmissionPolicy",
     "metadata": {"name": "tests"},
@@ -100,8 +100,7 @@ def _chain(tmp_path: Path) -> ChainSettings:
     )
 
 
-Differing = "Callable[[ChainSettings, Path], ChainSettings]"
-DIFFERENCES: dict[str, tuple[str, Differing]] = {
+DIFFERENCES: dict[str, tuple[str, Callable[[ChainSettings, Path], ChainSettings]]] = {
     "no --config": ("configuration", lambda chain, _: dataclasses.replace(chain, config=())),
     "a policy less": (
         "configuration",
@@ -276,7 +275,7 @@ def test_where_the_mutator_differs_nothing_is_decided(
     assert (code, "mutator at grpc://" in text, f"another {part} (" in text) == (503, True, True), text
 
 
-LAWFUL: dict[str, Differing] = {
+LAWFUL: dict[str, Callable[[ChainSettings, Path], ChainSettings]] = {
     "files elsewhere, in another form and order": lambda chain, folder: dataclasses.replace(
         chain,
         config=(write(folder, "b/2.json", BINDING), write(folder, "b/1.yaml", POLICY)),
@@ -342,3 +341,112 @@ def test_what_changed_in_one_place_alone_becomes_an_outage_after_the_grace(
     assert seen[0]
     assert not after
     assert (code, "decides by another configuration (" in text) == (503, True), text
+
+
+MARKING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: mark}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {{expression: '[JSONPatch{{op: "add", path: "/metadata/labels", value: {{"mark": "m{number}"}}}}]'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: mark}}
+spec: {{policyName: mark}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: marked}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  validations:
+  - expression: object.metadata.labels['mark'] == 'm{number}' && namespaceObject.metadata.labels['mark'] == 'c{cluster}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: marked}}
+spec: {{policyName: marked, validationActions: [Deny]}}
+"""
+"""Admits only what was marked by the policy of the same file."""
+
+
+@both_kinds
+def test_files_that_reach_processes_one_after_another_lose_no_review_and_mix_nothing(
+    tmp_path: Path, calls: CallKind
+) -> None:
+    """Each process has files of its own, and their changes come to each at another time, in another order."""
+    rounds = 4
+    pods: list[str] = []
+    settings: dict[str, ChainSettings] = {}
+    controllers = ("NamespaceLifecycle", "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+
+    def text(number: int) -> str:
+        return MARKING.format(number=number, cluster=0)
+
+    for name in ("door", "mutator", "one", "two"):
+        folder = tmp_path / name
+        cluster = write(
+            folder, "cluster.yaml", {**RESTRICTED, "metadata": {"name": "default", "labels": {"mark": "c0"}}}
+        )
+        (folder / "config.yaml").write_text(text(0))
+        settings[name] = ChainSettings(
+            config=(folder / "config.yaml",), cluster=(cluster,), admission_control=controllers
+        )
+
+    async def change(end: asyncio.Event) -> None:
+        names = list(settings)
+        for number in range(1, rounds + 1):
+            for place in range(len(names)):
+                name = names[(place + number) % len(names)]
+                fresh = tmp_path / name / "config.new"
+                fresh.write_text(text(number))
+                fresh.rename(tmp_path / name / "config.yaml")
+                await asyncio.sleep(0.4)
+        end.set()
+
+    async def run() -> set[str]:
+        first, second = settings["one"], settings["two"]
+        async with stack(settings["door"], first, second, mutator=settings["mutator"], calls=calls) as (
+            door,
+            _,
+        ):
+            end = asyncio.Event()
+            changing = asyncio.ensure_future(change(end))
+            while not end.is_set() or len({*pods}) < rounds:
+                code, body = await door.post("/explain", object=pod("fine"))
+                assert (code, body["allowed"]) == (200, True), body
+                pods.append(body["object"]["metadata"]["labels"]["mark"])
+                await asyncio.sleep(0.005)
+            await changing
+            return {*pods}
+
+    seen = asyncio.run(asyncio.wait_for(run(), 60))
+    assert len(seen) >= rounds, seen
+
+
+@both_kinds
+def test_a_step_names_the_one_replica_that_decided(chain: ChainSettings, calls: CallKind) -> None:
+    large = pod("fine")
+    large["metadata"]["annotations"] = {"large": "x" * 100_000}
+
+    async def run() -> tuple[list[str], set[str], set[str]]:
+        async with stack(chain, chain, chain, calls=calls) as (door, addresses):
+            asked: set[str] = set()
+            for each in (pod("fine"), large) * 6:
+                _, body = await door.post("/explain?phase=validate", object=each)
+                asked |= {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
+            _, body = await door.post("/explain?phase=mutate", object=pod("fine"))
+            mutated = {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
+            return addresses, asked, mutated
+
+    addresses, asked, mutated = asyncio.run(run())
+    assert asked == {f"grpc://{one}" for one in addresses}
+    assert len(mutated) == 1
+    assert "," not in mutated.pop()
