@@ -139,3 +139,19 @@ def test_the_build_sees_only_what_the_image_is_made_of() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert next(line for line in lines if not line.startswith("#")) == "*"
     assert "services/pratique/admission/" in lines
+
+
+def test_all_services_of_compose_are_given_the_same_chain() -> None:
+    """They ask nobody who decides by another one; where charges are kept is the validators' own matter."""
+    own = {"PRATIQUE_RESOURCE_QUOTA_LEDGER", "PGPASSWORD"}
+    services = [COMPOSE["services"][name] for name in ("frontdoor", "mutator", "validator")]
+    first, *others = [
+        (
+            {name: value for name, value in one["environment"].items() if name not in own},
+            one["volumes"],
+            one["image"],
+        )
+        for one in services
+    ]
+    assert first[0]["PRATIQUE_CONFIG"]
+    assert all(one == first for one in others)
