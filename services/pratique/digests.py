@@ -78,7 +78,7 @@ def configuration_digest(configurations: Configurations) -> str:
 
 
 def cluster_digest(store: ObjectStore) -> str:
-    """Of what ``--cluster`` holds. For a large one it takes a while: 0.1 s for 10 MB."""
+    """Of what ``--cluster`` holds. For a large one it takes a while: 0.14 s for 3,000 objects."""
     assumed = b"every namespace exists" if store.assumes_namespaces else b"nothing else exists"
     objects = ((_encoded(key), _encoded(document)) for key, document in store.items())
     return _digest((assumed, *(part for pair in objects for part in pair)))
