@@ -29,7 +29,7 @@ WATCHABLE := $(VENV)/.watchable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long fuzz lint fix protos check-protos release-protos lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up test test-long fuzz lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ check-protos: $(TESTABLE) protos ## Check that the contract is well written and 
 	@$(BIN)/buf lint
 	@$(BIN)/buf breaking --against proto/baseline.binpb
 
-release-protos: check-protos ## Promise what the contract says now: write proto/baseline.binpb anew
+baseline: check-protos ## Promise callers what the contract says now: write proto/baseline.binpb anew
 	@$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
 
 lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrade for newer releases)

@@ -91,7 +91,7 @@ def test_the_baseline_promises_all_that_is_in_the_contract(
     schema: dict[str, descriptor_pb2.FileDescriptorProto],
 ) -> None:
     missing = everything_in(schema) - everything_in(files_of(BASELINE.read_bytes()))
-    assert not missing, "run `make release-protos`, so that what callers come to rely on is guarded"
+    assert not missing, "run `make baseline`, so that what callers come to rely on is guarded"
 
 
 def test_the_services_have_the_names_that_clients_call() -> None:
