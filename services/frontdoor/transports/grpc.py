@@ -226,8 +226,9 @@ class GrpcTransport:
         return answer, endpoint or self.endpoint
 
     def _mismatch(self, digest: str, endpoint: str = "") -> MismatchError:
-        where = endpoint or self.endpoint
-        return MismatchError(f"{where} decides by other inputs than this front door{self.mismatched(digest)}")
+        where = f" at {endpoint}" if endpoint else ""
+        differences = self.mismatched(digest)
+        return MismatchError(f"the service{where} decides by other inputs than this front door{differences}")
 
 
 def _unexplained(_: str) -> str:
