@@ -93,22 +93,25 @@ async def full(kind: Kind) -> AsyncIterator[str]:
 
 
 class _Agreeing(CatalogueServiceServicer):
-    """Hosts everything, and decides by what the front door decides by."""
+    """Hosts everything, and decides by what the front door decides by, unless it does not tell."""
+
+    def __init__(self, *, tells: bool) -> None:
+        self._held = inputs_to_messages(HeldInputs(DIGESTS, None)) if tells else []
 
     async def Describe(self, *_: Any) -> DescribeResponse:  # noqa: N802 - as in the proto
         """Say so."""
         phases = [PHASE_MUTATE, PHASE_VALIDATE]
         return DescribeResponse(
             controllers=[ControllerDescription(name=CONTROLLER, phases=phases)],
-            held=inputs_to_messages(HeldInputs(DIGESTS, None)),
+            held=self._held,
         )
 
 
 @contextlib.asynccontextmanager
-async def speaking(handler: Any, stream: Any = None) -> AsyncIterator[str]:
+async def speaking(handler: Any, stream: Any = None, *, tells: bool = True) -> AsyncIterator[str]:
     """A server that speaks gRPC, and answers both methods with whatever ``handler`` gives, their streams likewise."""
     server = grpc.aio.server()
-    add_CatalogueServiceServicer_to_server(_Agreeing(), server)
+    add_CatalogueServiceServicer_to_server(_Agreeing(tells=tells), server)
     method = grpc.unary_unary_rpc_method_handler(handler)
 
     def streams(name: str) -> dict[str, Any]:
@@ -129,7 +132,11 @@ async def speaking(handler: Any, stream: Any = None) -> AsyncIterator[str]:
 
 
 def saying(
-    kind: Kind, *outcomes: outcome_pb2.Outcome, uid: str | None = None, digest: str | None = None
+    kind: Kind,
+    *outcomes: outcome_pb2.Outcome,
+    uid: str | None = None,
+    digest: str | None = None,
+    tells: bool = True,
 ) -> Address:
     """A server that answers every call with those outcomes, and says that they are of its review, or of another."""
 
@@ -142,7 +149,7 @@ def saying(
             return mutator_service_pb2.MutateResponse(steps=outcomes, **named)
         return validator_service_pb2.ValidateResponse(verdicts=outcomes, **named)
 
-    return speaking(echoing(answer))
+    return speaking(echoing(answer), tells=tells)
 
 
 def echoing(answer: Callable[[str, str], Message]) -> Any:

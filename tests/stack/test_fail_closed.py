@@ -97,6 +97,7 @@ FAULTS: dict[str, Callable[[Kind], Address]] = {
     "an answer to no review": lambda kind: saying(kind, ALLOWED, uid=""),
     "an answer by other inputs": lambda kind: saying(kind, ALLOWED, digest="0" * 32),
     "an answer by nobody knows what": lambda kind: saying(kind, ALLOWED, digest=""),
+    "it is older than digests": lambda kind: saying(kind, ALLOWED, uid="", digest="", tells=False),
     "a failure": lambda kind: saying(kind, outcome(failed=outcome_pb2.Failed())),
     "a denial with code 200": lambda kind: saying(
         kind, outcome(denied=outcome_pb2.Denied(status=outcome_pb2.Status(code=200)))
