@@ -29,7 +29,7 @@ WATCHABLE := $(VENV)/.watchable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long fuzz lint fix protos check-protos lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up test test-long fuzz lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ protos: $(RUNNABLE) ## Generate the gRPC code from proto/
 check-protos: $(TESTABLE) protos ## Check that the contract is well written and breaks no caller
 	@$(BIN)/buf lint
 	@$(BIN)/buf breaking --against proto/baseline.binpb
+
+baseline: check-protos ## Promise callers what the contract says now: write proto/baseline.binpb anew
+	@$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
 
 lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrade for newer releases)
 	@$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt

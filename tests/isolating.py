@@ -78,7 +78,7 @@ def isolating(settings: ChainSettings, isolation: Isolation = Isolation.PROCESS)
         return asyncio.run_coroutine_threadsafe(awaitable, loop).result(PATIENCE_SECONDS)
 
     try:
-        made = hosting(settings, Phase.VALIDATE, isolation)
+        made = hosting(settings, Phase.VALIDATE, ValidatorHost, isolation)
         hosted = run(made.__aenter__())
         try:
             yield Host(loop, ValidatorHost(hosted.controllers, hosted.cluster))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pratique.measures.series import Counts, Durations, Observed
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from frontdoor.transports.hosting_services import HostingService
+    from pratique.held_inputs import HeldInputs
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A hop on one machine takes 1 ms, and none has more than 30 s."""
@@ -35,6 +36,7 @@ class HopMetrics:
             ("service",),
         )
         self._services: Sequence[HostingService] = ()
+        self._held: HeldInputs[Any] | None = None
 
     def observer(self, service: str) -> Callable[[str, float], None]:
         """What is to be told of each hop to a service: gRPC's code for it by Go's name, and seconds."""
@@ -44,9 +46,9 @@ class HopMetrics:
         self._hops.add(service, code)
         self._seconds.observe(seconds, service)
 
-    def show_addresses(self, services: Sequence[HostingService]) -> None:
-        """Show how many addresses of these are known."""
-        self._services = services
+    def show_services(self, services: Sequence[HostingService], held: HeldInputs[Any]) -> None:
+        """Show how many addresses of these are known, and which of their replicas decide by what is ``held`` here."""
+        self._services, self._held = services, held
 
     def collect(self) -> Iterator[Metric]:
         """Yield all of them, for a registry."""
@@ -58,3 +60,18 @@ class HopMetrics:
             lambda: {(one.name,): one.transport.addresses for one in self._services},
             "service",
         ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_agrees",
+            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
+            self._agreements,
+            "service",
+            "endpoint",
+        ).collect()
+
+    def _agreements(self) -> dict[tuple[str, ...], float]:
+        digest = "" if self._held is None else self._held.digests.whole
+        return {
+            (service.name, replica.endpoint): int(replica.holds(digest))
+            for service in self._services
+            for replica in service.transport.replicas
+        }

@@ -67,9 +67,9 @@ class Probes:
         # What they warn of is no reason to send reviews elsewhere: every other front door has the same files.
         watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
         warnings: dict[str, Sequence[str]] = {name: _warnings(of) for name, of in watched.items() if of}
-        webhooks: Sequence[str] = getattr(self._engine, "warnings", tuple)()
-        if webhooks:
-            warnings["webhooks"] = webhooks
+        # Only an engine that asks services and webhooks has something to say of them.
+        of_engine: Mapping[str, Sequence[str]] = getattr(self._engine, "warnings", dict)()
+        warnings |= of_engine
         if self._decision_log is not None:
             failing = self._decision_log.failing
             reasons = (f"the decision log cannot be written: {failing}",) if failing else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
 from pratique.configurations.load import load_configurations
 from pratique.definitions import Phase
+from pratique.digests import Digests, chain_digest, cluster_digest, configuration_digest
+from pratique.held_inputs import HeldInputs
 from pratique.measures.match_conditions import ConditionMetrics
 from pratique.measures.reloads import ReloadMetrics
 from pratique.reloading import Reloaded, keep_reloading
@@ -25,7 +28,7 @@ from pratique.spellings import unread_in_cluster
 from pratique.tls.kept import keep_fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from frontdoor.decisions import Decision
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
-    from pratique.clusters import Cluster
+    from pratique.clusters import Cluster, ObjectStore
     from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
     from pratique.tls.kept import Kept
@@ -42,6 +45,15 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
 """After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Decider:
+    """What decides by one set of inputs."""
+
+    chain: Chain
+    webhooks: WebhookTransports
+    cluster: Cluster
 
 
 class RemoteEngine:
@@ -63,7 +75,7 @@ class RemoteEngine:
         read_cluster = functools.partial(load_cluster, chain.cluster)
         cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
         self.cluster = ReloadableCluster(cluster.value)
-        cluster.tell(self.cluster.swap)
+        cluster.tell(self._use_cluster)
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
         self._release = chain.release
@@ -97,14 +109,27 @@ class RemoteEngine:
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
         configurations.tell(self._use_configurations)
-        hops.show_addresses((self._mutator, self._validator))
-        self._chain, self._webhooks = self._assemble(configurations.value)
+        self._services = (self._mutator, self._validator)
+        digests = Digests.of(
+            chain_digest(self._sources.selected, self._sources.plugin_configurations),
+            configuration_digest(configurations.value),
+            cluster_digest(cluster.value),
+        )
+        chain_now, webhooks = self._assemble(configurations.value)
+        self._held = HeldInputs(
+            digests, _Decider(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
+        )
+        self._webhooks = [webhooks]
+        self._held.listen(self._let_go)
+        for service in self._services:
+            service.agree_with(self._held)
+        hops.show_services(self._services, self._held)
         watched = [one for one in (cluster, configurations) if one.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is read again when its files change."""
         reloads = ReloadMetrics([one.reloads for one in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
-        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, *breakers)
+        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
         """What it counts, for metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
         if tls is not None:
@@ -134,12 +159,33 @@ class RemoteEngine:
         self._breakers = breakers
         return chain, webhooks
 
-    def _use_configurations(self, configurations: Configurations) -> None:
-        before = self._webhooks
-        self._chain, self._webhooks = self._assemble(configurations)
-        closing = asyncio.ensure_future(_close_later(before))
-        self._background.add(closing)
-        closing.add_done_callback(self._background.discard)
+    async def _use_configurations(self, configurations: Configurations) -> None:
+        digest = await asyncio.to_thread(configuration_digest, configurations)
+        chain, webhooks = self._assemble(configurations)
+        self._webhooks.append(webhooks)
+        self._take_up(
+            dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
+        )
+
+    async def _use_cluster(self, cluster: ObjectStore) -> None:
+        digest = await asyncio.to_thread(cluster_digest, cluster)
+        self.cluster.swap(cluster)
+        self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+
+    def _take_up(self, decider: _Decider, **digests: str) -> None:
+        now = self._held.digests._replace(**digests)
+        self._held.take_up(Digests.of(now.chain, now.configuration, now.cluster), decider)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the connections to webhooks that are in no chain any more, when no review uses them any more."""
+        used = [decider.webhooks for _, decider in self._held]
+        unused = [one for one in self._webhooks if one not in used]
+        self._webhooks = [one for one in self._webhooks if one in used]
+        for one in unused:
+            closing = asyncio.ensure_future(_close_later(one))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
 
     async def _renew_channels(self, _: object) -> None:
         await asyncio.gather(self._mutator.transport.renew(), self._validator.transport.renew())
@@ -147,24 +193,42 @@ class RemoteEngine:
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for."""
-        return await self._chain.decide(review, phases, deadline, explain=explain)
+        """Run a review through the phases asked for, all of it by the newest inputs that the services decide by."""
+        digests, decider = self._agreed()
+        review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
+        return await decider.chain.decide(review, phases, deadline, explain=explain)
+
+    def _agreed(self) -> tuple[Digests, _Decider]:
+        """The newest inputs by which the services decide, too; those of this front door where there are none such."""
+        for digests, decider in self._held:
+            if all(service.agrees(digests.whole) for service in self._services):
+                return digests, decider
+        return self._held.digests, self._held.current
 
     async def unready(self) -> Sequence[str]:
         """Why the services cannot be asked now."""
-        reasons = await asyncio.gather(self._mutator.unready(), self._validator.unready())
+        digests, _ = self._agreed()
+        reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
         return [reason for reason in reasons if reason]
 
-    def warnings(self) -> Sequence[str]:
-        """What is no reason to send reviews elsewhere, and yet worth knowing: webhooks that are not called now."""
-        return self._breakers.warnings()
+    def warnings(self) -> Mapping[str, Sequence[str]]:
+        """What is no reason to send reviews elsewhere, and yet worth knowing, by what it is about.
+
+        ``inputs`` names replicas that are left out because they decide by something else, or are asked for what was
+        before; ``webhooks`` those that are not called now.
+        """
+        differing = [told for service in self._services for told in service.differing(self._held.digests)]
+        left_out = self._breakers.warnings()
+        return {"inputs": differing} | ({"webhooks": left_out} if left_out else {})
 
     async def close(self) -> None:
         """Let go of connections."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self._webhooks.close()
+        self._held.close()
+        for webhooks in self._webhooks:
+            await webhooks.close()
         await self._mutator.transport.close()
         await self._validator.transport.close()
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.definitions import Phase
 from pratique.outcomes import Denied, Failed
-from pratique.provisioning import with_provisioned
-from pratique.running import runners, unknown
+from pratique.running import Host, unknown
 from pratique.schemas import built_in
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from pratique.reviews import Review
 
 
-class MutatorHost:
+class MutatorHost(Host):
     """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
 
     def __init__(
@@ -31,15 +29,9 @@ class MutatorHost:
 
         With ``provisions`` their chain makes the namespaces that are missing.
         """
-        self.hosted = tuple(hosted)
-        """The controllers, in chain order."""
-        self.cluster = cluster
-        """What they look things up in."""
-        self.runners = runners(hosted, Phase.MUTATE)
+        super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions)
         if self.runners:
             built_in.load()  # what controllers change is held against schemas, from the first review on
-        """What runs each, by name."""
-        self._provisions = provisions
 
     async def mutate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -52,10 +44,7 @@ class MutatorHost:
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        if review.cluster is not self.cluster:
-            review = dataclasses.replace(review, cluster=self.cluster)
-        if self._provisions:
-            review = with_provisioned(review)
+        review = self.placed(review)
         outcomes: list[Outcome] = []
         for call in calls:
             runner = self.runners.get(call.name)

@@ -21,10 +21,9 @@ async def serve(settings: MutatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.MUTATE, settings.isolation) as hosted:
-        host = MutatorHost(hosted.controllers, hosted.cluster, provisions=hosted.provisions)
-        metrics = ServiceMetrics.of(settings, Phase.MUTATE, hosted, host.runners)
-        await live("mutator", services(host, metrics), settings, metrics)
+    async with hosting(settings.chain, Phase.MUTATE, MutatorHost, settings.isolation) as hosted:
+        metrics = ServiceMetrics.of(settings, Phase.MUTATE, hosted, hosted.held.current.runners)
+        await live("mutator", services(hosted.held, metrics), settings, metrics)
 
 
 def run(settings: MutatorSettings) -> None:

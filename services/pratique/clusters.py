@@ -15,7 +15,7 @@ from pratique.resources import Resources, built_in, storage_group
 from pratique.statuses import go_quoted, qualified_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pratique.json_values import JSON, JSONObject
 
@@ -203,6 +203,18 @@ class ObjectStore:
     @property
     def _built_in(self) -> Resources:
         return built_in() if self._base is None else self._base
+
+    @property
+    def assumes_namespaces(self) -> bool:
+        """Whether every namespace that is asked for exists."""
+        return self._assumed is not None
+
+    def items(self) -> Iterator[tuple[ObjectKey, JSONObject]]:
+        """All objects with their keys, in the order of these."""
+        for (group, resource), by_namespace in sorted(self._objects.items()):
+            for namespace, objects in sorted(by_namespace.items()):
+                for name, each in sorted(objects.items()):
+                    yield ObjectKey(group, resource, namespace, name), each
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
         """One object; None where it does not exist. ``namespace`` is empty for cluster-scoped resources."""

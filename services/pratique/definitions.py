@@ -49,9 +49,10 @@ async def _nothing_to_conclude(review: Review) -> None:
     del review
 
 
-def _nothing_to_use(configurations: Configurations) -> None:
+def _nothing_to_use(configurations: Configurations) -> Half | None:
     """Let a controller be that is not concerned with configurations."""
     del configurations
+    return None
 
 
 async def _nothing_to_follow(cluster: Cluster) -> None:
@@ -69,9 +70,10 @@ class Halves:
     """Runs in the validating phase. None: it has no such half."""
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     """Called once when the service stops, or when another configuration takes over."""
-    use: Callable[[Configurations], None] = _nothing_to_use
+    use: Callable[[Configurations], Half | None] = _nothing_to_use
     """Given what ``--config`` holds, before the first review and whenever it changes. Raises ConfigurationError where
-    it cannot be used; then what was used before stays."""
+    it cannot be used; then what was used before stays. It may return a half that goes on with these configurations
+    after others have come: reviews that began with them are decided by it."""
     follow: Callable[[Cluster], Coroutine[Any, Any, None]] = _nothing_to_follow
     """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
     may end by itself. In an offline run it is not called: there is no time there."""
@@ -118,6 +120,9 @@ class Controller:
     """The Kubernetes release that removed it, for example ``1.21``; None where it still exists."""
     replaced_by: str | None = None
     """What took its place."""
+    places: tuple[str, ...] = ()
+    """Settings, by their names as they are written, that say where something is and not what is decided: a file, a URL.
+    Services of one chain may differ in them."""
     hosted: bool = True
     """False for those that the front door itself runs, such as MutatingAdmissionWebhook."""
     unconcerned: Callable[[JSON, Review], str] | None = None

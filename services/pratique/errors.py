@@ -7,7 +7,8 @@
     │   ├── CallTimeoutError      no answer in time
     │   ├── UnreachableError      no connection, or a broken one
     │   │   └── ResetError        the other side reset it
-    │   └── BadAnswerError        an answer came, and it cannot be used
+    │   ├── BadAnswerError        an answer came, and it cannot be used
+    │   └── MismatchError         the service decides by another configuration, cluster or chain
     ├── ConversionError           an object cannot be had in the version that a webhook wants: the request is refused
     ├── RefusalError              the reviewed object did something wrong: the user is told by a Status
     └── InputError                what a person wrote is wrong: a file, a flag, a request's body
@@ -66,6 +67,13 @@ class BadAnswerError(CallError):
         """Fail with a reason."""
         super().__init__(text, code)
         self.status = status
+
+
+class MismatchError(CallError):
+    """A service decides by something else than its caller: it was not asked, or its answer does not count.
+
+    The text names the replicas, and what differs. It is an outage, never a decision.
+    """
 
 
 class ConversionError(PratiqueError):

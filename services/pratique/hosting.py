@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pratique.catalogues import load_catalogue
 from pratique.cluster_files import load_cluster
 from pratique.clusters import ReloadableCluster
 from pratique.configurations.load import load_configurations
+from pratique.digests import Digests, chain_digest, cluster_digest, configuration_digest
+from pratique.held_inputs import HeldInputs
 from pratique.isolation.apart import Apart
 from pratique.isolation.modes import Isolation
 from pratique.plugin_configurations import load_plugin_configurations
@@ -19,10 +21,12 @@ from pratique.provisioning import provisions
 from pratique.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from typing import Self
 
+    from pratique.clusters import Cluster, ObjectStore
     from pratique.configurations.all_configurations import Configurations
-    from pratique.definitions import Phase
+    from pratique.definitions import Half, Phase
     from pratique.hosted_controllers import HostedController
     from pratique.measures.reloads import Reloads
     from pratique.settings import ChainSettings
@@ -30,30 +34,54 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class _Hosts(Protocol):
+    def under(self, cluster: Cluster, halves: Mapping[str, Half]) -> Self: ...
+
+
+H = TypeVar("H", bound=_Hosts)
+H_co = TypeVar("H_co", bound=_Hosts, covariant=True)
+
+
+class _HostOf(Protocol[H_co]):
+    """Makes what runs controllers."""
+
+    def __call__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> H_co:
+        """Run ``hosted``, which look things up in ``cluster``; with ``provisions`` namespaces are made."""
+
+
+"""What runs controllers."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hosting:
+class Hosting(Generic[H]):
     """What a service hosts."""
 
     controllers: tuple[HostedController, ...]
     """The controllers that are on and have that half, in chain order."""
     cluster: ReloadableCluster
     """What they look things up in; it changes when its files do."""
+    held: HeldInputs[H]
+    """What runs them, by what they decide by: their configuration and cluster now, and those before for a while."""
     reloads: Sequence[Reloads] = ()
     """How often that and the configuration were read again."""
-    provisions: bool = False
-    """Whether the chain, all of it, makes the namespaces that are missing."""
 
 
 @contextlib.asynccontextmanager
 async def hosting(
-    settings: ChainSettings, phase: Phase, isolation: Isolation = Isolation.THREAD
-) -> AsyncIterator[Hosting]:
+    settings: ChainSettings,
+    phase: Phase,
+    host_of: _HostOf[H],
+    isolation: Isolation = Isolation.THREAD,
+) -> AsyncIterator[Hosting[H]]:
     """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
 
     Args:
         settings: What is in the chain.
         phase: The half of it that is hosted. Controllers without that half get their settings all the same, so that
             every service refuses the same ones.
+        host_of: Makes what runs controllers that look things up in a cluster.
         isolation: Where the controllers of other packages run.
 
     Raises:
@@ -63,7 +91,8 @@ async def hosting(
         catalogue = load_catalogue()
         selected = catalogue.select(settings)
         configurations = load_plugin_configurations(settings)
-        apart = Apart(catalogue.origins, configurations, settings, phase, isolation, provisions(selected))
+        chain, making = chain_digest(selected, configurations), provisions(selected)
+        apart = Apart(catalogue.origins, configurations, settings, phase, isolation, chain, making)
         everything = catalogue.configure(
             [one for one in selected if not apart.concerns(one)],
             configurations,
@@ -75,49 +104,94 @@ async def hosting(
         isolated = await apart.start([one for one in selected if apart.concerns(one)], stack)
         hosted = {one.controller.name: one for one in (*here, *isolated)}
         controllers = tuple(hosted[one.name] for one in selected if one.name in hosted)
-        reloads: list[Reloads] = []
-        cluster = await stack.enter_async_context(hosting_of(settings, here, reloads))
-        yield Hosting(controllers, cluster, reloads, provisions(selected))
+        inputs = ReloadedInputs(
+            settings, chain, here, lambda cluster: host_of(controllers, cluster, provisions=making)
+        )
+        await stack.enter_async_context(inputs.kept())
+        yield Hosting(controllers, inputs.cluster, inputs.held, inputs.reloads)
 
 
-@contextlib.asynccontextmanager
-async def hosting_of(
-    settings: ChainSettings, controllers: Sequence[HostedController], reloads: list[Reloads] | None = None
-) -> AsyncIterator[ReloadableCluster]:
-    """Give controllers what ``--config`` and ``--cluster`` hold, now and whenever it changes; gives the cluster.
+class ReloadedInputs(Generic[H]):
+    """What ``--config`` and ``--cluster`` hold, now and whenever it changes, and what runs controllers by it."""
 
-    ``reloads`` gets what is known of each reading.
+    def __init__(
+        self,
+        settings: ChainSettings,
+        chain: str,
+        controllers: Sequence[HostedController],
+        host_of: Callable[[Cluster], H],
+    ) -> None:
+        """Read everything for the first time.
 
-    Raises:
-        ConfigurationError: a file cannot be used.
-    """
-    cluster, reloads = ReloadableCluster(load_cluster(None)), [] if reloads is None else reloads
-    async with _followers() as followers:
-        followers.update(_use_configurations(settings, controllers, reloads))
-        if settings.cluster is not None:
-            followers.add(_follow(settings, cluster, reloads))
-        for one in controllers:
-            following = asyncio.create_task(one.halves.follow(cluster), name=one.controller.name)
-            following.add_done_callback(_tell_broken)
-            followers.add(following)
-        yield cluster
+        Args:
+            settings: Where it is.
+            chain: The digest of the chain.
+            controllers: Get the configurations.
+            host_of: Makes what runs controllers that look things up in a cluster.
 
+        Raises:
+            ConfigurationError: a file cannot be used.
+        """
+        self._controllers = controllers
+        self._chain = chain
+        self._configuration = Reloaded(
+            "configuration", lambda: load_configurations(settings.config), settings.config
+        )
+        self._cluster = Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
+        self._watched: list[Reloaded[Any]] = [
+            one for one in (self._configuration, self._cluster) if one.paths
+        ]
+        self.reloads: Sequence[Reloads] = [one.reloads for one in self._watched]
+        """What is known of each reading."""
+        self.cluster = ReloadableCluster(self._cluster.value)
+        """The cluster as it is now."""
+        self._halves = self._use(self._configuration.value)
+        self._host = host_of(self._cluster.value)
+        self._configuration_digest = configuration_digest(self._configuration.value)
+        self._cluster_digest = cluster_digest(self._cluster.value)
+        self.held: HeldInputs[H] = HeldInputs(
+            self._digests, self._host.under(self._cluster.value, self._halves), settings.reload_grace_seconds
+        )
+        """What runs the controllers, by what they decide by."""
+        self._configuration.tell(self._take_configurations)
+        self._cluster.tell(self._take_cluster)
 
-def _use_configurations(
-    settings: ChainSettings, controllers: Sequence[HostedController], reloads: list[Reloads]
-) -> Iterator[asyncio.Task[None]]:
-    """Give controllers what ``--config`` holds, now and whenever it changes."""
+    @contextlib.asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Keep them up to date until this ends, and let controllers do what they do beside reviews."""
+        async with _followers() as followers:
+            for each in self._watched:
+                followers.add(asyncio.create_task(keep_reloading([each]), name=f"{each.name} files"))
+            for one in self._controllers:
+                following = asyncio.create_task(one.halves.follow(self.cluster), name=one.controller.name)
+                following.add_done_callback(_tell_broken)
+                followers.add(following)
+            try:
+                yield
+            finally:
+                self.held.close()
 
-    def use(configurations: Configurations) -> None:
-        for one in controllers:
-            one.halves.use(configurations)
+    @property
+    def _digests(self) -> Digests:
+        return Digests.of(self._chain, self._configuration_digest, self._cluster_digest)
 
-    files = Reloaded("configuration", lambda: load_configurations(settings.config), settings.config)
-    files.tell(use)
-    use(files.value)
-    if settings.config:
-        reloads.append(files.reloads)
-        yield asyncio.create_task(keep_reloading([files]), name="configuration files")
+    def _use(self, configurations: Configurations) -> Mapping[str, Half]:
+        used = {one.controller.name: one.halves.use(configurations) for one in self._controllers}
+        return {name: half for name, half in used.items() if half is not None}
+
+    async def _take_configurations(self, configurations: Configurations) -> None:
+        digest = await asyncio.to_thread(configuration_digest, configurations)
+        self._halves = self._use(configurations)
+        self._configuration_digest = digest
+        self._take_up()
+
+    async def _take_cluster(self, cluster: ObjectStore) -> None:
+        self._cluster_digest = await asyncio.to_thread(cluster_digest, cluster)
+        self.cluster.swap(cluster)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        self.held.take_up(self._digests, self._host.under(self.cluster.current, self._halves))
 
 
 @contextlib.asynccontextmanager
@@ -138,15 +212,3 @@ def _tell_broken(task: asyncio.Task[None]) -> None:
     if error is not None:
         where = {"controller": task.get_name(), "reason": type(error).__name__}
         _log.error("what a controller does beside reviews broke", extra=where)
-
-
-def _follow(
-    settings: ChainSettings, cluster: ReloadableCluster, reloads: list[Reloads]
-) -> asyncio.Task[None]:
-    """Fill the cluster from its files, now and whenever they change."""
-    paths = settings.cluster or ()
-    files = Reloaded("cluster", lambda: load_cluster(paths), paths)
-    files.tell(cluster.swap)
-    reloads.append(files.reloads)
-    cluster.swap(files.value)
-    return asyncio.create_task(keep_reloading([files]), name="cluster files")

@@ -76,6 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How long the controller itself took; 0 where not measured."""
     parts: tuple[Part, ...] = ()
     """What its own members made of it, in the order in which they ran."""
+    endpoint: str = ""
+    """Who answered, where several can be asked; empty where there is only one."""
     document: Document | None = None
     """The object as the operations of the decision leave it, where one of Kubernetes' own ran in this process, which
     has worked that out already; None where it ran in another one or changed nothing."""

@@ -111,6 +111,9 @@ class Review:
     """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
     charging: Charging = Charging.DUE
     """What is charged for it. Unlike ``dry_run`` it shows nowhere, and it stays within the process."""
+    digest: str = ""
+    """Of what it is to be decided by, where others have a part in deciding it and have to agree
+    (:mod:`pratique.digests`); empty where nobody has to."""
     repeats: bool = False
     """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
 

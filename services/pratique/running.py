@@ -7,6 +7,7 @@ because they may block; coroutines run as tasks. Whatever takes too long is left
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import inspect
 import logging
@@ -21,13 +22,16 @@ from pratique.definitions import Phase
 from pratique.errors import RefusalError, ReviewError
 from pratique.lanes import Lane, attempt
 from pratique.outcomes import Denied, Failed, FailureKind, Outcome, Patched
+from pratique.provisioning import with_provisioned
 from pratique.tracebacks import described
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from typing import Self
 
     from pratique.calls import Call
     from pratique.catalogues import HostedController
+    from pratique.clusters import Cluster
     from pratique.definitions import Controller, Half
     from pratique.json_values import Document
     from pratique.outcomes import Decided
@@ -203,6 +207,44 @@ def runners(hosted: Iterable[HostedController], phase: Phase) -> Mapping[str, Ru
         if half is not None:
             made[one.controller.name] = _runner(one.controller, phase, half)
     return made
+
+
+class Host:
+    """Hosts one half of controllers, in whichever room. It knows no transport, so that offline runs share it."""
+
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, phase: Phase, *, provisions: bool = False
+    ) -> None:
+        """Host what of ``hosted`` runs in a phase and looks things up in ``cluster``.
+
+        With ``provisions`` their chain makes the namespaces that are missing.
+        """
+        self.hosted = tuple(hosted)
+        """The controllers, in chain order."""
+        self.cluster = cluster
+        """What they look things up in."""
+        self.runners = runners(hosted, phase)
+        """What runs each, by name."""
+        self._provisions = provisions
+
+    def placed(self, review: Review) -> Review:
+        """The review as it is in this host's cluster."""
+        if review.cluster is not self.cluster:
+            review = dataclasses.replace(review, cluster=self.cluster)
+        return with_provisioned(review) if self._provisions else review
+
+    def under(self, cluster: Cluster, halves: Mapping[str, Half]) -> Self:
+        """Host the same with another cluster, and with those halves of theirs, by name, that are given.
+
+        What runs them is shared: threads, and what they count.
+        """
+        other = copy.copy(self)
+        other.cluster = cluster
+        other.runners = {
+            name: dataclasses.replace(one, half=halves[name]) if name in halves else one
+            for name, one in self.runners.items()
+        }
+        return other
 
 
 def _runner(controller: Controller, phase: Phase, half: Half) -> Runner:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pratique.held_inputs import GRACE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -33,5 +35,7 @@ class ChainSettings:
     """What flags say to controllers: by a controller's name, settings under the flags' names."""
     release: Release | None = None
     """The Kubernetes release that controllers follow; None: the current one."""
+    reload_grace_seconds: float = GRACE_SECONDS
+    """How long what files held before they changed is kept, so that those who notice later can be agreed with."""
     first_denial_only: bool = False
     """Answer with one denial, as the API server does, instead of with all."""

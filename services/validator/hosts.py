@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.definitions import Phase
-from pratique.provisioning import with_provisioned
-from pratique.running import runners, unknown
+from pratique.running import Host, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from pratique.reviews import Review
 
 
-class ValidatorHost:
+class ValidatorHost(Host):
     """Hosts the validating halves of controllers. It knows no transport, so that offline runs share it."""
 
     def __init__(
@@ -30,13 +28,7 @@ class ValidatorHost:
 
         With ``provisions`` their chain makes the namespaces that are missing.
         """
-        self.hosted = tuple(hosted)
-        """The controllers, in chain order."""
-        self.cluster = cluster
-        """What they look things up in."""
-        self.runners = runners(hosted, Phase.VALIDATE)
-        """What runs each, by name."""
-        self._provisions = provisions
+        super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions)
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
@@ -48,10 +40,7 @@ class ValidatorHost:
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        if review.cluster is not self.cluster:
-            review = dataclasses.replace(review, cluster=self.cluster)
-        if self._provisions:
-            review = with_provisioned(review)
+        review = self.placed(review)
         if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
             # The usual case: tasks would cost more than the controllers' own work.
             return [await self._run(review, call, deadline) for call in calls]

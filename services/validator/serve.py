@@ -21,10 +21,9 @@ async def serve(settings: ValidatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.VALIDATE, settings.isolation) as hosted:
-        host = ValidatorHost(hosted.controllers, hosted.cluster, provisions=hosted.provisions)
-        metrics = ServiceMetrics.of(settings, Phase.VALIDATE, hosted, host.runners)
-        await live("validator", services(host, metrics), settings, metrics)
+    async with hosting(settings.chain, Phase.VALIDATE, ValidatorHost, settings.isolation) as hosted:
+        metrics = ServiceMetrics.of(settings, Phase.VALIDATE, hosted, hosted.held.current.runners)
+        await live("validator", services(hosted.held, metrics), settings, metrics)
 
 
 def run(settings: ValidatorSettings) -> None:

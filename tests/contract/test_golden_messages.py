@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from google.protobuf import text_format
+from google.protobuf.message import Message as MessageType
 
+from contract.schemas import PROTO
 from pratique import statuses
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
+from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.calls import Call
 from pratique.clusters import ANY_NAMESPACE
+from pratique.digests import Digests
+from pratique.held_inputs import HeldInputs
 from pratique.json_values import Document
 from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.parts import Ending, Part
 from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
 from pratique.rpc import messages
+from pratique.rpc.inputs import inputs_from_messages, inputs_to_messages
 from pratique.statuses import StatusCause, StatusDetails
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -80,6 +93,48 @@ OUTCOMES = [
     Outcome(controller="d", decision=Failed(FailureKind.TIMEOUT, "context deadline exceeded")),
 ]
 
+DIGESTS = Digests("0d" * 16, "c4" * 16, "cf" * 16, "c1" * 16)
+BEFORE = Digests("0b" * 16, "c4" * 16, "ce" * 16, "c1" * 16)
+FULL_CALLS = [
+    Call("MutatingAdmissionPolicy", 2.5, again=("labels/everywhere", "limits/shop"), explain=True),
+    Call("quick", 0.001),
+    *(Call(name) for name in ("denies", "late", "unknown", "broken")),
+]
+FULL_REVIEW = dataclasses.replace(REVIEW, digest=DIGESTS.whole)
+PARTS = (
+    Part(
+        name="labels",
+        configuration="everywhere",
+        ending=Ending.MUTATED,
+        reason="because",
+        operations=({"op": "add", "path": "/metadata/labels", "value": {}},),
+        key="labels/everywhere",
+        reinvocable=True,
+        applied=True,
+        duration_seconds=0.00025,
+    ),
+    Part(
+        name="limits",
+        ending=Ending.DENIED,
+        denials=(statuses.failure(403, "Forbidden", "no"), statuses.failure(422, "Invalid", "nor this")),
+    ),
+    *(
+        Part(name=f"{ending}", ending=ending)
+        for ending in Ending
+        if ending not in (Ending.MUTATED, Ending.DENIED)
+    ),
+)
+FULL_OUTCOMES = [
+    msgspec.structs.replace(
+        OUTCOMES[1], controller="MutatingAdmissionPolicy", parts=PARTS, warnings=("careful",)
+    ),
+    msgspec.structs.replace(OUTCOMES[0], controller="quick"),
+    msgspec.structs.replace(OUTCOMES[2], controller="denies"),
+    Outcome(controller="late", decision=Failed(FailureKind.TIMEOUT, "context deadline exceeded")),
+    Outcome(controller="unknown", decision=Failed(FailureKind.UNKNOWN_CONTROLLER, "not hosted")),
+    Outcome(controller="broken", decision=Failed(FailureKind.ERROR, "raised ValueError")),
+]
+
 
 def golden(name: str) -> bytes:
     return (GOLDEN / f"{name}.binpb").read_bytes()
@@ -109,12 +164,78 @@ def test_a_golden_message_is_written_as_it_was(name: str) -> None:
 def test_every_message_of_the_services_has_a_golden_one() -> None:
     assert (
         sorted(
-            f"{method}_{side}"
+            f"{method}_{side}{more}"
             for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
             for side in ("request", "response")
+            for more in ("", "_full")
+            if (method, side, more) != ("describe", "request", "_full")  # it has no fields
         )
         == NAMES
     )
+
+
+def fields_set(message: Message) -> Iterator[tuple[str, str]]:
+    """Every field that is set in a message and in what it holds: the message's name, and the field's."""
+    for field, value in message.ListFields():
+        yield message.DESCRIPTOR.full_name, field.name
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            held = [each for each in value.values() if isinstance(each, MessageType)]
+        else:
+            held = [value] if isinstance(value, MessageType) else list(value)
+        for each in held:
+            yield from fields_set(each)
+
+
+def all_fields(messages: Iterable[Descriptor]) -> Iterator[tuple[str, str]]:
+    for message in messages:
+        if not message.GetOptions().map_entry:
+            yield from ((message.full_name, field.name) for field in message.fields)
+            yield from all_fields(message.nested_types)
+
+
+def test_every_field_of_the_contract_has_a_golden_value() -> None:
+    files = [
+        importlib.import_module(f"pratique.admission.v1.{path.stem}_pb2").DESCRIPTOR
+        for path in PROTO.rglob("*.proto")
+    ]
+    known = {each for file in files for each in all_fields(file.message_types_by_name.values())}
+    given = {each for name in NAMES for each in fields_set(type_of(name).FromString(golden(name)))}
+    assert known == given
+
+
+def test_full_requests_are_read_as_they_were_written() -> None:
+    mutate = mutator_service_pb2.MutateRequest.FromString(golden("mutate_request_full"))
+    validate = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_full"))
+    assert messages.mutate_request(REVIEW, FULL_CALLS, DIGESTS.whole) == mutate
+    assert messages.validate_request(REVIEW, FULL_CALLS, DIGESTS.whole) == validate
+    for request in (mutate, validate):
+        assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, FULL_CALLS)
+
+
+def test_full_answers_are_read_as_they_were_written() -> None:
+    steps = mutator_service_pb2.MutateResponse.FromString(golden("mutate_response_full"))
+    verdicts = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_full"))
+    amending = [FULL_CALLS[0], *FULL_CALLS[1:]]
+    amending[0] = dataclasses.replace(amending[0], amends=True)
+    assert messages.mutate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == steps
+    assert messages.validate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == verdicts
+    assert messages.outcomes_from_mutate(steps, FULL_CALLS) == FULL_OUTCOMES[:3]
+    assert messages.outcomes_from_validate(verdicts, amending) == FULL_OUTCOMES
+
+
+def test_what_a_service_holds_is_read_as_it_was_written() -> None:
+    held = HeldInputs(BEFORE, None)
+
+    async def change() -> None:
+        held.take_up(DIGESTS, None)
+        held.close()
+
+    asyncio.run(change())
+    described = DescribeResponse.FromString(golden("describe_response_full"))
+    assert list(described.held) == inputs_to_messages(held)
+    assert inputs_from_messages(described.held) == (DIGESTS, BEFORE)
 
 
 def test_golden_requests_are_read_as_they_were() -> None:

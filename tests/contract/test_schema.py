@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -60,6 +60,40 @@ def test_every_field_of_the_baseline_is_as_it_was() -> None:
             assert now[field] == facts, field
 
 
+def everything_in(files: dict[str, descriptor_pb2.FileDescriptorProto]) -> set[str]:
+    """Every message, field, enum, value, service and method, by its full name, with what callers rely on."""
+    found: set[str] = set()
+
+    def collect(prefix: str, messages: Any, enums: Any) -> None:
+        for enum in enums:
+            found.update(f"{prefix}.{enum.name}.{value.name} = {value.number}" for value in enum.value)
+        for message in messages:
+            name = f"{prefix}.{message.name}"
+            found.add(name)
+            found.update(
+                f"{name}.{field.name} = {field.number}: {field.type} {field.label} {field.type_name}"
+                for field in message.field
+            )
+            collect(name, message.nested_type, message.enum_type)
+
+    for file in files.values():
+        collect(file.package, file.message_type, file.enum_type)
+        for service in file.service:
+            found.update(
+                f"{service.name}/{one.name}({one.client_streaming} {one.input_type}) "
+                f"{one.server_streaming} {one.output_type}"
+                for one in service.method
+            )
+    return found
+
+
+def test_the_baseline_promises_all_that_is_in_the_contract(
+    schema: dict[str, descriptor_pb2.FileDescriptorProto],
+) -> None:
+    missing = everything_in(schema) - everything_in(files_of(BASELINE.read_bytes()))
+    assert not missing, "run `make baseline`, so that what callers come to rely on is guarded"
+
+
 def test_the_services_have_the_names_that_clients_call() -> None:
     methods = {
         f"/{file.package}.{service.name}/{method.name}"
@@ -69,7 +103,9 @@ def test_the_services_have_the_names_that_clients_call() -> None:
     }
     assert methods == {
         "/pratique.admission.v1.MutatorService/Mutate",
+        "/pratique.admission.v1.MutatorService/MutateStream",
         "/pratique.admission.v1.ValidatorService/Validate",
+        "/pratique.admission.v1.ValidatorService/ValidateStream",
         "/pratique.admission.v1.CatalogueService/Describe",
     }
 
@@ -99,8 +135,19 @@ def test_the_guard_lets_the_contract_pass(copied: Path) -> None:
         ("review", "  // True means that nothing will be stored", "  reserved 15;\n  // "),
         ("outcome", "Failed failed = 5;", "Failed broken = 5;"),
         ("mutator_service", "rpc Mutate(", "rpc Change("),
+        ("mutator_service", "rpc MutateStream(", "rpc ChangeStream("),
+        ("stream", "uint64 id = 1;", "uint64 id = 9;"),
+        ("stream", "CallStatus status = 3;", "CallStatus status = 4;"),
+        ("outcome", "repeated Part parts = 9;", "repeated Part parts = 10;"),
+        ("review", "Again again = 3;", "Again again = 5;"),
+        ("outcome", "ENDING_DENIED = 4;", "ENDING_DENIED = 14;"),
+        ("digest", "string digest = 1;", "string digest = 5;"),
+        ("validator_service", "string uid = 2;", "string uid = 4;"),
     ],
-    ids=["number", "type", "removal", "name", "method"],
+    ids=[
+        *("number", "type", "removal", "name", "method", "stream method", "id of a call", "status of a call"),
+        *("parts", "second round", "ending", "digest", "echoed uid"),
+    ],
 )
 def test_the_guard_stops_what_would_break_clients(copied: Path, file: str, was: str, becomes: str) -> None:
     path = copied / "proto" / "pratique" / "admission" / "v1" / f"{file}.proto"

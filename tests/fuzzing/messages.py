@@ -41,7 +41,7 @@ def _is_request(data: bytes) -> bool:
         review, calls = messages.review_and_calls(request, ANY_NAMESPACE)
     except (DecodeError, ReviewError):
         return False
-    again = messages.mutate_request(review, calls)
+    again = messages.mutate_request(review, calls, review.digest)
     assert messages.review_and_calls(again, ANY_NAMESPACE) == (review, calls)
     return True
 

@@ -53,6 +53,19 @@ def container(service: str) -> Any:
     return only
 
 
+def test_all_services_are_given_the_same_chain() -> None:
+    """They ask nobody who decides by another one."""
+    given = {
+        service: (container(service).get("envFrom"), container(service).get("env")) for service in SERVICES
+    }
+    assert given["frontdoor"][0]
+    assert given["frontdoor"][0] == given["mutator"][0] == given["validator"][0]
+    own = {each["name"] for _, env in given.values() for each in env or () if "PRATIQUE" in each["name"]}
+    assert own <= {"PRATIQUE_RESOURCE_QUOTA_LEDGER"}
+    chain = {"config", "cluster", "admission-control", "admission-control-config-file"}
+    assert not chain & {flag for service in SERVICES for flag in flags(service)}
+
+
 def flags(service: str) -> dict[str, str]:
     """The flags of a service, as its manifest gives them."""
     written = [argument for argument in container(service)["args"] if argument.startswith("--")]

@@ -144,3 +144,19 @@ def test_the_build_sees_only_what_the_image_is_made_of() -> None:
 def test_the_front_door_is_published_to_this_machine_alone_unless_somebody_asks_for_more() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert published == ["${PUBLISH_ADDRESS:-127.0.0.1}:${PORT:-8080}:8080"]
+
+
+def test_all_services_of_compose_are_given_the_same_chain() -> None:
+    """They ask nobody who decides by another one; where charges are kept is the validators' own matter."""
+    own = {"PRATIQUE_RESOURCE_QUOTA_LEDGER", "PGPASSWORD"}
+    services = [COMPOSE["services"][name] for name in ("frontdoor", "mutator", "validator")]
+    first, *others = [
+        (
+            {name: value for name, value in one["environment"].items() if name not in own},
+            one["volumes"],
+            one["image"],
+        )
+        for one in services
+    ]
+    assert first[0]["PRATIQUE_CONFIG"]
+    assert all(one == first for one in others)

@@ -29,6 +29,7 @@ from pratique.clusters import ANY_NAMESPACE, ReloadableCluster
 from pratique.controllers import validating_admission_policy
 from pratique.definitions import BOTH, Phase
 from pratique.errors import ConfigurationError
+from pratique.held_inputs import HeldInputs
 from pratique.hosted_controllers import configured
 from pratique.hosting import Hosting
 from pratique.measures.registries import open_registry, text_of
@@ -39,7 +40,7 @@ from pratique.rpc.settings import ServerSettings
 from pratique.settings import ChainSettings
 from serving import controllers
 from serving.reviews import review_of
-from serving.servers import MUTATOR
+from serving.servers import DIGESTS, MUTATOR
 from waiting import until
 
 if TYPE_CHECKING:
@@ -282,8 +283,11 @@ async def counted_service(
 ) -> AsyncIterator[tuple[grpc.aio.Channel, ServiceMetrics]]:
     """A mutator that counts."""
     host = MutatorHost(hosted, ANY_NAMESPACE)
-    metrics = ServiceMetrics(Phase.MUTATE, Hosting(hosted, ReloadableCluster(ANY_NAMESPACE)), host.runners)
-    server = RpcServer(services(host, metrics), ServerSettings(drain_seconds=0, **settings), [metrics.calls])
+    held = HeldInputs(DIGESTS, host)
+    metrics = ServiceMetrics(
+        Phase.MUTATE, Hosting(hosted, ReloadableCluster(ANY_NAMESPACE), held), host.runners
+    )
+    server = RpcServer(services(held, metrics), ServerSettings(drain_seconds=0, **settings), [metrics.calls])
     address = await server.start()
     try:
         async with grpc.aio.insecure_channel(address) as channel:
@@ -413,5 +417,5 @@ def test_an_address_that_is_taken_is_told_by_its_flags(server: MetricsServer) ->
 def test_services_show_none_unless_they_are_told_to() -> None:
     assert ServerSettings().metrics_port is None
     host = MutatorHost((), ANY_NAMESPACE)
-    hosting = Hosting((), ReloadableCluster(ANY_NAMESPACE))
+    hosting = Hosting((), ReloadableCluster(ANY_NAMESPACE), HeldInputs(DIGESTS, host))
     assert ServiceMetrics.of(ServerSettings(), Phase.MUTATE, hosting, host.runners) is None

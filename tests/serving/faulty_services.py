@@ -12,25 +12,39 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, validator_service_pb2
+from pratique.admission.v1.catalogue_service_pb2 import (
+    PHASE_MUTATE,
+    PHASE_VALIDATE,
+    ControllerDescription,
+    DescribeResponse,
+)
+from pratique.admission.v1.catalogue_service_pb2_grpc import (
+    CatalogueServiceServicer,
+    add_CatalogueServiceServicer_to_server,
+)
+from pratique.admission.v1.stream_pb2 import StreamedAnswer
 from pratique.calls import Call
+from pratique.held_inputs import HeldInputs
+from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
-from serving.servers import MUTATOR, VALIDATOR, Kind
+from serving.servers import CONTROLLER as CONTROLLER  # noqa: PLC0414 - tests of faults take it from here
+from serving.servers import DIGESTS, MUTATOR, VALIDATOR, Kind
 from webhook_servers import closed_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from google.protobuf.message import Message
 
     from pratique.definitions import Half
 
     Address = contextlib.AbstractAsyncContextManager[str]
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-CONTROLLER = "AlwaysPullImages"
-"""What the chain asks for, in both phases."""
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _GOAWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + struct.pack("!II", 0, 0)
@@ -78,13 +92,36 @@ async def full(kind: Kind) -> AsyncIterator[str]:
         await asyncio.wait([asking])
 
 
+class _Agreeing(CatalogueServiceServicer):
+    """Hosts everything, and decides by what the front door decides by, unless it does not tell."""
+
+    def __init__(self, *, tells: bool) -> None:
+        self._held = inputs_to_messages(HeldInputs(DIGESTS, None)) if tells else []
+
+    async def Describe(self, *_: Any) -> DescribeResponse:  # noqa: N802 - as in the proto
+        """Say so."""
+        phases = [PHASE_MUTATE, PHASE_VALIDATE]
+        return DescribeResponse(
+            controllers=[ControllerDescription(name=CONTROLLER, phases=phases)],
+            held=self._held,
+        )
+
+
 @contextlib.asynccontextmanager
-async def speaking(handler: Any) -> AsyncIterator[str]:
-    """A server that speaks gRPC, and answers both methods with whatever ``handler`` gives."""
+async def speaking(handler: Any, stream: Any = None, *, tells: bool = True) -> AsyncIterator[str]:
+    """A server that speaks gRPC, and answers both methods with whatever ``handler`` gives, their streams likewise."""
     server = grpc.aio.server()
+    add_CatalogueServiceServicer_to_server(_Agreeing(tells=tells), server)
     method = grpc.unary_unary_rpc_method_handler(handler)
+
+    def streams(name: str) -> dict[str, Any]:
+        if stream is None:
+            return {}
+        return {f"{name}Stream": grpc.stream_stream_rpc_method_handler(stream)}
+
     for service, name in (("MutatorService", "Mutate"), ("ValidatorService", "Validate")):
-        handlers = grpc.method_handlers_generic_handler(f"pratique.admission.v1.{service}", {name: method})
+        methods = {name: method} | streams(name)
+        handlers = grpc.method_handlers_generic_handler(f"pratique.admission.v1.{service}", methods)
         server.add_generic_rpc_handlers((handlers,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -94,14 +131,35 @@ async def speaking(handler: Any) -> AsyncIterator[str]:
         await server.stop(None)
 
 
-def saying(kind: Kind, *outcomes: outcome_pb2.Outcome) -> Address:
-    """A server that answers every call with those outcomes."""
-    response = (
-        mutator_service_pb2.MutateResponse(steps=outcomes)
-        if kind is MUTATOR
-        else validator_service_pb2.ValidateResponse(verdicts=outcomes)
-    )
-    return speaking(answering(response.SerializeToString()))
+def saying(
+    kind: Kind,
+    *outcomes: outcome_pb2.Outcome,
+    uid: str | None = None,
+    digest: str | None = None,
+    tells: bool = True,
+) -> Address:
+    """A server that answers every call with those outcomes, and says that they are of its review, or of another."""
+
+    def answer(asked_uid: str, asked_digest: str) -> Message:
+        named = {
+            "uid": asked_uid if uid is None else uid,
+            "digest": asked_digest if digest is None else digest,
+        }
+        if kind is MUTATOR:
+            return mutator_service_pb2.MutateResponse(steps=outcomes, **named)
+        return validator_service_pb2.ValidateResponse(verdicts=outcomes, **named)
+
+    return speaking(echoing(answer), tells=tells)
+
+
+def echoing(answer: Callable[[str, str], Message]) -> Any:
+    """Make a handler that answers with what ``answer`` makes of the review's uid and the digest that is named."""
+
+    async def handler(raw: bytes, _context: Any) -> bytes:
+        request = validator_service_pb2.ValidateRequest.FromString(raw)  # a MutateRequest has the same fields
+        return answer(request.review.uid, request.digest).SerializeToString()
+
+    return handler
 
 
 def answering(raw: bytes) -> Any:
@@ -121,6 +179,43 @@ def aborting(code: grpc.StatusCode) -> Any:
         return b""
 
     return handler
+
+
+@contextlib.asynccontextmanager
+async def swapping() -> AsyncIterator[str]:
+    """A validator that allows every other review, denies those between, and gives each answer to the other's call.
+
+    It answers two reviews at a time, and holds the first one back until there is another.
+    """
+    taken: list[tuple[int, str, str]] = []
+
+    def answer(number: int, uid: str, digest: str, *, allows: bool) -> StreamedAnswer:
+        verdict = outcome_pb2.Outcome(controller=CONTROLLER)
+        if allows:
+            verdict.allowed.SetInParent()
+        else:
+            verdict.denied.status.code = 403
+        response = validator_service_pb2.ValidateResponse(verdicts=[verdict], uid=uid, digest=digest)
+        return StreamedAnswer(id=number, response=response.SerializeToString())
+
+    async def stream(_: object, context: Any) -> None:
+        message = validator_service_pb2.ValidateStreamResponse
+        greeting = message(held=inputs_to_messages(HeldInputs(DIGESTS, None)))
+        await context.write(greeting.SerializeToString())
+        while (raw := await context.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+            for call in validator_service_pb2.ValidateStreamRequest.FromString(raw).calls:
+                request = validator_service_pb2.ValidateRequest.FromString(call.request)
+                taken.append((call.id, request.review.uid, request.digest))
+            while len(taken) > 1:
+                (one, first, digest), (other, second, _) = taken.pop(0), taken.pop(0)
+                answers = [
+                    answer(other, first, digest, allows=True),
+                    answer(one, second, digest, allows=False),
+                ]
+                await context.write(message(answers=answers).SerializeToString())
+
+    async with speaking(aborting(grpc.StatusCode.UNAVAILABLE), stream) as address:
+        yield address
 
 
 @contextlib.asynccontextmanager

@@ -12,10 +12,17 @@ import mutator.servicer
 import validator.servicer
 from mutator.hosts import MutatorHost
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
+from pratique.catalogues import load_catalogue
+from pratique.cluster_files import load_cluster
 from pratique.clusters import ANY_NAMESPACE
+from pratique.configurations.load import load_configurations
+from pratique.digests import Digests, chain_digest, cluster_digest, configuration_digest
+from pratique.held_inputs import HeldInputs
+from pratique.plugin_configurations import load_plugin_configurations
 from pratique.rpc import messages
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
+from pratique.settings import ChainSettings
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from pratique.calls import Call
+    from pratique.clusters import Cluster
     from pratique.hosted_controllers import HostedController
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
@@ -33,6 +41,22 @@ LIMITS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_lengt
 """No limits: the server's are the ones that are tested."""
 
 
+def digests_of(chain: ChainSettings) -> Digests:
+    """What a service with these settings decides by."""
+    catalogue = load_catalogue()
+    return Digests.of(
+        chain_digest(catalogue.select(chain), load_plugin_configurations(chain)),
+        configuration_digest(load_configurations(chain.config)),
+        cluster_digest(load_cluster(chain.cluster)),
+    )
+
+
+CONTROLLER = "AlwaysPullImages"
+"""What chains of tests ask services for, in both phases, where they ask for one controller."""
+DIGESTS = digests_of(ChainSettings(admission_control=(CONTROLLER,)))
+"""What services of tests decide by where nothing else is said."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
     """Either of the two services, so that one test can be of both."""
@@ -40,10 +64,15 @@ class Kind:
     name: str
     method: str
     """Its method's full name, as in the path of a call."""
-    services: Callable[[Sequence[HostedController]], tuple[Service, ...]]
+    host: Callable[[Sequence[HostedController], Cluster], Any]
+    offered: Callable[[Any], tuple[Service, ...]]
     request: Callable[[Review, Sequence[Call]], Any]
     response: type[Message]
     outcomes: Callable[[Any, Sequence[Call]], list[Outcome]]
+
+    def services(self, hosted: Sequence[HostedController], digests: Digests = DIGESTS) -> tuple[Service, ...]:
+        """What a server offers that hosts these, and decides by the inputs of those digests."""
+        return self.offered(HeldInputs(digests, self.host(hosted, ANY_NAMESPACE)))
 
     def __str__(self) -> str:
         """Its name, as the id of a test."""
@@ -68,7 +97,8 @@ class Kind:
 MUTATOR = Kind(
     "mutator",
     "/pratique.admission.v1.MutatorService/Mutate",
-    lambda hosted: mutator.servicer.services(MutatorHost(hosted, ANY_NAMESPACE)),
+    MutatorHost,
+    mutator.servicer.services,
     messages.mutate_request,
     mutator_service_pb2.MutateResponse,
     messages.outcomes_from_mutate,
@@ -76,7 +106,8 @@ MUTATOR = Kind(
 VALIDATOR = Kind(
     "validator",
     "/pratique.admission.v1.ValidatorService/Validate",
-    lambda hosted: validator.servicer.services(ValidatorHost(hosted, ANY_NAMESPACE)),
+    ValidatorHost,
+    validator.servicer.services,
     messages.validate_request,
     validator_service_pb2.ValidateResponse,
     messages.outcomes_from_validate,

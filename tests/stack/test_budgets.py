@@ -121,7 +121,7 @@ def test_no_call_is_made_without_a_deadline() -> None:
             if isinstance(call, ast.Call) and (name := _rpc(call)):
                 found.setdefault(name, []).append(any(one.arg in TIMEOUTS for one in call.keywords))
     assert {name: all(given) for name, given in found.items()} == dict.fromkeys(
-        ("alone", "_alone", "StreamedCall", "Describe", "ask"), True
+        ("alone", "StreamedCall", "Describe", "ask"), True
     )
 
 
@@ -131,7 +131,7 @@ def _rpc(call: ast.Call) -> str:
     Streams go on for as long as they may. Each call on one is a message, and says how long it may take.
     """
     match call.func:
-        case ast.Attribute(attr="_alone" | "Describe" | "Mutate" | "Validate" as name):
+        case ast.Attribute(attr="Describe" | "Mutate" | "Validate" as name):
             return name
         case ast.Name(id="ask" | "alone" | "StreamedCall" as name):
             return name

@@ -12,6 +12,7 @@ import pytest
 from doors.remote import RemoteDoor, remote_door
 from frontdoor.settings import FrontDoorSettings
 from pratique.admission.v1 import outcome_pb2
+from pratique.configurations.load import load_configurations
 from pratique.settings import ChainSettings
 from serving import controllers
 from serving.faulty_services import (
@@ -29,6 +30,7 @@ from serving.faulty_services import (
     say_nothing,
     saying,
     speaking,
+    swapping,
     talk_nonsense,
     unhealthy,
 )
@@ -91,6 +93,11 @@ FAULTS: dict[str, Callable[[Kind], Address]] = {
     ),
     "an outcome without a name": lambda kind: saying(kind, outcome("", allowed=outcome_pb2.Allowed())),
     "one outcome more": lambda kind: saying(kind, ALLOWED, ALLOWED),
+    "an answer to another review": lambda kind: saying(kind, ALLOWED, uid="another"),
+    "an answer to no review": lambda kind: saying(kind, ALLOWED, uid=""),
+    "an answer by other inputs": lambda kind: saying(kind, ALLOWED, digest="0" * 32),
+    "an answer by nobody knows what": lambda kind: saying(kind, ALLOWED, digest=""),
+    "it is older than digests": lambda kind: saying(kind, ALLOWED, uid="", digest="", tells=False),
     "a failure": lambda kind: saying(kind, outcome(failed=outcome_pb2.Failed())),
     "a denial with code 200": lambda kind: saying(
         kind, outcome(denied=outcome_pb2.Denied(status=outcome_pb2.Status(code=200)))
@@ -148,6 +155,36 @@ def test_what_goes_well_is_allowed(path: str, kind: Kind) -> None:
 
 
 @both_endpoints
+def test_what_says_that_it_is_the_answer_is_allowed(path: str, kind: Kind) -> None:
+    """So that what is refused above is refused for what is wrong with it."""
+
+    async def run() -> bool:
+        async with saying(kind, ALLOWED) as at, remote_door(settings(at, at)) as door:
+            return await door.allows(path, object=PULLED)
+
+    assert asyncio.run(run())
+
+
+def test_answers_that_are_swapped_on_a_stream_are_believed_by_nobody() -> None:
+    async def run() -> list[bool]:
+        async with swapping() as at, remote_door(settings(at, at)) as door:
+            await asked_by_streams(door)
+            asking = [door.allows("/validate?timeout=2s", uid=f"{n}", object=PULLED) for n in range(10)]
+            return await asyncio.gather(*asking)
+
+    assert not any(asyncio.run(run()))
+
+
+async def asked_by_streams(door: RemoteDoor) -> None:
+    """Wait until the front door has a stream to each validator."""
+    async with asyncio.timeout(10):
+        shown = ""
+        while 'replica_agrees{endpoint="grpc://' not in shown or "validator" not in shown:
+            async with door.session.get(f"{door.url}/metrics") as answer:
+                shown = await answer.text()
+
+
+@both_endpoints
 def test_an_answer_that_leaves_a_controller_out_is_not_allowed(path: str, kind: Kind) -> None:
     async def run() -> bool:
         async with (
@@ -172,9 +209,61 @@ webhooks:
 """
 
 
+GOOD = WEBHOOK.format(phase="Validating", address="127.0.0.1:1")
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: tests}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  validations: [{{expression: "{expression}"}}]
+"""
+BAD_CONFIGURATIONS: dict[str, bytes] = {
+    "no kind": b"webhooks: {}",
+    "no version": b"kind: ValidatingWebhookConfiguration",
+    "another kind": b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tests}",
+    "a version that there never was": GOOD.replace("k8s.io/v1", "k8s.io/v7").encode(),
+    "an AdmissionConfiguration": b"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration",
+    "no mapping": b"- allowed",
+    "a text": b"allowed: true, or not",
+    "no YAML": b"webhooks: [",
+    "tabs": GOOD.replace("  ", "\t").encode(),
+    "half of a file": GOOD[: len(GOOD) // 2].encode(),
+    "no UTF-8": GOOD.encode() + b"# \xff\xfe",
+    "zeros, as after a crash": bytes(4096),
+    "a key twice": f"{GOOD}kind: ValidatingWebhookConfiguration\n".encode(),
+    "an alias of itself": b"kind: &kind [*kind]",
+    "nesting without end": b"kind: " + b"[" * 100_000,
+    "an unknown field": GOOD.replace("sideEffects", "sideEffect").encode(),
+    "a wrong type": GOOD.replace("name: pods.tests.example.com", "name: 7").encode(),
+    "no name": GOOD.replace("metadata: {name: tests}", "metadata: {}").encode(),
+    "a name twice": f"{GOOD}---{GOOD}".encode(),
+    "one bad document after a good one": f"{GOOD}---\nkind: Nonsense\n".encode(),
+    "a bad item of a list": b"apiVersion: v1\nkind: List\nitems: [{kind: Nonsense}]",
+    "a missing required field": GOOD.replace("  sideEffects: None\n", "").encode(),
+    "an unknown failure policy": f"{GOOD}  failurePolicy: Open\n".encode(),
+    "a timeout of no length": f"{GOOD}  timeoutSeconds: 0\n".encode(),
+    "an unknown operation": GOOD.replace('operations: ["*"]', "operations: [CREAT]").encode(),
+    "a URL of no server": GOOD.replace("grpc://127.0.0.1:1", "ftp://127.0.0.1").encode(),
+    "a match condition that is no CEL": f"{GOOD}  matchConditions: [{{name: a, expression: 'tru e'}}]\n".encode(),
+    "a policy that is no CEL": POLICY.format(expression="object.").encode(),
+    "a policy of the wrong type": POLICY.format(expression="1 + 1").encode(),
+}
+
+
+def test_the_good_one_among_the_bad_configurations_is_good(tmp_path: Path) -> None:
+    """So that each of those is refused for what is wrong with it."""
+    for number, text in enumerate((GOOD, POLICY.format(expression="true"))):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text)
+        load_configurations([file])
+
+
+@pytest.mark.parametrize("bad", BAD_CONFIGURATIONS.values(), ids=BAD_CONFIGURATIONS)
 @both_endpoints
 def test_a_configuration_that_turned_bad_lets_nothing_through_that_the_last_good_one_refused(
-    path: str, kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    path: str, kind: Kind, bad: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "config.yaml"
     phase = "Mutating" if kind is MUTATOR else "Validating"
@@ -185,9 +274,10 @@ def test_a_configuration_that_turned_bad_lets_nothing_through_that_the_last_good
             asked = settings(address, address, f"{phase}AdmissionWebhook", config=(file,))
             async with remote_door(asked) as door:
                 before = await door.allows(f"{path}?timeout=1s")
-                file.write_text("webhooks: {}")
-                while "configuration kept" not in caplog.text:  # noqa: ASYNC110 - the log is no event
-                    await asyncio.sleep(0.05)
+                file.write_bytes(bad)
+                async with asyncio.timeout(20):
+                    while "configuration kept" not in caplog.text:  # noqa: ASYNC110 - the log is no event
+                        await asyncio.sleep(0.05)
                 return [before, await door.allows(f"{path}?timeout=1s")]
 
     with caplog.at_level("ERROR"):

@@ -104,7 +104,7 @@ class _Hop:
             record.annotate(_annotations(outcome))
         refusals: list[Status] = []
         if outcome.parts:
-            record.steps += [self._part(outcome.controller, part) for part in outcome.parts]
+            record.steps += [self._part(outcome, part) for part in outcome.parts]
             refusals = [status for part in outcome.parts for status in part.denials]
         if not outcome.parts or (denial is not None and not _fails(outcome.parts)):
             record.steps.append(self._whole(outcome, decision, ended, denial))
@@ -129,7 +129,7 @@ class _Hop:
             code=0 if denial is None else denial.code,
             patch=decision.operations if isinstance(decision, Patched) else (),
             duration_seconds=outcome.duration_seconds,
-            endpoint=self.endpoint,
+            endpoint=outcome.endpoint or self.endpoint,
         )
 
     def _ending(
@@ -151,9 +151,9 @@ class _Hop:
             case _:
                 assert_never(decision)
 
-    def _part(self, controller: str, part: Part) -> Step:
+    def _part(self, outcome: Outcome, part: Part) -> Step:
         return Step(
-            controller=controller,
+            controller=outcome.controller,
             phase=self.phase,
             name=part.name,
             configuration=part.configuration,
@@ -163,7 +163,7 @@ class _Hop:
             code=part.denials[0].code if part.denials else 0,
             patch=part.operations,
             duration_seconds=part.duration_seconds,
-            endpoint="" if part.ending is Ending.SKIPPED else self.endpoint,
+            endpoint="" if part.ending is Ending.SKIPPED else outcome.endpoint or self.endpoint,
             unmet=part.unmet,
         )
 

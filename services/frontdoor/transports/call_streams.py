@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from pratique.rpc.inputs import inputs_from_messages
 from pratique.rpc.stream_methods import streamed_call
 
 if TYPE_CHECKING:
     from pratique.calls import Deadline
+    from pratique.digests import Digests
     from pratique.rpc.stream_methods import CarriedMethod, StreamedAnswer
     from pratique.tracing.contexts import Carried
 
@@ -66,6 +68,8 @@ class CallStream:
         self._number = 0
         self._news = asyncio.Event()
         self._left = False
+        self.held: tuple[Digests, ...] = ()
+        """What the service says that it decides by, now first and then what it has kept of before."""
         self.greeted = False
         """Whether the service ever said that it takes calls."""
         self.over = asyncio.Event()
@@ -149,6 +153,8 @@ class CallStream:
                 self._fail_all()
                 return
             response = self._method.response_type.FromString(message)
+            if response.held:
+                self.held = inputs_from_messages(response.held)
             self.greeted = True
             if response.leaving:
                 self.leave()

@@ -14,14 +14,15 @@ from frontdoor.transports.call_streams import StreamedCallError
 from frontdoor.transports.channel_options import channel_options
 from frontdoor.transports.channels import RenewableChannel
 from frontdoor.transports.name_watches import LOOK_SECONDS, NameWatch, resolve, watched_name
-from frontdoor.transports.streamed_replicas import StreamedReplicas
+from frontdoor.transports.streamed_replicas import Answered, DisagreementError, StreamedReplicas
 from frontdoor.transports.targets import fixed_targets, replica_target
 from pratique.admission.v1.mutator_service_pb2 import MutateResponse
 from pratique.admission.v1.validator_service_pb2 import ValidateResponse
 from pratique.definitions import Phase
-from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
+from pratique.errors import BadAnswerError, CallError, CallTimeoutError, MismatchError, UnreachableError
 from pratique.rpc import messages
 from pratique.rpc.codes import CANCELED, NAMES, OK
+from pratique.rpc.inputs import NOT_HELD
 from pratique.rpc.stream_methods import METHODS
 from pratique.tracing.contexts import carried
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from frontdoor.transports.channel_options import Options
     from frontdoor.transports.name_watches import Resolve
+    from frontdoor.transports.replicas import Replica
     from pratique.calls import Call, Deadline
     from pratique.outcomes import Outcome
     from pratique.reviews import Review
@@ -59,6 +61,8 @@ class GrpcTransport:
         look_seconds: float = LOOK_SECONDS,
         observe: Observe | None = None,
         streamed: Phase | None = None,
+        streams: bool = True,
+        ours: bool = False,
     ) -> None:
         """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams at once.
 
@@ -72,12 +76,17 @@ class GrpcTransport:
             resolve: Looks the target's name up, so that new replicas are found.
             look_seconds: How often it does.
             observe: Told of each call when it has ended: gRPC's code by Go's name, and seconds.
-            streamed: The phase whose calls go on a stream to each replica, where that is possible; others go by
-                themselves. It takes a service of this suite.
+            streamed: The phase whose calls go to replicas that are known one by one, where that is possible. It takes a
+                service of this suite.
+            streams: Those go on a stream to each replica, where that is possible; else each by itself.
+            ours: A mutator or validator of this suite: its answers name the review, and what it was decided by.
         """
         self.endpoint = endpoint or target
         self._failure_prefix = failure_prefix
         self._observe = observe
+        self._ours = ours
+        self.mismatched: Callable[[str], str] = _unexplained
+        """Says of a digest in what the replicas differ from it."""
         self.addresses = 1
         """How many addresses its name has, as far as anybody looked."""
         options = channel_options(ours=health_checked, server_name=server_name)
@@ -96,7 +105,10 @@ class GrpcTransport:
         self._streamed: dict[Phase, StreamedReplicas] = {}
         if streamed is not None:
             self._streamed[streamed] = StreamedReplicas(
-                METHODS[streamed], lambda replica: open_channel(replica, replica_options)
+                METHODS[streamed],
+                lambda replica: open_channel(replica, replica_options),
+                "grpc" if credentials is None else "grpcs",
+                streams=streams,
             )
         self._watching = self._watch(target, resolve, look_seconds)
 
@@ -129,7 +141,12 @@ class GrpcTransport:
     @property
     def streams(self) -> int:
         """How many replicas get calls other than over that channel."""
-        return sum(streamed.usable for streamed in self._streamed.values())
+        return len(self.replicas)
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """The replicas that can be asked now, as far as they are known one by one."""
+        return tuple(one for streamed in self._streamed.values() for one in streamed.usable)
 
     def _stream_to(self, targets: Iterable[str]) -> None:
         wanted = tuple(targets)
@@ -143,22 +160,27 @@ class GrpcTransport:
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run mutating halves one after another, in one call."""
-        call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls), deadline)
-        answer = await self._answer(call, MutateResponse)
-        return messages.outcomes_from_mutate(answer, calls)
+        digest = review.digest if self._ours else ""
+        call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls, digest), deadline, digest)
+        answer, endpoint = await self._answer(call, MutateResponse, digest)
+        messages.check_review(answer, review.uid, ours=self._ours)
+        return messages.outcomes_from_mutate(answer, calls, endpoint)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run validating halves side by side, in one call."""
-        call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls), deadline)
-        answer = await self._answer(call, ValidateResponse)
-        return messages.outcomes_from_validate(answer, calls)
+        digest = review.digest if self._ours else ""
+        call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls, digest), deadline, digest)
+        answer, endpoint = await self._answer(call, ValidateResponse, digest)
+        messages.check_review(answer, review.uid, ours=self._ours)
+        return messages.outcomes_from_validate(answer, calls, endpoint)
 
-    def _ask(self, phase: Phase, message: Message, deadline: Deadline) -> Awaitable[bytes]:
+    async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> Answered:
         request, alone, streamed = message.SerializeToString(), self._alone[phase], self._streamed.get(phase)
         if streamed is not None:
-            return streamed.ask(request, deadline, carried(), alone)
-        asked: Awaitable[bytes] = alone(request, timeout=deadline.remaining_seconds, metadata=carried())
-        return asked
+            return await streamed.ask(request, deadline, carried(), alone, digest)
+        return Answered(
+            await alone(request, timeout=deadline.remaining_seconds, metadata=carried()), self.endpoint
+        )
 
     async def renew(self) -> None:
         """Go on with new credentials: new channels take the place of these, whether they connect or not."""
@@ -175,23 +197,42 @@ class GrpcTransport:
             await streamed.close()
         await self._channel.close()
 
-    async def _answer(self, call: Awaitable[bytes], message: type[_MessageT]) -> _MessageT:
+    async def _answer(
+        self, call: Awaitable[Answered], message: type[_MessageT], digest: str
+    ) -> tuple[_MessageT, str]:
         begun, code = time.perf_counter(), NAMES[grpc.StatusCode.INTERNAL]
         try:
-            answer = message.FromString(await call)
+            raw, endpoint = await call
+            answer: Any = message.FromString(raw)
             code = OK
         except DecodeError:
             raise BadAnswerError(f"{self._failure_prefix}{_UNREADABLE}") from None
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
             code = NAMES[error.code()]
+            if digest and error.code() is NOT_HELD:
+                raise self._mismatch(digest) from None
             raise _call_error(error.code(), self._failure_prefix) from None
+        except DisagreementError:
+            code = NAMES[NOT_HELD]
+            raise self._mismatch(digest) from None
         except asyncio.CancelledError:
             code = CANCELED
             raise
         finally:
             if self._observe is not None:
                 self._observe(code, time.perf_counter() - begun)
-        return answer
+        if digest and answer.digest != digest:
+            raise self._mismatch(digest, endpoint)
+        return answer, endpoint or self.endpoint
+
+    def _mismatch(self, digest: str, endpoint: str = "") -> MismatchError:
+        where = f" at {endpoint}" if endpoint else ""
+        differences = self.mismatched(digest)
+        return MismatchError(f"the service{where} decides by other inputs than this front door{differences}")
+
+
+def _unexplained(_: str) -> str:
+    return ""
 
 
 def _call_error(code: grpc.StatusCode, prefix: str) -> CallError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -12,12 +12,15 @@ from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from pratique.definitions import Phase
+from pratique.rpc.inputs import inputs_from_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frontdoor.transports.services_tls import ServicesTls
     from pratique.definitions import Controller
+    from pratique.digests import Digests
+    from pratique.held_inputs import HeldInputs
 
 _PROBE_SECONDS = 1.0
 """The timeout of a kubelet's readiness probe, unless it is told otherwise: a later answer would not be heard."""
@@ -69,16 +72,51 @@ class HostingService:
             credentials=None if tls is None else tls.credentials,
             server_name=server_name,
             observe=observe,
-            streamed=phase if calls is CallKind.STREAM and expected else None,
+            streamed=phase if expected else None,
+            streams=calls is CallKind.STREAM,
+            ours=True,
         )
         transport.addresses = len(addresses)
         return cls(name, transport, phase, expected)
 
-    async def unready(self) -> str:
-        """Why it cannot be asked now; empty where it can, or where there is nothing to ask it."""
+    def agree_with(self, held: HeldInputs[Any]) -> None:
+        """Ask only replicas that decide by what is ``held`` here, and say in what others differ."""
+
+        def differences(digest: str) -> str:
+            held.mismatches += 1
+            found = held.find(digest)
+            told = "" if found is None else "; ".join(self.differing(found[0]))
+            return f": {told}" if told else ""
+
+        self.transport.mismatched = differences
+
+    def agrees(self, digest: str) -> bool:
+        """Tell whether a replica decides by the inputs of a digest, as far as replicas are known one by one."""
+        replicas = self.transport.replicas if self.expected else ()
+        return not replicas or any(one.holds(digest) for one in replicas)
+
+    def differing(self, digests: Digests) -> list[str]:
+        """Say which replicas do not decide by these inputs, and in what they differ."""
+        replicas = self.transport.replicas if self.expected else ()
+        return [
+            f"{self.name} at {one.endpoint} {_difference(digests, one.held)}"
+            for one in replicas
+            if not one.holds(digests.whole)
+        ]
+
+    async def unready(self, digests: Digests) -> str:
+        """Why it cannot be asked now for what is decided by these inputs.
+
+        Empty where it can, or where there is nothing to ask it.
+        """
         if not self.expected:
             return ""
-        catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(self.transport.channel)
+        replicas = self.transport.replicas
+        agreeing = [one for one in replicas if one.holds(digests.whole)]
+        if replicas and not agreeing:
+            return "; ".join(self.differing(digests))
+        channel = agreeing[0].channel if agreeing else self.transport.channel
+        catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
         try:
             described = await catalogue.Describe(
                 catalogue_service_pb2.DescribeRequest(), timeout=_PROBE_SECONDS, wait_for_ready=True
@@ -91,4 +129,15 @@ class HostingService:
         if missing:
             hint = "start it with the same chain flags"
             return f"{self.name} at {self.transport.endpoint} does not host {', '.join(missing)}: {hint}"
+        held = inputs_from_messages(described.held)
+        if all(one.whole != digests.whole for one in held):
+            return f"{self.name} at {self.transport.endpoint} {_difference(digests, held)}"
         return ""
+
+
+def _difference(ours: Digests, held: Sequence[Digests]) -> str:
+    if not held:
+        return (
+            "does not say by what it decides: it is older than this front door, or no service of this suite"
+        )
+    return f"decides by another {', '.join(ours.differences(held[0])) or 'set of inputs'}"

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pratique.configurations.all_configurations import Configurations
+    from pratique.definitions import Half
     from pratique.reviews import Review
+
+
+def _nothing(_: Review) -> Answer:
+    """Ask no policies."""
+    return allow()
 
 
 class _Policies:
@@ -25,11 +31,11 @@ class _Policies:
         self.checks = mutating_checks()
         self._admit: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
-    def use(self, configurations: Configurations) -> None:
-        """Ask these policies from now on."""
+    def use(self, configurations: Configurations) -> Half:
+        """Ask these policies from now on; gives the half that goes on asking them."""
         if not configurations.mutating_policies or not configurations.mutating_bindings:
             self._admit = None
-            return
+            return _nothing
         # CEL is 14 MB of code that only those who have policies need.
         from pratique.admission_policies.answering import admit  # noqa: PLC0415
         from pratique.admission_policies.mutating import MutatingPolicies  # noqa: PLC0415
@@ -38,6 +44,7 @@ class _Policies:
         policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
         built_in.load()
         self._admit = (lambda review: admit(policies, review, self.checks)) if policies else None
+        return self._admit or _nothing
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Have all policies that mean the request change its object."""

@@ -302,6 +302,7 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("resourcequotas",),
+    places=("resource-quota-ledger",),
     unconcerned=_unconcerned,
     charges=True,
     amends=True,

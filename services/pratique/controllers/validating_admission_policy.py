@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pratique.configurations.all_configurations import Configurations
+    from pratique.definitions import Half
     from pratique.reviews import Review
+
+
+def _nothing(_: Review) -> Answer:
+    """Ask no policies."""
+    return allow()
 
 
 class _Policies:
@@ -25,17 +31,18 @@ class _Policies:
         self.checks = validating_checks()
         self._judge: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
-    def use(self, configurations: Configurations) -> None:
-        """Ask these policies from now on."""
+    def use(self, configurations: Configurations) -> Half:
+        """Ask these policies from now on; gives the half that goes on asking them."""
         if not configurations.validating_policies or not configurations.validating_bindings:
             self._judge = None
-            return
+            return _nothing
         # CEL is 14 MB of code that only those who have policies need.
         from pratique.admission_policies.answering import judge  # noqa: PLC0415
         from pratique.admission_policies.validating import ValidatingPolicies  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
         self._judge = (lambda review: judge(policies, review, self.checks)) if policies else None
+        return self._judge or _nothing
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Ask all policies that mean the request."""

@@ -16,6 +16,7 @@ CONTROLLER = Controller(
     settings=WebhookAdmissionConfiguration,
     default=True,
     looks_up=("namespaces",),
+    places=("kubeConfigFile",),
     hosted=False,
     trusted=True,
 )

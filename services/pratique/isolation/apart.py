@@ -34,6 +34,8 @@ class Apart:
     settings: ChainSettings
     phase: Phase
     isolation: Isolation
+    chain: str = ""
+    """The digest of the chain."""
     provisions: bool = False
     """Whether the chain makes the namespaces that are missing."""
 
@@ -86,4 +88,6 @@ class Apart:
             cluster=None if cluster is None else tuple(map(str, cluster)),
             path=tuple(sys.path),
             provisions=self.provisions,
+            chain=self.chain,
+            reload_grace_seconds=self.settings.reload_grace_seconds,
         )

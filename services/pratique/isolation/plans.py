@@ -28,6 +28,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """As ``ChainSettings.cluster``. The worker reads these files and follows them itself."""
     provisions: bool = False
     """Whether the chain makes the namespaces that are missing."""
+    chain: str = ""
+    """The digest of the chain, of which it is a part."""
+    reload_grace_seconds: float = 0.0
+    """As ``ChainSettings.reload_grace_seconds``."""
     path: tuple[str, ...] = ()
     """Where Python looks for modules."""
 

@@ -22,21 +22,21 @@ from pratique.calls import Deadline
 from pratique.catalogues import find_in_package
 from pratique.errors import ConfigurationError, ReviewError
 from pratique.hosted_controllers import configured
-from pratique.hosting import hosting_of
+from pratique.hosting import ReloadedInputs
 from pratique.isolation.frames import Frame, FrameKind, encode_frame, read_frame
 from pratique.isolation.lifelines import end_with_parent
 from pratique.isolation.plans import Plan, Readiness
 from pratique.logs import configure_logging, log_loop_error
-from pratique.provisioning import with_provisioned
-from pratique.rpc.single_calls import read_call, write_outcome
-from pratique.running import runners
+from pratique.outcomes import Failed, FailureKind, Outcome
+from pratique.rpc.single_calls import IncomingCall, write_outcome
+from pratique.running import Host
 from pratique.settings import ChainSettings
 from pratique.tracebacks import described
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
+    from pratique.held_inputs import HeldInputs
     from pratique.hosted_controllers import HostedController
-    from pratique.running import Runner
+    from pratique.lanes import Lane
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +47,9 @@ STUCK_SECONDS = 1.0
 class _Calls:
     """The calls of the service, each a task."""
 
-    def __init__(
-        self, runner: Runner, cluster: Cluster, writer: asyncio.StreamWriter, *, provisions: bool
-    ) -> None:
-        self._runner = runner
-        self._cluster = cluster
-        self._provisions = provisions
+    def __init__(self, controller: str, held: HeldInputs[Host], writer: asyncio.StreamWriter) -> None:
+        self._controller = controller
+        self._held = held
         self._writer = writer
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -77,21 +74,27 @@ class _Calls:
         self._send(Frame(kind, frame.number, body))
 
     async def _outcome(self, frame: Frame) -> bytes:
-        review, call = read_call(frame.body, self._cluster)
-        if self._provisions:
-            review = with_provisioned(review)
+        incoming = IncomingCall(frame.body)
+        # Files reach this process and its service one after the other: what is not held yet will be in a moment.
+        host = await self._held.wait_for(incoming.digest, incoming.seconds)
+        if host is None:
+            failed = Failed(FailureKind.ERROR, "its process decides by another configuration or cluster")
+            return write_outcome(Outcome(controller=self._controller, decision=failed))
+        runner = host.runners[self._controller]
+        review, call = incoming.read(host.cluster)
+        review = host.placed(review)
         if frame.kind is FrameKind.REPEATED_CALL:
             review = dataclasses.replace(review, repeats=True)
         ends = Deadline.after(call.timeout_seconds or 0)
         try:
-            return write_outcome((await self._runner.run(review, call)).outcome)
+            return write_outcome((await runner.run(review, call)).outcome)
         finally:
-            if self._runner.lane is not None and self._runner.lane.left_behind:
+            if runner.lane is not None and runner.lane.left_behind:
                 late = ends.remaining_seconds + STUCK_SECONDS
-                asyncio.get_running_loop().call_later(late, self._tell_if_stuck, frame.number)
+                asyncio.get_running_loop().call_later(late, self._tell_if_stuck, runner.lane, frame.number)
 
-    def _tell_if_stuck(self, number: int) -> None:
-        if self._runner.lane is not None and self._runner.lane.left_behind:
+    def _tell_if_stuck(self, lane: Lane, number: int) -> None:
+        if lane.left_behind:
             self._send(Frame(FrameKind.STUCK, number))
 
     def _send(self, frame: Frame) -> None:
@@ -119,10 +122,16 @@ async def _carry_out(plan: Plan, reader: asyncio.StreamReader, writer: asyncio.S
     settings = ChainSettings(
         config=tuple(map(Path, plan.config)),
         cluster=None if plan.cluster is None else tuple(map(Path, plan.cluster)),
+        reload_grace_seconds=plan.reload_grace_seconds,
     )
-    async with hosting_of(settings, [hosted]) as cluster:
-        runner = runners([hosted], plan.phase)[plan.controller]
-        calls = _Calls(runner, cluster, writer, provisions=plan.provisions)
+    inputs = ReloadedInputs(
+        settings,
+        plan.chain,
+        [hosted],
+        lambda cluster: Host([hosted], cluster, plan.phase, provisions=plan.provisions),
+    )
+    async with inputs.kept():
+        calls = _Calls(plan.controller, inputs.held, writer)
         _answer_plan(writer, "")
         try:
             while True:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pratique.admission.v1 import catalogue_service_pb2 as pb
 from pratique.definitions import Phase
 from pratique.rpc.handlers import unary
+from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.servers import Service
 
 if TYPE_CHECKING:
@@ -14,15 +15,20 @@ if TYPE_CHECKING:
 
     from pratique.catalogues import HostedController
     from pratique.definitions import Controller
+    from pratique.held_inputs import HeldInputs
     from pratique.rules import Rule
 
 
-def catalogue_service(hosted: Iterable[HostedController], phase: Phase) -> Service:
-    """The service that tells which controllers another one on the same server runs in ``phase``."""
-    response = describe_response(hosted, phase)
+def catalogue_service(
+    hosted: Iterable[HostedController], phase: Phase, held: HeldInputs[Any] | None = None
+) -> Service:
+    """The service that tells which controllers another one on the same server runs in ``phase``, and what it holds."""
+    described = describe_response(hosted, phase)
 
     async def describe(_request: object, _context: object) -> pb.DescribeResponse:
-        return response
+        if held is None:
+            return described
+        return pb.DescribeResponse(controllers=described.controllers, held=inputs_to_messages(held))
 
     return Service(
         "pratique.admission.v1.CatalogueService", {"Describe": unary(pb.DescribeRequest, describe)}

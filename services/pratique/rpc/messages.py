@@ -30,16 +30,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def mutate_request(review: Review, calls: Sequence[Call]) -> mutator_service_pb2.MutateRequest:
-    """Ask a mutator to run controllers, one after another."""
-    request = mutator_service_pb2.MutateRequest(controllers=[_call_to_message(call) for call in calls])
+def mutate_request(
+    review: Review, calls: Sequence[Call], digest: str = ""
+) -> mutator_service_pb2.MutateRequest:
+    """Ask a mutator to run controllers, one after another, by the inputs of a digest."""
+    controllers = [_call_to_message(call) for call in calls]
+    request = mutator_service_pb2.MutateRequest(controllers=controllers, digest=digest)
     write_review(request.review, review)
     return request
 
 
-def validate_request(review: Review, calls: Sequence[Call]) -> validator_service_pb2.ValidateRequest:
-    """Ask a validator to run controllers, side by side."""
-    request = validator_service_pb2.ValidateRequest(controllers=[_call_to_message(call) for call in calls])
+def validate_request(
+    review: Review, calls: Sequence[Call], digest: str = ""
+) -> validator_service_pb2.ValidateRequest:
+    """Ask a validator to run controllers, side by side, by the inputs of a digest."""
+    controllers = [_call_to_message(call) for call in calls]
+    request = validator_service_pb2.ValidateRequest(controllers=controllers, digest=digest)
     write_review(request.review, review)
     return request
 
@@ -91,7 +97,7 @@ def review_and_calls(
     if not request.controllers:
         raise ReviewError("controllers is empty: name at least one controller to run")
     return (
-        review_from_message(request.review, cluster, read),
+        review_from_message(request.review, cluster, read, request.digest),
         [_call_from_message(message) for message in request.controllers],
     )
 
@@ -104,19 +110,24 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
     return Call(message.name, millis / 1000 if millis else None, again=again, explain=message.explain)
 
 
-def mutate_response(outcomes: Iterable[Outcome]) -> mutator_service_pb2.MutateResponse:
-    """Answer with what mutating controllers made of a review."""
+def mutate_response(
+    outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
+) -> mutator_service_pb2.MutateResponse:
+    """Answer with what mutating controllers made of the review of a uid, by the inputs of a digest."""
     steps = []
     for outcome in outcomes:
         steps.append(_tellable(outcome))
         if steps[-1].HasField("denied") or steps[-1].HasField("failed"):
             break  # what came after an outcome that cannot be told is built on a patch that nobody gets
-    return mutator_service_pb2.MutateResponse(steps=steps)
+    return mutator_service_pb2.MutateResponse(steps=steps, uid=uid, digest=digest)
 
 
-def validate_response(outcomes: Iterable[Outcome]) -> validator_service_pb2.ValidateResponse:
-    """Answer with what validating controllers made of a review."""
-    return validator_service_pb2.ValidateResponse(verdicts=[_tellable(outcome) for outcome in outcomes])
+def validate_response(
+    outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
+) -> validator_service_pb2.ValidateResponse:
+    """Answer with what validating controllers made of the review of a uid, by the inputs of a digest."""
+    verdicts = [_tellable(outcome) for outcome in outcomes]
+    return validator_service_pb2.ValidateResponse(verdicts=verdicts, uid=uid, digest=digest)
 
 
 def _tellable(outcome: Outcome) -> outcome_pb2.Outcome:
@@ -131,9 +142,11 @@ def _tellable(outcome: Outcome) -> outcome_pb2.Outcome:
 
 
 def outcomes_from_mutate(
-    response: mutator_service_pb2.MutateResponse, calls: Sequence[Call]
+    response: mutator_service_pb2.MutateResponse, calls: Sequence[Call], endpoint: str = ""
 ) -> list[Outcome]:
     """Read a mutator's answer: one outcome for each call, up to the first that is denied or failed.
+
+    ``endpoint`` is who answered.
 
     Raises:
         BadAnswerError: the answer breaks the contract.
@@ -142,7 +155,8 @@ def outcomes_from_mutate(
     if len(steps) > len(calls):
         raise bad_answer(f"{len(steps)} steps for {len(calls)} controllers")
     outcomes = [
-        outcome_from_message(message, call, Phase.MUTATE) for message, call in zip(steps, calls, strict=False)
+        outcome_from_message(message, call, Phase.MUTATE, endpoint)
+        for message, call in zip(steps, calls, strict=False)
     ]
     ends = [isinstance(outcome.decision, Denied | Failed) for outcome in outcomes]
     if True in ends[:-1]:
@@ -153,9 +167,9 @@ def outcomes_from_mutate(
 
 
 def outcomes_from_validate(
-    response: validator_service_pb2.ValidateResponse, calls: Sequence[Call]
+    response: validator_service_pb2.ValidateResponse, calls: Sequence[Call], endpoint: str = ""
 ) -> list[Outcome]:
-    """Read a validator's answer: one outcome for each call, in their order.
+    """Read a validator's answer: one outcome for each call, in their order. ``endpoint`` is who answered.
 
     Raises:
         BadAnswerError: the answer breaks the contract.
@@ -164,6 +178,23 @@ def outcomes_from_validate(
     if len(verdicts) != len(calls):
         raise bad_answer(f"{len(verdicts)} verdicts for {len(calls)} controllers")
     return [
-        outcome_from_message(message, call, Phase.VALIDATE)
+        outcome_from_message(message, call, Phase.VALIDATE, endpoint)
         for message, call in zip(verdicts, calls, strict=True)
     ]
+
+
+def check_review(
+    response: mutator_service_pb2.MutateResponse | validator_service_pb2.ValidateResponse,
+    uid: str,
+    *,
+    ours: bool,
+) -> None:
+    """See that an answer is to the review of a uid.
+
+    Services of this suite say so; others that were made before there was a field for it, say nothing.
+
+    Raises:
+        BadAnswerError: it is to another review.
+    """
+    if response.uid != uid and (ours or response.uid):
+        raise bad_answer("the answer is to another review" if response.uid else "the answer names no review")

@@ -59,8 +59,10 @@ def _write_decision(message: outcome_pb2.Outcome, decision: Decided) -> None:
             assert_never(decision)
 
 
-def outcome_from_message(message: outcome_pb2.Outcome, call: Call, phase: Phase) -> Outcome:
-    """Read the outcome of a call.
+def outcome_from_message(
+    message: outcome_pb2.Outcome, call: Call, phase: Phase, endpoint: str = ""
+) -> Outcome:
+    """Read the outcome of a call, which ``endpoint`` has answered.
 
     Raises:
         BadAnswerError: it answers for another controller, decides nothing, or patches what it may not.
@@ -75,6 +77,7 @@ def outcome_from_message(message: outcome_pb2.Outcome, call: Call, phase: Phase)
         audit_annotations=dict(message.audit_annotations),
         duration_seconds=message.duration_micros / 1_000_000,
         parts=tuple(map(part_from_message, message.parts)),
+        endpoint=endpoint,
     )
 
 

@@ -79,9 +79,11 @@ def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
 
 
 def review_from_message(
-    message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document
+    message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document, digest: str = ""
 ) -> Review:
     """Read a review that came in, its documents by ``read``; its controllers look things up in ``cluster``.
+
+    ``digest`` is that of what it is to be decided by.
 
     Raises:
         ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
@@ -112,6 +114,7 @@ def review_from_message(
         options_document=_document("options", message.options, read),
         dry_run=message.dry_run,
         cluster=cluster,
+        digest=digest,
     )
 
 

@@ -22,6 +22,7 @@ from pratique.tls.kept import keep_fresh
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pratique.held_inputs import HeldInputs
     from pratique.rpc.handlers import Handler, Ring
     from pratique.rpc.settings import ServerSettings
     from pratique.rpc.stream_methods import CarriedMethod
@@ -37,6 +38,8 @@ class Service:
     methods: Methods
     stream: CarriedMethod | None = None
     """What carries many calls of one of ``methods`` at a time."""
+    held: HeldInputs[Any] | None = None
+    """What its answers are decided by, which its streams tell."""
 
 
 class Watcher(Protocol):
@@ -106,7 +109,9 @@ class RpcServer:
         if stream is None:
             return methods
         unary: Any = methods[_name(stream.path)].unary_unary
-        return methods | {_name(stream.stream_path): self._carried.carrying(stream, unary, self._door())}
+        return methods | {
+            _name(stream.stream_path): self._carried.carrying(stream, unary, self._door(), service.held)
+        }
 
     async def start(self) -> str:
         """Listen, and return the address with the port that was picked.

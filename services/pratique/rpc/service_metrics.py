@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pratique.measures.certificates import CertificateMetrics
 from pratique.measures.controllers import ControllerMetrics
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class ServiceMetrics:
     """What one service counts. There is one only where somebody may ask for it."""
 
-    def __init__(self, phase: Phase, hosted: Hosting, runners: Mapping[str, Runner]) -> None:
+    def __init__(self, phase: Phase, hosted: Hosting[Any], runners: Mapping[str, Runner]) -> None:
         """Start at zero."""
         self.calls = CallMetrics()
         """Stands round the methods."""
@@ -41,12 +41,13 @@ class ServiceMetrics:
             self._controllers,
             Merged([each for one in hosted.controllers for each in one.halves.collectors]),
             ReloadMetrics(hosted.reloads),
+            hosted.held,
         )
         """All of it, but what there is only once a server runs."""
 
     @classmethod
     def of(
-        cls, settings: ServerSettings, phase: Phase, hosted: Hosting, runners: Mapping[str, Runner]
+        cls, settings: ServerSettings, phase: Phase, hosted: Hosting[Any], runners: Mapping[str, Runner]
     ) -> ServiceMetrics | None:
         """What a service counts; None where it is told to show nothing."""
         return None if settings.metrics_port is None else cls(phase, hosted, runners)

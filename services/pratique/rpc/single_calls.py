@@ -16,14 +16,33 @@ if TYPE_CHECKING:
 
 def write_call(review: Review, call: Call) -> bytes:
     """Ask for one half of a controller, of either phase."""
-    written: bytes = messages.validate_request(review, [call]).SerializeToString()
+    written: bytes = messages.validate_request(review, [call], review.digest).SerializeToString()
     return written
 
 
-def read_call(raw: bytes, cluster: Cluster) -> tuple[Review, Call]:
-    """Read what is asked; the controller looks things up in ``cluster``."""
-    review, [call] = messages.review_and_calls(validator_service_pb2.ValidateRequest.FromString(raw), cluster)
-    return review, call
+class IncomingCall:
+    """A call that came in."""
+
+    def __init__(self, raw: bytes) -> None:
+        """Take what came in."""
+        self._request = validator_service_pb2.ValidateRequest.FromString(raw)
+        self.digest: str = self._request.digest
+        """Of what it is to be decided by."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long there is for it; None where nobody says."""
+        millis = self._request.controllers[0].timeout_millis if self._request.controllers else 0
+        return millis / 1000 if millis > 0 else None
+
+    def read(self, cluster: Cluster) -> tuple[Review, Call]:
+        """Read what is asked; the controller looks things up in ``cluster``.
+
+        Raises:
+            ReviewError: the review cannot be read.
+        """
+        review, [call] = messages.review_and_calls(self._request, cluster)
+        return review, call
 
 
 def write_outcome(outcome: Outcome) -> bytes:

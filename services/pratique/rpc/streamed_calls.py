@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedAnswer
 from pratique.rpc.handlers import leaking_nothing
+from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.streamed_contexts import StreamedContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pratique.admission.v1.digest_pb2 import Inputs
     from pratique.admission.v1.stream_pb2 import StreamedCall
+    from pratique.held_inputs import HeldInputs
     from pratique.rpc.handlers import Context, Handler, Ring
     from pratique.rpc.stream_methods import CarriedMethod
 
@@ -48,19 +51,25 @@ class StreamedCalls:
         self._leaving = False
 
     def carrying(
-        self, method: CarriedMethod, handler: Handler, door: Ring
+        self, method: CarriedMethod, handler: Handler, door: Ring, held: HeldInputs[Any] | None = None
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in."""
+        """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in.
+
+        Each stream tells what is ``held``.
+        """
         careful = leaking_nothing(handler)
         enter = door(_nothing)
 
         async def carry(_: object, context: Context) -> None:
             await enter(b"", context)
-            stream = _Stream(method, careful, context, self._most_bytes)
+            stream = _Stream(method, careful, context, self._most_bytes, held)
             self._open.add(stream)
+            ignore = None if held is None else held.listen(stream.tell_held)
             try:
                 await stream.run(leaving=self._leaving)
             finally:
+                if ignore is not None:
+                    ignore()
                 self._open.discard(stream)
 
         return grpc.stream_stream_rpc_method_handler(carry)
@@ -80,21 +89,32 @@ class StreamedCalls:
 class _Stream:
     """One stream, from the greeting to the last answer."""
 
-    def __init__(self, method: CarriedMethod, handler: Handler, context: Context, most_bytes: int) -> None:
+    def __init__(
+        self,
+        method: CarriedMethod,
+        handler: Handler,
+        context: Context,
+        most_bytes: int,
+        held: HeldInputs[Any] | None,
+    ) -> None:
         self._method = method
         self._handler = handler
         self._context = context
         self._most_bytes = most_bytes
+        self._held = held
         self._authentication: Mapping[str, Iterable[bytes]] = context.auth_context()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._answers: collections.deque[StreamedAnswer] = collections.deque()
         self._says_leaving = False
+        self._says_held = False
         self._closing = False
         self._news, self._room = asyncio.Event(), asyncio.Event()
 
     async def run(self, *, leaving: bool) -> None:
         """Take calls until the client has no more, or :meth:`end`; then answer those that are under way."""
-        await self._context.write(self._method.response_type(leaving=leaving).SerializeToString())
+        await self._context.write(
+            self._method.response_type(leaving=leaving, held=self._inputs()).SerializeToString()
+        )
         reader = asyncio.ensure_future(self._read())
         writer = asyncio.ensure_future(self._write())
         try:
@@ -110,6 +130,13 @@ class _Stream:
             for task in (reader, writer, *self._tasks.values()):
                 task.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)
+
+    def _inputs(self) -> list[Inputs]:
+        return [] if self._held is None else inputs_to_messages(self._held)
+
+    def tell_held(self) -> None:
+        self._says_held = True
+        self._news.set()
 
     def leave(self) -> None:
         self._says_leaving = True
@@ -176,15 +203,22 @@ class _Stream:
             return _failed(number, grpc.StatusCode.RESOURCE_EXHAUSTED, "the answer is too long")
         return StreamedAnswer(id=number, response=response)
 
+    @property
+    def _says_something(self) -> bool:
+        return self._says_leaving or self._says_held
+
     async def _write(self) -> None:
         """Send answers, those that are there at a time in one message."""
-        while self._answers or self._says_leaving or self._tasks or not self._closing:
-            if not self._answers and not self._says_leaving:
+        while self._answers or self._says_something or self._tasks or not self._closing:
+            if not self._answers and not self._says_something:
                 self._news.clear()
                 await self._news.wait()
                 continue
             leaving, self._says_leaving = self._says_leaving, False
-            response: Message = self._method.response_type(answers=self._batch(), leaving=leaving)
+            inputs, self._says_held = self._inputs() if self._says_held else (), False
+            response: Message = self._method.response_type(
+                answers=self._batch(), leaving=leaving, held=inputs
+            )
             await self._context.write(response.SerializeToString())
             self._room.set()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,20 +14,30 @@ import pytest
 from chains import decided, pod_review
 from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
+from pratique.admission.v1.outcome_pb2 import Allowed, Outcome
+from pratique.admission.v1.validator_service_pb2 import ValidateResponse
 from pratique.answers import Answer, allow
 from pratique.calls import Call, Deadline
 from pratique.definitions import VALIDATE
-from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
+from pratique.errors import (
+    BadAnswerError,
+    CallError,
+    CallTimeoutError,
+    MismatchError,
+    UnreachableError,
+)
 from pratique.outcomes import Denied, Patched
 from pratique.rpc.servers import RpcServer
 from pratique.rpc.settings import ServerSettings
 from serving.controllers import allowing, denying, hosted, labelling
-from serving.faulty_services import speaking
+from serving.faulty_services import echoing, speaking
 from serving.servers import MUTATOR, VALIDATOR, Kind
 from webhook_servers import closed_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from google.protobuf.message import Message
 
     from pratique.hosted_controllers import HostedController
     from pratique.reviews import Review
@@ -169,5 +180,59 @@ def test_a_service_that_breaks_the_contract_is_a_failed_call(
             with pytest.raises(error) as raised:
                 await getattr(asked, method)(pod_review(), [Call("A")], Deadline.after(0.3))
         assert "canary-secret" not in str(raised.value)
+
+    run(test)
+
+
+def _saying(uid: str | None) -> Any:
+    def answer(asked: str, _: str) -> Message:
+        verdict = Outcome(controller="A", allowed=Allowed())
+        return ValidateResponse(verdicts=[verdict], uid=asked if uid is None else uid)
+
+    return echoing(answer)
+
+
+@pytest.mark.parametrize(
+    ("uid", "ours", "believed"),
+    [
+        (None, False, True),
+        (None, True, True),
+        ("", False, True),
+        ("", True, False),
+        ("another", False, False),
+        ("another", True, False),
+    ],
+)
+def test_an_answer_is_believed_to_its_own_review_alone(
+    uid: str | None, *, ours: bool, believed: bool
+) -> None:
+    """Services of somebody else's, which may be older than the field, may leave it empty."""
+
+    async def test() -> None:
+        async with speaking(_saying(uid)) as address, transport(address, ours=ours) as asked:
+            asking = asked.validate(pod_review(), [Call("A")], soon())
+            if believed:
+                assert len(await asking) == 1
+            else:
+                with pytest.raises(BadAnswerError, match="review"):
+                    await asking
+
+    run(test)
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_only_services_of_this_suite_have_to_agree(*, ours: bool) -> None:
+    async def test() -> None:
+        review = dataclasses.replace(pod_review(), digest="0d" * 16)
+        async with (
+            served(VALIDATOR, hosted("A", allowing)) as (address, _),
+            transport(address, ours=ours) as asked,
+        ):
+            asking = asked.validate(review, [Call("A")], soon())
+            if ours:
+                with pytest.raises(MismatchError, match="decides by other inputs"):
+                    await asking
+            else:
+                assert len(await asking) == 1
 
     run(test)

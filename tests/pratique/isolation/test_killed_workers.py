@@ -40,7 +40,7 @@ async def outcomes() -> list[Outcome]:
     """Kill whoever answers, and go on asking, one call after another and none of them waiting for those before."""
     found: list[Outcome] = []
     async with hosting(
-        ChainSettings(admission_control=("SayPid",)), Phase.VALIDATE, Isolation.PROCESS
+        ChainSettings(admission_control=("SayPid",)), Phase.VALIDATE, ValidatorHost, Isolation.PROCESS
     ) as hosted:
         host = Host(asyncio.get_running_loop(), ValidatorHost(hosted.controllers, hosted.cluster))
         for _ in range(KILLS):

@@ -14,6 +14,7 @@ from pratique.errors import ConfigurationError
 from pratique.hosting import hosting
 from pratique.settings import ChainSettings
 from serving import controllers
+from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
     settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
 
     async def run() -> None:
-        async with hosting(settings, Phase.VALIDATE) as made:
+        async with hosting(settings, Phase.VALIDATE, ValidatorHost) as made:
             assert [one.controller.name for one in made.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
             assert made.cluster.get("", "namespaces", "shop") is not None
             assert made.cluster.get("", "namespaces", "other") is None
@@ -57,7 +58,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
 
 def test_without_cluster_files_every_namespace_exists() -> None:
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE) as made:
+        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
             assert made.cluster.get("", "namespaces", "any") is not None
             assert made.cluster.list("", "pods") == ()
 
@@ -70,7 +71,7 @@ def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.Mon
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE):
+        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost):
             assert closed == []
 
     with pytest.raises(OSError, match="busy"):
@@ -104,7 +105,7 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE) as made:
+        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
             await asyncio.sleep(0)
             assert noted == [made.cluster]
             assert [one.controller.name for one in made.controllers] == ["A"]
@@ -124,7 +125,7 @@ def test_one_that_breaks_beside_reviews_ends_alone_and_is_told_of_at_once(
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: Catalogue((one,)))
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE):
+        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost):
             while not caplog.records:  # noqa: ASYNC110 - the log is no event that could be waited for
                 await asyncio.sleep(0)
 
@@ -138,7 +139,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     file.write_text(CONFIGURATION)
 
     async def run(settings: ChainSettings) -> None:
-        async with hosting(settings, Phase.VALIDATE):
+        async with hosting(settings, Phase.VALIDATE, ValidatorHost):
             pass
 
     for settings, words in (

@@ -43,6 +43,7 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     asks_backend=True,
+    places=("kubeConfigFile",),
     amends=True,
     trusted=True,
 )

@@ -1,0 +1,72 @@
+"""What was decided by before is held for a while, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pratique.digests import Digests
+from pratique.held_inputs import HeldInputs
+
+
+def digests(number: int) -> Digests:
+    return Digests.of("chain", f"{number}", "cluster")
+
+
+def test_what_was_there_before_is_held_for_the_grace_and_then_dropped() -> None:
+    async def run() -> tuple[list[int], list[int], int]:
+        held = HeldInputs(digests(0), 0, grace_seconds=0.05)
+        news = asyncio.Event()
+        held.listen(news.set)
+        held.take_up(digests(1), 1)
+        between = [value for _, value in held]
+        news.clear()
+        await news.wait()
+        return between, [value for _, value in held], held.current
+
+    assert asyncio.run(run()) == ([1, 0], [1], 1)
+
+
+def test_only_so_many_are_held_however_often_files_change() -> None:
+    async def run() -> list[int]:
+        held = HeldInputs(digests(0), 0)
+        for number in range(1, 50):
+            held.take_up(digests(number), number)
+        held.close()
+        return [value for _, value in held]
+
+    assert asyncio.run(run()) == [49, 48, 47, 46]
+
+
+def test_what_comes_back_is_the_newest_again_and_is_not_dropped() -> None:
+    async def run() -> tuple[list[int], list[int]]:
+        held = HeldInputs(digests(0), 0, grace_seconds=0.05)
+        held.take_up(digests(1), 1)
+        held.take_up(digests(0), 2)
+        first = [value for _, value in held]
+        await asyncio.sleep(0.2)
+        return first, [value for _, value in held]
+
+    assert asyncio.run(run()) == ([2, 1], [2])
+
+
+def test_the_same_written_otherwise_changes_nothing_for_others() -> None:
+    async def run() -> tuple[list[int], int]:
+        told: list[int] = []
+        held = HeldInputs(digests(0), 0)
+        held.listen(lambda: told.append(1))
+        held.take_up(digests(0), 7)
+        return told, held.current
+
+    assert asyncio.run(run()) == ([], 7)
+
+
+def test_an_unknown_digest_is_waited_for_as_long_as_there_is_time() -> None:
+    async def run() -> tuple[int | None, int | None]:
+        held = HeldInputs(digests(0), 0)
+        waiting = asyncio.ensure_future(held.wait_for(digests(1).whole, 10))
+        await asyncio.sleep(0)
+        held.take_up(digests(1), 1)
+        held.close()
+        return await waiting, await held.wait_for(digests(2).whole, 0.01)
+
+    assert asyncio.run(run()) == (1, None)

@@ -1,0 +1,21 @@
+"""What a service says that it decides by is bounded before it is believed."""
+
+from __future__ import annotations
+
+from pratique.admission.v1.digest_pb2 import Inputs
+from pratique.digests import Digests
+from pratique.rpc.inputs import inputs_from_messages
+
+
+def test_what_is_said_is_read_in_its_order() -> None:
+    told = [Inputs(digest=f"{n}", chain="a", configuration="b", cluster="c") for n in range(3)]
+    assert inputs_from_messages(told) == tuple(Digests(f"{n}", "a", "b", "c") for n in range(3))
+
+
+def test_more_sets_than_any_service_holds_are_not_believed() -> None:
+    assert len(inputs_from_messages(Inputs(digest=f"{n}") for n in range(100_000))) == 16
+
+
+def test_a_digest_that_is_too_long_for_one_is_none() -> None:
+    told = [Inputs(digest="x" * 129), Inputs(digest="a", cluster="x" * 10_000), Inputs(digest="b")]
+    assert inputs_from_messages(told) == (Digests("b", "", "", ""),)

@@ -1,0 +1,455 @@
+"""Services that decide by other inputs than their front door decide nothing, and are told of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from doors.remote import RemoteDoor, remote_door
+from frontdoor.call_kinds import CallKind
+from frontdoor.settings import FrontDoorSettings
+from mutator.hosts import MutatorHost
+from pratique.definitions import Phase
+from pratique.hosting import hosting
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from pratique.settings import ChainSettings
+from serving.servers import MUTATOR, VALIDATOR, Kind
+from validator.hosts import ValidatorHost
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+REVIEWS = 20
+"""Of each kind that is forbidden: enough for every replica to be asked several times, if it were asked."""
+ADMISSION = "admissionregistration.k8s.io/v1"
+POLICY: dict[str, Any] = {
+    "apiVersion": ADMISSION,
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "tests"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["pods"]}
+            ]
+        },
+        "validations": [{"expression": "object.metadata.name != 'forbidden'"}],
+    },
+}
+BINDING = {
+    "apiVersion": ADMISSION,
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "tests"},
+    "spec": {"policyName": "tests", "validationActions": ["Deny"]},
+}
+RESTRICTED = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "default", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}},
+}
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+EXEMPTING = {
+    "apiVersion": "apiserver.config.k8s.io/v1",
+    "kind": "AdmissionConfiguration",
+    "plugins": [
+        {
+            "name": "PodSecurity",
+            "configuration": {
+                "apiVersion": "pod-security.admission.config.k8s.io/v1",
+                "kind": "PodSecurityConfiguration",
+                "exemptions": {"namespaces": ["default"]},
+            },
+        }
+    ],
+}
+
+
+def pod(name: str, *, privileged: bool = False) -> dict[str, Any]:
+    container = {"name": "main", "image": "nginx", "securityContext": {"privileged": privileged}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container]},
+    }
+
+
+FORBIDDEN = (pod("forbidden"), pod("privileged", privileged=True))
+
+
+def write(folder: Path, name: str, *documents: Any) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump_all(documents))
+    return file
+
+
+@pytest.fixture(name="chain")
+def _chain(tmp_path: Path) -> ChainSettings:
+    """What all services of a stack are given."""
+    return ChainSettings(
+        config=(write(tmp_path, "config.yaml", POLICY, BINDING),),
+        cluster=(write(tmp_path, "cluster.yaml", RESTRICTED, ACCOUNT),),
+    )
+
+
+DIFFERENCES: dict[str, tuple[str, Callable[[ChainSettings, Path], ChainSettings]]] = {
+    "no --config": ("configuration", lambda chain, _: dataclasses.replace(chain, config=())),
+    "a policy less": (
+        "configuration",
+        lambda chain, folder: dataclasses.replace(chain, config=(write(folder, "less.yaml", POLICY),)),
+    ),
+    "another policy": (
+        "configuration",
+        lambda chain, folder: dataclasses.replace(
+            chain,
+            config=(
+                write(
+                    folder,
+                    "other.yaml",
+                    POLICY | {"spec": POLICY["spec"] | {"validations": [{"expression": "true"}]}},
+                    BINDING,
+                ),
+            ),
+        ),
+    ),
+    "no --cluster": ("cluster", lambda chain, _: dataclasses.replace(chain, cluster=None)),
+    "another cluster": (
+        "cluster",
+        lambda chain, folder: dataclasses.replace(
+            chain,
+            cluster=(write(folder, "other.yaml", {**RESTRICTED, "metadata": {"name": "default"}}, ACCOUNT),),
+        ),
+    ),
+    "a controller less": (
+        "chain",
+        lambda chain, _: dataclasses.replace(
+            chain, disable_admission_plugins=("PodSecurity", "ValidatingAdmissionPolicy")
+        ),
+    ),
+    "a controller more": (
+        "chain",
+        lambda chain, _: dataclasses.replace(chain, enable_admission_plugins=("AlwaysPullImages",)),
+    ),
+    "another setting of a controller": (
+        "chain",
+        lambda chain, folder: dataclasses.replace(
+            chain, admission_control_config_file=write(folder, "admission.yaml", EXEMPTING)
+        ),
+    ),
+}
+differing = pytest.mark.parametrize(("part", "differ"), DIFFERENCES.values(), ids=DIFFERENCES)
+both_kinds = pytest.mark.parametrize("calls", CallKind)
+
+
+@contextlib.asynccontextmanager
+async def service(kind: Kind, chain: ChainSettings, **settings: Any) -> AsyncIterator[str]:
+    """A real mutator or validator with those settings."""
+    host, phase = (MutatorHost, Phase.MUTATE) if kind is MUTATOR else (ValidatorHost, Phase.VALIDATE)
+    made: Any = hosting(chain, phase, host)
+    async with made as hosted:
+        server = RpcServer(kind.offered(hosted.held), ServerSettings(drain_seconds=0, **settings))
+        try:
+            yield await server.start()
+        finally:
+            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def stack(
+    chain: ChainSettings,
+    *validators: ChainSettings,
+    mutator: ChainSettings | None = None,
+    calls: CallKind = CallKind.STREAM,
+) -> AsyncIterator[tuple[RemoteDoor, list[str]]]:
+    """A front door, its mutator and its validators; gives the addresses of these."""
+    async with contextlib.AsyncExitStack() as entered:
+        at = await entered.enter_async_context(service(MUTATOR, mutator or chain))
+        addresses = [await entered.enter_async_context(service(VALIDATOR, one)) for one in validators]
+        settings = FrontDoorSettings(mutator=at, validators=tuple(addresses), chain=chain, calls=calls)
+        door = await entered.enter_async_context(remote_door(settings))
+        async with asyncio.timeout(10):
+            while len(replicas := await agreements(door)) < 1 + len(addresses):  # noqa: ASYNC110 - metrics are no event
+                await asyncio.sleep(0.02)
+        assert all(endpoint in replicas for endpoint in (f"grpc://{one}" for one in addresses))
+        yield door, addresses
+
+
+async def shown(door: RemoteDoor, path: str) -> tuple[int, str]:
+    async with door.session.get(f"{door.url}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def agreements(door: RemoteDoor) -> dict[str, bool]:
+    """Which replicas the front door shows, and whether they agree with it."""
+    _, text = await shown(door, "/metrics")
+    lines = [one for one in text.splitlines() if one.startswith("pratique_frontdoor_replica_agrees{")]
+    return {one.split('endpoint="')[1].split('"')[0]: one.endswith(" 1.0") for one in lines}
+
+
+async def let_through(door: RemoteDoor, path: str) -> int:
+    """How many forbidden Pods got through, of many."""
+    asked = [door.allows(path, object=each) for each in FORBIDDEN for _ in range(REVIEWS)]
+    return sum(await asyncio.gather(*asked))
+
+
+@both_kinds
+def test_services_that_agree_decide(chain: ChainSettings, calls: CallKind) -> None:
+    async def run() -> tuple[bool, int, tuple[int, str], dict[str, bool]]:
+        async with stack(chain, chain, chain, calls=calls) as (door, _):
+            allowed = await door.allows("/admit", object=pod("fine"))
+            ready = await shown(door, "/readyz?verbose")
+            return allowed, await let_through(door, "/admit"), ready, await agreements(door)
+
+    allowed, passed, (code, text), agreeing = asyncio.run(run())
+    assert allowed
+    assert passed == 0
+    assert (code, "[+]inputs ok\n" in text) == (200, True)
+    assert len(agreeing) == 3
+    assert all(agreeing.values())
+
+
+@both_kinds
+@differing
+def test_a_validator_that_differs_among_others_is_not_asked_and_is_named(
+    chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
+) -> None:
+    async def run() -> tuple[str, int, bool, tuple[int, str], dict[str, bool]]:
+        odd = differ(chain, tmp_path / "odd")
+        async with stack(chain, chain, odd, calls=calls) as (door, addresses):
+            passed = await let_through(door, "/validate") + await let_through(door, "/admit")
+            allowed = all([await door.allows("/admit", object=pod("fine")) for _ in range(4)])
+            ready = await shown(door, "/readyz?verbose")
+            return addresses[1], passed, allowed, ready, await agreements(door)
+
+    odd, passed, allowed, (code, text), agreeing = asyncio.run(run())
+    assert passed == 0
+    assert allowed
+    assert code == 200
+    [told] = [line for line in text.splitlines() if line.startswith("[+]inputs ok, but:")]
+    assert f"validator at grpc://{odd} decides by another {part} (" in told
+    assert [endpoint for endpoint, agrees in agreeing.items() if not agrees] == [f"grpc://{odd}"]
+
+
+@both_kinds
+@differing
+def test_where_all_validators_differ_nothing_is_decided(
+    chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
+) -> None:
+    async def run() -> tuple[int, bool, tuple[int, str], str]:
+        odd = differ(chain, tmp_path / "odd")
+        async with stack(chain, odd, calls=calls) as (door, _):
+            passed = await let_through(door, "/validate")
+            fine = await door.allows("/validate", object=pod("fine"))
+            return passed, fine, await shown(door, "/readyz"), (await shown(door, "/metrics"))[1]
+
+    passed, fine, (code, text), metrics = asyncio.run(run())
+    assert passed == 0
+    assert not fine
+    assert (code, f"decides by another {part} (" in text) == (503, True), text
+    [counted] = [line for line in metrics.splitlines() if line.startswith("pratique_inputs_mismatches_total")]
+    assert float(counted.rpartition(" ")[2]) > 0
+
+
+@both_kinds
+@differing
+def test_where_the_mutator_differs_nothing_is_decided(
+    chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
+) -> None:
+    async def run() -> tuple[int, bool, tuple[int, str]]:
+        odd = differ(chain, tmp_path / "odd")
+        async with stack(chain, chain, mutator=odd, calls=calls) as (door, _):
+            passed = await let_through(door, "/admit")
+            return passed, await door.allows("/admit", object=pod("fine")), await shown(door, "/readyz")
+
+    passed, fine, (code, text) = asyncio.run(run())
+    assert passed == 0
+    assert not fine
+    assert (code, "mutator at grpc://" in text, f"another {part} (" in text) == (503, True, True), text
+
+
+LAWFUL: dict[str, Callable[[ChainSettings, Path], ChainSettings]] = {
+    "files elsewhere, in another form and order": lambda chain, folder: dataclasses.replace(
+        chain,
+        config=(write(folder, "b/2.json", BINDING), write(folder, "b/1.yaml", POLICY)),
+        cluster=(
+            write(folder, "c/all.yaml", {"apiVersion": "v1", "kind": "List", "items": [ACCOUNT, RESTRICTED]}),
+        ),
+    ),
+    "another ledger": lambda chain, folder: dataclasses.replace(
+        chain, plugin_flags={"ResourceQuota": {"resource-quota-ledger": str(folder / "quotas.sqlite")}}
+    ),
+    "one denial": lambda chain, _: dataclasses.replace(chain, first_denial_only=True),
+    "another grace": lambda chain, _: dataclasses.replace(chain, reload_grace_seconds=1.0),
+}
+
+
+@pytest.mark.parametrize("differ", LAWFUL.values(), ids=LAWFUL)
+def test_what_may_differ_between_services_makes_no_difference(
+    chain: ChainSettings, tmp_path: Path, differ: Any
+) -> None:
+    async def run() -> tuple[int, list[bool], tuple[int, str]]:
+        (tmp_path / "other").mkdir()
+        other = differ(chain, tmp_path / "other")
+        async with stack(chain, other) as (door, _):
+            passed = await let_through(door, "/admit")
+            allowed = [await door.allows("/admit", object=pod("fine"))]
+            return passed, allowed, await shown(door, "/readyz?verbose")
+
+    passed, allowed, (code, text) = asyncio.run(run())
+    assert passed == 0
+    assert allowed == [True]
+    assert (code, "[+]inputs ok\n" in text) == (200, True), text
+
+
+def rewrite(file: Path, *documents: Any) -> None:
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
+    fresh.rename(file)
+
+
+@pytest.mark.parametrize("changed", ["services", "front door"])
+def test_what_changed_in_one_place_alone_becomes_an_outage_after_the_grace(
+    chain: ChainSettings, tmp_path: Path, changed: str
+) -> None:
+    """Either side takes a change up that the other, whose file is another one, never sees."""
+    chain = dataclasses.replace(chain, reload_grace_seconds=3.0)
+    theirs = dataclasses.replace(chain, config=(write(tmp_path, "theirs.yaml", POLICY, BINDING),))
+    [file] = theirs.config if changed == "services" else chain.config
+
+    async def run() -> tuple[list[tuple[bool, bool]], tuple[int, str]]:
+        async with stack(chain, theirs, mutator=theirs) as (door, _):
+            loosened = POLICY | {"spec": POLICY["spec"] | {"validations": [{"expression": "true"}]}}
+            rewrite(file, loosened, BINDING)
+            seen: list[tuple[bool, bool]] = []
+            async with asyncio.timeout(30):
+                while not seen or seen[-1][0]:
+                    code, text = await shown(door, "/readyz?verbose")
+                    told = code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
+                    seen.append((await door.allows("/admit", object=pod("fine")), told))
+                    assert not await door.allows("/admit", object=pod("forbidden"))
+                    await asyncio.sleep(0.05)
+            return seen, await shown(door, "/readyz")
+
+    seen, (code, text) = asyncio.run(run())
+    assert seen[0][0]
+    assert all(allowed for allowed, _ in seen[:-1])
+    assert (code, "decides by another configuration (" in text) == (503, True), text
+    if changed == "front door":
+        assert (True, True) in seen
+
+
+MARKING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: mark}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {{expression: '[JSONPatch{{op: "add", path: "/metadata/labels", value: {{"mark": "m{number}"}}}}]'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: mark}}
+spec: {{policyName: mark}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: marked}}
+spec:
+  matchConstraints:
+    resourceRules: [{{operations: ["*"], apiGroups: [""], apiVersions: ["*"], resources: [pods]}}]
+  validations:
+  - expression: object.metadata.labels['mark'] == 'm{number}' && namespaceObject.metadata.labels['mark'] == 'c{cluster}'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: marked}}
+spec: {{policyName: marked, validationActions: [Deny]}}
+"""
+"""Admits only what was marked by the policy of the same file."""
+
+
+@both_kinds
+def test_files_that_reach_processes_one_after_another_lose_no_review_and_mix_nothing(
+    tmp_path: Path, calls: CallKind
+) -> None:
+    """Each process has files of its own, and their changes come to each at another time, in another order."""
+    rounds = 4
+    pods: list[str] = []
+    settings: dict[str, ChainSettings] = {}
+    controllers = ("NamespaceLifecycle", "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+
+    def text(number: int) -> str:
+        return MARKING.format(number=number, cluster=0)
+
+    for name in ("door", "mutator", "one", "two"):
+        folder = tmp_path / name
+        cluster = write(
+            folder, "cluster.yaml", {**RESTRICTED, "metadata": {"name": "default", "labels": {"mark": "c0"}}}
+        )
+        (folder / "config.yaml").write_text(text(0))
+        settings[name] = ChainSettings(
+            config=(folder / "config.yaml",), cluster=(cluster,), admission_control=controllers
+        )
+
+    async def change(end: asyncio.Event) -> None:
+        names = list(settings)
+        for number in range(1, rounds + 1):
+            for place in range(len(names)):
+                name = names[(place + number) % len(names)]
+                fresh = tmp_path / name / "config.new"
+                fresh.write_text(text(number))
+                fresh.rename(tmp_path / name / "config.yaml")
+                await asyncio.sleep(0.4)
+        end.set()
+
+    async def run() -> set[str]:
+        first, second = settings["one"], settings["two"]
+        async with stack(settings["door"], first, second, mutator=settings["mutator"], calls=calls) as (
+            door,
+            _,
+        ):
+            end = asyncio.Event()
+            changing = asyncio.ensure_future(change(end))
+            while not end.is_set() or len({*pods}) < rounds:
+                code, body = await door.post("/explain", object=pod("fine"))
+                assert (code, body["allowed"]) == (200, True), body
+                pods.append(body["object"]["metadata"]["labels"]["mark"])
+                await asyncio.sleep(0.005)
+            await changing
+            return {*pods}
+
+    seen = asyncio.run(asyncio.wait_for(run(), 60))
+    assert len(seen) >= rounds, seen
+
+
+@both_kinds
+def test_a_step_names_the_one_replica_that_decided(chain: ChainSettings, calls: CallKind) -> None:
+    large = pod("fine")
+    large["metadata"]["annotations"] = {"large": "x" * 100_000}
+
+    async def run() -> tuple[list[str], set[str], set[str]]:
+        async with stack(chain, chain, chain, calls=calls) as (door, addresses):
+            asked: set[str] = set()
+            for each in (pod("fine"), large) * 6:
+                _, body = await door.post("/explain?phase=validate", object=each)
+                asked |= {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
+            _, body = await door.post("/explain?phase=mutate", object=pod("fine"))
+            mutated = {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
+            return addresses, asked, mutated
+
+    addresses, asked, mutated = asyncio.run(run())
+    assert asked == {f"grpc://{one}" for one in addresses}
+    assert len(mutated) == 1
+    assert "," not in mutated.pop()
