@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from doors.running import Door
 
-MALFORMED = (
-    "not an HTTP/1.1 request that can be answered: malformed, asking for another protocol, or with a head of more "
-    "than 32768 bytes or 100 fields"
-)
+MALFORMED = "not an HTTP/1.1 request that can be answered: "
 BODY = review_body()
 POST = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
@@ -66,11 +63,14 @@ def test_what_is_no_request_is_told_so_and_the_connection_closed(
     assert lines[0] == b"http/1.1 400 bad request"
     assert {b"connection: close", b"content-type: application/json"} < set(lines)
     status = json.loads(body)
-    assert (status["kind"], status["code"], status["message"]) == ("Status", 400, MALFORMED)
+    assert (status["kind"], status["code"]) == ("Status", 400)
+    assert status["message"].startswith(MALFORMED)
 
 
 def test_a_head_of_a_hundred_fields_is_read(allowing: Door) -> None:
-    answer = talk(allowing, b"GET /livez HTTP/1.1\r\nConnection: close\r\n" + b"X-A: b\r\n" * 99 + b"\r\n")
+    answer = talk(
+        allowing, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + b"X-A: b\r\n" * 98 + b"\r\n"
+    )
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
 
 
