@@ -5,11 +5,14 @@ uvicorn has no time limit for a head, nor a size limit, and it answers what it c
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from frontdoor.authentication.peers import Peer
+from frontdoor.connections import CALLER_WINDOW_BYTES, PLAIN_BYTES, TLS_BYTES, address_of
 from frontdoor.framing import Framing, FramingError, Part, check_version_and_host
 from frontdoor.response_writers import ResponseWriter
 from frontdoor.responses import status_reply
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
+    from frontdoor.authentication.callers import Callers
+    from frontdoor.connections import Connections
     from frontdoor.settings import FrontDoorSettings
 
 
@@ -40,12 +45,95 @@ class Protocol(HttpToolsProtocol):
     """What came and is not parsed, up to ``_read``."""
     _read = 0
     _complaint = ""
+    _socket: socket.socket | None = None
+    _address = ""
+    _size = 0
+    _most_read = 0
+    _is_let_in = False
+    _unsent_since: float | None = None
 
-    def __init__(self, settings: FrontDoorSettings, config: uvicorn.Config, state: ServerState) -> None:
-        """Keep the limits of ``settings``."""
+    def __init__(
+        self,
+        settings: FrontDoorSettings,
+        config: uvicorn.Config,
+        state: ServerState,
+        connections: Connections,
+        callers: Callers | None,
+    ) -> None:
+        """Keep the limits of ``settings``, and have ``connections`` count it until its caller is let in."""
         super().__init__(config=config, server_state=state, app_state={})
         self._settings = settings
         self._framing = Framing(settings.max_head_bytes)
+        self._connections = connections
+        self._callers = callers
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being read or answered on it."""
+        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
+        return cycle is not None and not cycle.response_complete
+
+    def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
+        """Count the connection, whether or not anything is ever sent on it; without TLS there is no ``accepted``."""
+        self._socket = accepted
+        self._size = size
+        self._address = address_of(peer[0] if isinstance(peer, tuple) else None)
+        self.app_state["address"] = self._address
+        if self._callers is not None:
+            self.app_state["let_in"] = self.let_in  # for the guard, who takes it out of a request's state
+        self._connections.opened(self, self._address, size)
+
+    def let_in(self) -> None:
+        """From now on what it takes up is for its caller to answer for."""
+        if not self._is_let_in:
+            self._is_let_in = True
+            self.forget()
+            if self._socket is not None:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CALLER_WINDOW_BYTES)
+
+    def forget(self) -> None:
+        """Count the connection no more."""
+        self._connections.left(self, self._address)
+
+    def abandon(self) -> None:
+        """Close it at once, and let go of what was read and not looked at."""
+        self._unread = b""
+        if self.is_busy:
+            self.cycle.body = bytearray()
+        if self.transport is not None:
+            self.transport.abort()
+        if self._socket is not None:
+            # Where a handshake is going on there is nothing else to end it by.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _resize(self, read: int = 0) -> None:
+        """Have it counted what the connection holds: what came and was not taken, and answers that were not sent."""
+        if self._is_let_in or self.transport.is_closing():
+            return
+        taken = len(self.cycle.body) if self.is_busy else 0
+        unsent = self.transport.get_write_buffer_size()
+        if self._socket is not None:
+            # uvloop and OpenSSL each have a buffer for each connection over TLS; what of it was used once stays.
+            self._most_read = max(self._most_read, 2 * read)
+        held = self._most_read + len(self._unread) - self._read + taken + unsent
+        self._connections.resize(self, self._address, self._size + held)
+
+    def close_overdue(self, now: float) -> None:
+        """Close it where the client has kept the front door waiting for too long. ``now`` is the loop's time."""
+        if self._is_stalled(now):
+            self._connections.count("stalled", self._address)
+            self.abandon()
+        elif self.overdue(now):
+            self.transport.close()
+
+    def _is_stalled(self, now: float) -> bool:
+        """Whether there has been an answer to send each time that somebody looked, for longer than a body may take."""
+        if not self.transport.get_write_buffer_size():
+            self._unsent_since = None
+            return False
+        self._unsent_since = self._unsent_since or now
+        return now - self._unsent_since > self._settings.body_seconds
 
     def overdue(self, now: float) -> bool:
         """True where the client has kept the front door waiting for too long. ``now`` is the loop's time.
@@ -70,8 +158,12 @@ class Protocol(HttpToolsProtocol):
         """Begin to wait for the first head."""
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
-        if connection is not None:
-            self.app_state["peer"] = Peer(connection)
+        if connection is None:
+            self.accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
+        else:
+            peer = self.app_state["peer"] = Peer(connection)
+            if self._callers is not None and self._callers.knows(peer):
+                self.let_in()
         self._wait()
 
     def on_message_begin(self) -> None:
@@ -121,6 +213,7 @@ class Protocol(HttpToolsProtocol):
             self._discarding = True
         if self._unread:
             self.loop.call_soon(self._read_on)
+        self._resize()
 
     def on_message_complete(self) -> None:
         """Stop waiting for a body, and expect a head."""
@@ -137,6 +230,7 @@ class Protocol(HttpToolsProtocol):
         self._unread = self._unread[self._read :] + data if self._unread else data
         self._read = 0
         self._read_on()
+        self._resize(len(data))
 
     def _read_on(self) -> None:
         while self._unread and not self.transport.is_closing():
@@ -158,13 +252,15 @@ class Protocol(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         """Whether a request has come whole, and is not answered."""
-        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
-        return self._framing.part is Part.HEAD and cycle is not None and not cycle.response_complete
+        return self._framing.part is Part.HEAD and self.is_busy
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of what nobody will read."""
-        self._unread = b""
-        super().connection_lost(exc)
+        self.forget()
+        self._unread, self._socket = b"", None
+        self.app_state.clear()
+        if self.flow is not None:  # there was a handshake, if one was to be
+            super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
         """Answer what is no HTTP request that can be answered, and close."""

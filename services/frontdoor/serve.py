@@ -10,7 +10,7 @@ import uvloop
 
 from frontdoor.apps import build_app
 from frontdoor.engines import open_remote
-from frontdoor.open_files import take_enough_open_files
+from frontdoor.open_files import give_large_buffers_back, take_enough_open_files
 from frontdoor.recordings.recorders import open_recorder
 from frontdoor.servers import FrontDoorServer
 from pratique.logs import configure_logging, log_loop_error
@@ -67,6 +67,7 @@ def run(
     """
     configure_logging("frontdoor")
     take_enough_open_files()
+    give_large_buffers_back()
     take_short_turns()
 
     async def main() -> None:

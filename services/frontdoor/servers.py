@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from frontdoor.handshakes import Handshake
 from frontdoor.protocols import Protocol
 from pratique.errors import ConfigurationError
 from pratique.tls.kept import keep_fresh
@@ -47,6 +48,7 @@ class FrontDoorServer(uvicorn.Server):
         self._announce = announce
         self._entrance: Entrance = app.state.entrance
         self._certificate = self._entrance.certificate
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         super().__init__(_config(app, settings))
 
@@ -71,14 +73,12 @@ class FrontDoorServer(uvicorn.Server):
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        settings, certificate = self._settings, self._certificate
+        settings = self._settings
         try:
             listener = await asyncio.get_running_loop().create_server(
                 self._connection,
                 settings.host,
                 settings.port,
-                ssl=None if certificate is None else certificate.context,
-                ssl_handshake_timeout=None if certificate is None else settings.head_seconds,
                 backlog=self.config.backlog,
             )
         except OSError as error:
@@ -98,8 +98,17 @@ class FrontDoorServer(uvicorn.Server):
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
-    def _connection(self) -> Protocol:
-        return Protocol(self._settings, self.config, self.server_state)
+    def _connection(self) -> asyncio.Protocol:
+        protocol = Protocol(
+            self._settings,
+            self.config,
+            self.server_state,
+            self._app.state.connections,
+            self._entrance.callers,
+        )
+        if self._certificate is None:
+            return protocol
+        return Handshake(protocol, self._certificate.context, self._settings.head_seconds, self._handshakes)
 
     def _url(self, port: int) -> str:
         scheme = "http" if self._certificate is None else "https"
@@ -115,8 +124,8 @@ class FrontDoorServer(uvicorn.Server):
     def _close_overdue(self) -> None:
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol) and connection.overdue(now):
-                connection.transport.close()
+            if isinstance(connection, Protocol):
+                connection.close_overdue(now)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -40,7 +40,21 @@ RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
 }
 """By field, of what is recorded."""
 
-_TYPES_OF_FIELDS = {"port": PORT, "metrics_port": PORT, **RECORD_TYPES}
+_ZERO_IS_OFF = (
+    "reserved_in_flight_bytes",
+    "max_caller_requests",
+    "max_caller_bytes",
+    "max_address_requests",
+    "max_address_bytes",
+    "max_address_connections",
+    "max_unauthenticated_bytes",
+)
+_TYPES_OF_FIELDS: Mapping[str, click.ParamType[Any]] = {
+    "port": PORT,
+    "metrics_port": PORT,
+    **RECORD_TYPES,
+    **dict.fromkeys(_ZERO_IS_OFF, WholeNumber(min=0)),
+}
 
 
 def settings_flags(
