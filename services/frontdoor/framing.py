@@ -43,10 +43,10 @@ class Part(enum.Enum):
 class Framing:
     """Where one connection is within its messages."""
 
-    __slots__ = ("_bytes_left", "_data_bytes", "_framing_bytes", "_line", "_max_head_bytes", "_tail", "part")
+    __slots__ = ("_bytes_left", "_data_bytes", "_line", "_max_head_bytes", "_tail", "framing_bytes", "part")
 
     def __init__(self, max_head_bytes: int) -> None:
-        """Begin with the head of a message."""
+        """Begin with the head of a message; ``framing_bytes`` are those of it, or of what goes round a body's data."""
         self._max_head_bytes = max_head_bytes
         self.begin()
 
@@ -55,7 +55,7 @@ class Framing:
         self.part = Part.HEAD
         self._tail = b""
         self._line = b""
-        self._bytes_left = self._data_bytes = self._framing_bytes = 0
+        self._bytes_left = self._data_bytes = self.framing_bytes = 0
 
     def begin_body(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Expect the body that a head with these fields tells of.
@@ -70,7 +70,7 @@ class Framing:
         lengths = [value for name, value in headers if name == b"content-length"]
         if codings and [coding.lower() for coding in codings] != [b"chunked"]:
             raise FramingError("chunked, once, is the only transfer coding that is read")
-        self._framing_bytes = 0
+        self.framing_bytes = 0
         if codings:
             self.part = Part.CHUNK_SIZE
         elif lengths and int(lengths[0]):
@@ -107,8 +107,8 @@ class Framing:
         else:
             found = data.find(_END, start)
             end = found + len(_END) if found >= 0 else len(data)
-        self._framing_bytes += end - start
-        if self._framing_bytes > self._max_head_bytes:
+        self.framing_bytes += end - start
+        if self.framing_bytes > self._max_head_bytes:
             raise FramingError(f"a head has at most {self._max_head_bytes} bytes")
         self._tail = (self._tail + data[max(start, end - 4) : end])[-4:]
         return end
@@ -116,10 +116,10 @@ class Framing:
     def _chunk_size(self, data: bytes, start: int) -> int:
         end = data.find(b"\n", start, start + _MOST_LINE_BYTES) + 1
         size = (end or len(data)) - start
-        self._framing_bytes += size
+        self.framing_bytes += size
         if len(self._line) + size > _MOST_LINE_BYTES:
             raise FramingError(f"the line with the size of a chunk has at most {_MOST_LINE_BYTES} bytes")
-        if self._framing_bytes > self._max_head_bytes + self._data_bytes // _FRAMING_SHARE:
+        if self.framing_bytes > self._max_head_bytes + self._data_bytes // _FRAMING_SHARE:
             raise FramingError("the chunks of a body are larger than what goes round them")
         self._line += data[start : start + size]
         if end:

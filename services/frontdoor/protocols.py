@@ -49,6 +49,7 @@ class Protocol(HttpToolsProtocol):
     _address = ""
     _size = 0
     _most_read = 0
+    _most_head = 0
     _is_let_in = False
     _unsent_since: float | None = None
 
@@ -93,6 +94,7 @@ class Protocol(HttpToolsProtocol):
 
     def forget(self) -> None:
         """Count the connection no more."""
+        self.app_state.pop("let_in", None)
         self._connections.left(self, self._address)
 
     def abandon(self) -> None:
@@ -116,7 +118,9 @@ class Protocol(HttpToolsProtocol):
         if self._socket is not None:
             # uvloop and OpenSSL each have a buffer for each connection over TLS; what of it was used once stays.
             self._most_read = max(self._most_read, 2 * read)
-        held = self._most_read + len(self._unread) - self._read + taken + unsent
+        # Of a head there are two copies at a time, as bytes that came and as fields; they stay until the next one.
+        self._most_head = max(self._most_head, 2 * self._framing.framing_bytes)
+        held = self._most_read + self._most_head + len(self._unread) - self._read + taken + unsent
         self._connections.resize(self, self._address, self._size + held)
 
     def close_overdue(self, now: float) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from frontdoor.handshakes import Handshake
+from frontdoor.open_files import give_freed_memory_back
 from frontdoor.protocols import Protocol
 from pratique.errors import ConfigurationError
 from pratique.tls.kept import keep_fresh
@@ -49,6 +50,7 @@ class FrontDoorServer(uvicorn.Server):
         self._entrance: Entrance = app.state.entrance
         self._certificate = self._entrance.certificate
         self._handshakes: set[asyncio.Task[None]] = set()
+        self._closed = 0
         self._watching: asyncio.Task[None] | None = None
         super().__init__(_config(app, settings))
 
@@ -122,6 +124,10 @@ class FrontDoorServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _close_overdue(self) -> None:
+        closed = self._app.state.connections.closed.total()
+        if closed != self._closed:
+            self._closed = closed
+            give_freed_memory_back()
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             if isinstance(connection, Protocol):
