@@ -12,8 +12,6 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from frontdoor.connections import STRANGER_WINDOW_BYTES
-
 if TYPE_CHECKING:
     import ssl
 
@@ -38,7 +36,6 @@ class Handshake(asyncio.Protocol):
         The socket goes on under another transport: uvloop's own ``start_tls`` loses what came before it was called.
         """
         accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STRANGER_WINDOW_BYTES)
         peer = transport.get_extra_info("peername")
         transport.abort()
         task = asyncio.get_running_loop().create_task(self._shake_hands(accepted))

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from frontdoor.connections import STRANGER_WINDOW_BYTES
 from frontdoor.handshakes import Handshake
 from frontdoor.open_files import give_freed_memory_back
 from frontdoor.protocols import Protocol
@@ -19,7 +22,6 @@ from pratique.errors import ConfigurationError
 from pratique.tls.kept import keep_fresh
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from types import FrameType
 
@@ -89,6 +91,10 @@ class FrontDoorServer(uvicorn.Server):
                 f"--host {settings.host}, --port {settings.port}: cannot listen there: {reason}"
             ) from None
         self.servers = [listener]
+        if self._certificate is not None:
+            for listening in listener.sockets:
+                with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STRANGER_WINDOW_BYTES)
         self._watching = asyncio.ensure_future(keep_fresh(self._entrance.kept))
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
