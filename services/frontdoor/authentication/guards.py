@@ -30,14 +30,17 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        path, let_in = scope["path"], scope["state"].pop("let_in")
+        path, let_in = scope["path"], scope["state"].pop("let_in", None)
         if path in OPEN:
             await self.app(scope, receive, send)
             return
         caller = self.callers.identify(scope)
         if isinstance(caller, str):
             scope["state"]["caller"] = caller
-            let_in()
+            if (
+                let_in is not None
+            ):  # which it is with the first request alone, and with none after a certificate
+                let_in()
             await self.app(scope, receive, send)
             return
         await status_reply(caller).send(send)
