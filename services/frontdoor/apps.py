@@ -12,9 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from frontdoor.authentication.guards import Guard
+from frontdoor.connections import Connections
 from frontdoor.endpoints import DecisionEndpoint, Surroundings
 from frontdoor.entrances import Entrance
-from frontdoor.loads import Load
+from frontdoor.loads import Limits, Load
 from frontdoor.metrics import Metrics
 from frontdoor.pages import Pages
 from frontdoor.probes import Probes
@@ -75,8 +76,10 @@ def build_app(
         metrics.show_decision_log(decision_log)
     pages = Pages(metrics, [*_DECIDING, *_SHOWING])
     counted = _Counted(metrics)
-    load = Load(settings.max_in_flight_bytes)
+    load = Load(_limits(settings, are_callers_known=entrance.callers is not None))
+    connections = Connections(settings)
     metrics.show_load(load)
+    metrics.show_connections(connections)
     surroundings = Surroundings(
         engine, settings, metrics, load, Timeouts(), Reader(), recorder, _traces(tracing), decision_log
     )
@@ -99,7 +102,17 @@ def build_app(
     app.router.redirect_slashes = False
     app.state.draining = False
     app.state.entrance = entrance
+    app.state.connections = connections
     return app
+
+
+def _limits(settings: FrontDoorSettings, *, are_callers_known: bool) -> Limits:
+    total, reserved = settings.max_in_flight_bytes, settings.reserved_in_flight_bytes
+    if are_callers_known:
+        return Limits(total, reserved, 0, settings.max_caller_requests, settings.max_caller_bytes)
+    # Of strangers' bodies half may be on their way, so that those that never end leave room for those that do.
+    unfinished = min(total, max(total // 2, settings.max_body_bytes))
+    return Limits(total, reserved, unfinished, settings.max_address_requests, settings.max_address_bytes)
 
 
 def _traces(tracing: Tracing | None) -> BeginTrace | None:

@@ -12,6 +12,7 @@ from frontdoor.blames import blame_document, blame_of
 from frontdoor.chain.outages import OutageError
 from frontdoor.codecs import decode_large_review, decode_review, encode_answer
 from frontdoor.loads import Share
+from frontdoor.priorities import priority_of
 from frontdoor.requests import ClientGoneError, check_head, query_reader, read_body
 from frontdoor.responses import JSONReply, failure_status, shutting_down, status_reply
 from pratique.calls import Deadline
@@ -124,10 +125,10 @@ class DecisionEndpoint:
         deadline = Deadline.after(query.seconds - min(_MOST_MARGIN_SECONDS, query.seconds / 10))
         # A client that goes away is not noticed: its review ends by its deadline, and watching for it would
         # cost every review a task.
-        with Share(self._load) as share, self._timeouts.limit(query.seconds):
+        with Share(self._load, _holder(scope)) as share, self._timeouts.limit(query.seconds):
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
-            share.complete()
             received = await self._read(pieces)
+            share.complete(priority_of(received.review))
             pieces.clear()  # what is of use of them is in the review
             if seen is not None:
                 seen.received = received
@@ -169,6 +170,13 @@ class DecisionEndpoint:
             return JSONReply(200, encode(document))
         may_patch = Phase.MUTATE in self._phases
         return JSONReply(200, encode_answer(decision, received.api_version, may_patch=may_patch))
+
+
+def _holder(scope: Scope) -> str:
+    """Who counts for what a request holds: its caller, or the address that it came from."""
+    state = scope["state"]
+    holder: str = state.get("caller") or state.get("address", "")
+    return holder
 
 
 def _end(trace: ReviewTrace | None, code: int) -> None:

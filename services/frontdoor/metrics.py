@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
+    from frontdoor.connections import Connections
     from frontdoor.decision_logs.writers import DecisionLog
     from frontdoor.decisions import Decision, Step
     from frontdoor.loads import Load
@@ -151,6 +152,33 @@ class Metrics:
             ),
         ):
             self._registry.register(Observed(f"pratique_frontdoor_{name}", documentation, read))
+        self._registry.register(
+            Observed(
+                "pratique_frontdoor_shed_by_priority_total",
+                "Requests turned away with 503, by the priority of the review and the limit that it met.",
+                load.refused.copy,
+                "priority",
+                "limit",
+            )
+        )
+
+    def show_connections(self, connections: Connections) -> None:
+        """Show what connections take up whose callers were not let in, and how many were closed for that."""
+        for name, documentation, read in (
+            ("connections", "Connections whose callers were not let in.", lambda: len(connections)),
+            ("bytes", "Bytes that these take up.", lambda: connections.held_bytes),
+        ):
+            self._registry.register(
+                Observed(f"pratique_frontdoor_unauthenticated_{name}", documentation, read)
+            )
+        self._registry.register(
+            Observed(
+                "pratique_frontdoor_connections_closed_total",
+                "Connections closed because of what they, or others, took up.",
+                connections.closed.copy,
+                "reason",
+            )
+        )
 
     def show(self, collector: Collector) -> None:
         """Show what somebody else has counted, as it is whenever metrics are asked for."""

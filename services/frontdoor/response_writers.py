@@ -27,7 +27,9 @@ class ResponseWriter:
         self._is_begun = False
 
     def write(self, data: bytes) -> None:
-        """Write, or keep what is the head."""
+        """Write, or keep what is the head; a connection that is being closed gets nothing more."""
+        if self._transport.is_closing():
+            return
         if self._head is not None:
             head, self._head = self._head, None
             self._transport.writelines((head, data))

@@ -11,7 +11,7 @@ import uvloop
 from frontdoor.apps import build_app
 from frontdoor.decision_logs.writers import open_decision_log
 from frontdoor.engines import open_remote
-from frontdoor.open_files import take_enough_open_files
+from frontdoor.open_files import give_large_buffers_back, take_enough_open_files
 from frontdoor.recordings.recorders import open_recorder
 from frontdoor.servers import FrontDoorServer
 from pratique.logs import configure_logging, log_loop_error
@@ -72,6 +72,7 @@ def run(
     """
     configure_logging("frontdoor")
     take_enough_open_files()
+    give_large_buffers_back()
     take_short_turns()
 
     async def main() -> None:

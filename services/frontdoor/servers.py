@@ -6,18 +6,22 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING
 
 import uvicorn
 
+from frontdoor.connections import STRANGER_WINDOW_BYTES
+from frontdoor.handshakes import Handshake
+from frontdoor.open_files import give_freed_memory_back
 from frontdoor.protocols import Protocol
 from pratique.errors import ConfigurationError
 from pratique.tls.kept import keep_fresh
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from types import FrameType
 
@@ -47,6 +51,8 @@ class FrontDoorServer(uvicorn.Server):
         self._announce = announce
         self._entrance: Entrance = app.state.entrance
         self._certificate = self._entrance.certificate
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._closed = 0
         self._watching: asyncio.Task[None] | None = None
         super().__init__(_config(app, settings))
 
@@ -71,14 +77,12 @@ class FrontDoorServer(uvicorn.Server):
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        settings, certificate = self._settings, self._certificate
+        settings = self._settings
         try:
             listener = await asyncio.get_running_loop().create_server(
                 self._connection,
                 settings.host,
                 settings.port,
-                ssl=None if certificate is None else certificate.context,
-                ssl_handshake_timeout=None if certificate is None else settings.head_seconds,
                 backlog=self.config.backlog,
             )
         except OSError as error:
@@ -87,6 +91,10 @@ class FrontDoorServer(uvicorn.Server):
                 f"--host {settings.host}, --port {settings.port}: cannot listen there: {reason}"
             ) from None
         self.servers = [listener]
+        if self._certificate is not None:
+            for listening in listener.sockets:
+                with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STRANGER_WINDOW_BYTES)
         self._watching = asyncio.ensure_future(keep_fresh(self._entrance.kept))
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
@@ -98,8 +106,17 @@ class FrontDoorServer(uvicorn.Server):
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
-    def _connection(self) -> Protocol:
-        return Protocol(self._settings, self.config, self.server_state)
+    def _connection(self) -> asyncio.Protocol:
+        protocol = Protocol(
+            self._settings,
+            self.config,
+            self.server_state,
+            self._app.state.connections,
+            self._entrance.callers,
+        )
+        if self._certificate is None:
+            return protocol
+        return Handshake(protocol, self._certificate.context, self._settings.head_seconds, self._handshakes)
 
     def _url(self, port: int) -> str:
         scheme = "http" if self._certificate is None else "https"
@@ -113,10 +130,14 @@ class FrontDoorServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _close_overdue(self) -> None:
+        closed = self._app.state.connections.closed.total()
+        if closed != self._closed:
+            self._closed = closed
+            give_freed_memory_back()
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol) and connection.overdue(now):
-                connection.transport.close()
+            if isinstance(connection, Protocol):
+                connection.close_overdue(now)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -78,6 +78,26 @@ class FrontDoorSettings:
     """Bodies that are held at a time; reviews that would exceed it are turned away with 503. 64 MiB: nine of
     the largest, and 1,024 of the usual ones, which count as 64 KiB each, where a kube-apiserver with default
     flags has 600 requests in flight."""
+    reserved_in_flight_bytes: int = 8 * 1024 * 1024
+    """What urgent reviews may hold beyond that: those of nodes, leases and system users. 8 MiB: 128 of the usual ones,
+    where 5,000 nodes that renew their leases every 10 s have 5 in flight if each takes 10 ms."""
+    max_caller_requests: int = 0
+    """The most reviews in flight of one caller that is known by its credentials; 0 is no limit, because API servers
+    usually share their credentials."""
+    max_caller_bytes: int = 0
+    """The most bytes of reviews that one such caller holds; 0 is no limit."""
+    max_address_requests: int = 0
+    """The most reviews in flight from one address, where callers need no credentials; 0 is no limit, because callers
+    behind a load balancer share theirs."""
+    max_address_bytes: int = 0
+    """The most bytes of reviews that come from one such address; 0 is no limit."""
+    max_address_connections: int = 1024
+    """The most connections from one address whose callers were not let in; 0 is no limit. 1,024: a kube-apiserver with
+    default flags has 600 requests in flight, and as many connections where each takes one."""
+    max_unauthenticated_bytes: int = 40 * 1024 * 1024
+    """What all connections together take up whose callers were not let in; 0 is no limit. 40 MiB: 640 over TLS, each
+    with 64 KiB, where a kube-apiserver with default flags has 600 requests in flight. A front door with nothing to do
+    takes 70 MiB, and stays below 150 so, because a handshake that never ends takes half as much again."""
     max_head_bytes: int = 32 * 1024
     """The longest head of a request. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
     max_head_fields: int = 100

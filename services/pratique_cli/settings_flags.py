@@ -40,7 +40,16 @@ RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
 }
 """By field, of what is recorded."""
 
-_TYPES_OF_FIELDS = {
+_ZERO_IS_OFF = (
+    "reserved_in_flight_bytes",
+    "max_caller_requests",
+    "max_caller_bytes",
+    "max_address_requests",
+    "max_address_bytes",
+    "max_address_connections",
+    "max_unauthenticated_bytes",
+)
+_TYPES_OF_FIELDS: Mapping[str, click.ParamType[Any]] = {
     "port": PORT,
     "metrics_port": PORT,
     "webhook_breaker_failures": WholeNumber(0, 1_000_000),
@@ -49,6 +58,7 @@ _TYPES_OF_FIELDS = {
     "decision_log_max_bytes": ByteCount(),
     "decision_log_files": WholeNumber(0, 100_000),
     **RECORD_TYPES,
+    **dict.fromkeys(_ZERO_IS_OFF, WholeNumber(min=0)),
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
+import hashlib
 from typing import TYPE_CHECKING
 
 from pratique import statuses
@@ -33,44 +34,45 @@ class Callers:
     tokens: Kept[Digests] | None = None
     logins: Kept[Digests] | None = None
 
-    def refusal(self, scope: Scope) -> Status | None:
-        """Say why a request is not let in; None where it is, and then ``caller`` of its state says who calls.
+    def knows(self, peer: Peer) -> bool:
+        """Whether its certificate alone lets the other side of a connection in."""
+        client = self._client(peer)
+        return client is not None and client.is_allowed
 
-        That is a pair: how the caller is known (``certificate``, ``token`` or ``basic``), and the name; a token has
-        none.
-        """
-        client = self._client(scope)
+    def identify(self, scope: Scope) -> str | Status:
+        """Name the caller that a request is from, or say why it is not let in."""
+        client = self._client(scope["state"].get("peer"))
         if client is not None and client.is_allowed:
-            scope["state"]["caller"] = ("certificate", client.name)
-            return None
-        if self._is_authorized(scope):
-            return None
+            return f"certificate {client.name}"
+        caller = self._caller(scope)
+        if caller is not None:
+            return caller
         if client is None:
             return UNAUTHORIZED
         verb, path = scope["method"].lower(), scope["path"]
         who = f"User {statuses.go_quoted(client.name)} cannot {verb} path {statuses.go_quoted(path)}"
         return statuses.failure(403, "Forbidden", f"forbidden: {who}")
 
-    def _client(self, scope: Scope) -> Client | None:
-        peer: Peer | None = scope["state"].get("peer")
+    def _client(self, peer: Peer | None) -> Client | None:
         if self.certificates is None or peer is None or not peer.chain:
             return None
         return self.certificates.client(peer.chain)
 
-    def _is_authorized(self, scope: Scope) -> bool:
+    def _caller(self, scope: Scope) -> str | None:
+        """Who has a token or a password; a token is named by its digest, of which nothing follows."""
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, credentials = given.strip().partition(b" ")
         credentials = credentials.strip()
         match scheme.lower():
             case b"bearer" if self.tokens is not None:
-                scope["state"]["caller"] = ("token", "")
-                return self.tokens.value.match(credentials)
+                is_right = self.tokens.value.match(credentials)
+                return f"token {hashlib.sha256(credentials).hexdigest()}" if is_right else None
             case b"basic" if self.logins is not None:
                 login = _decoded(credentials)
-                scope["state"]["caller"] = ("basic", login.partition(b":")[0].decode("utf-8", "replace"))
-                return self.logins.value.match(login)
+                is_right = self.logins.value.match(login)
+                return f"user {login.partition(b':')[0].decode('latin-1')}" if is_right else None
             case _:
-                return False
+                return None
 
 
 def _decoded(credentials: bytes) -> bytes:

@@ -30,10 +30,18 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        path = scope["path"]
-        refusal = None if path in OPEN else self.callers.refusal(scope)
-        if refusal is None:
+        path, let_in = scope["path"], scope["state"].pop("let_in", None)
+        if path in OPEN:
             await self.app(scope, receive, send)
             return
-        await status_reply(refusal).send(send)
-        self.metrics.count_request(path if path in self.known_paths else "other", refusal.code)
+        caller = self.callers.identify(scope)
+        if isinstance(caller, str):
+            scope["state"]["caller"] = caller
+            if (
+                let_in is not None
+            ):  # which it is with the first request alone, and with none after a certificate
+                let_in()
+            await self.app(scope, receive, send)
+            return
+        await status_reply(caller).send(send)
+        self.metrics.count_request(path if path in self.known_paths else "other", caller.code)

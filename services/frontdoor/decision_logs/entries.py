@@ -28,6 +28,8 @@ line, and with it the log, whatever a caller sends."""
 _MOST_DENIERS = 100
 """Controllers, webhooks and policies that are named for one denial: more than any chain that we know has, and few
 enough for a line to stay a line."""
+_WAYS = {"certificate": "certificate", "token": "token", "user": "basic"}
+"""How callers are known, by the first word of what the guard calls them."""
 _OBJECTS = b"pratique decision log: objects"
 """Makes another key of the chain's, so that a digest of an object is never a hash of a line."""
 
@@ -156,9 +158,13 @@ def _digest(key: bytes, content: bytes) -> str:
 
 
 def _caller(scope: Scope) -> JSONObject:
+    """Who sent a request: the address, how the caller is known, and by which name; a token has none."""
     client, known = scope.get("client"), scope.get("state", {}).get("caller")
     found = {} if client is None else {"address": f"{client[0]}:{client[1]}"}
-    return found if known is None else {**found, "by": known[0], "name": cut(known[1])}
+    if known is None:
+        return found
+    by, _, name = known.partition(" ")
+    return {**found, "by": _WAYS[by], "name": "" if by == "token" else cut(name)}
 
 
 def _request(review: Review) -> JSONObject:

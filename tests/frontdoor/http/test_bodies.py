@@ -8,7 +8,7 @@ import pytest
 from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, exchange, open_door
-from frontdoor.loads import LIGHTEST_REVIEW_BYTES, Load, Share
+from frontdoor.loads import LIGHTEST_REVIEW_BYTES, Limits, Load, Share
 from frontdoor.requests import RequestError
 from frontdoor.settings import FrontDoorSettings
 
@@ -93,7 +93,7 @@ def test_what_was_held_is_let_go_of_when_a_review_ends() -> None:
 
 
 def test_a_request_counts_for_its_bytes_and_a_review_for_64_kib_at_least() -> None:
-    load = Load(LIGHTEST_REVIEW_BYTES + 10)
+    load = Load(Limits(LIGHTEST_REVIEW_BYTES + 10))
     with Share(load) as complete, Share(load) as begun:
         complete.hold(1)
         complete.complete()

@@ -1,0 +1,250 @@
+"""What strangers, addresses and callers may take up, and who goes first where not all can be served."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from doors.engines import AllowingEngine, HangingEngine
+from doors.reviews import review_body
+from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, open_door_process, read_all
+from frontdoor.codecs import decode_review
+from frontdoor.connections import Connections, address_of
+from frontdoor.loads import LIGHTEST_REVIEW_BYTES
+from frontdoor.priorities import PriorityLevel, priority_of
+from frontdoor.settings import FrontDoorSettings
+from pratique.clusters import ANY_NAMESPACE
+from waiting import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from doors.running import Door
+
+POST = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+LEASES = {"group": "coordination.k8s.io", "version": "v1", "resource": "leases"}
+NODES = {"group": "", "version": "v1", "resource": "nodes"}
+NODE = {"username": "system:node:n1", "groups": ["system:nodes"]}
+MEBIBYTE = 1024 * 1024
+
+
+def rss(pid: int) -> int:
+    """What a process takes of memory, in bytes."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.parametrize(
+    ("beginning", "rest", "connections"),
+    [
+        (CHUNKED + b"0\r\n", b"X:y\r\n" * 10_000, 2),
+        (CHUNKED + b"0\r\nX: ", b"y" * 60_000, 2),
+        (CHUNKED + b"1;a=", b"y" * 60_000, 2),
+        (CHUNKED, b"1\r\nx\r\n" * 10_000, 10),
+        (b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2_000, 40),
+        (POST + b"Content-Length: 7000000\r\n\r\n", b"x" * 60_000, 40),
+    ],
+    ids=["trailers", "a trailer", "an extension", "chunks", "pipelined", "half a body"],
+)
+def test_whatever_strangers_send_the_front_door_stays_small(
+    beginning: bytes, rest: bytes, connections: int
+) -> None:
+    with open_door_process("ForgetfulEngine", drain_seconds=0) as running, contextlib.ExitStack() as stack:
+        before = rss(running.process.pid)
+        open_ones = [stack.enter_context(running.door.socket()) for _ in range(connections)]
+        for connection in open_ones:
+            connection.settimeout(0.02)
+            with contextlib.suppress(OSError):
+                connection.sendall(beginning)
+        for _ in range(100):
+            for connection in open_ones:
+                with contextlib.suppress(OSError):
+                    connection.sendall(rest)
+            open_ones = [one for one in open_ones if one.fileno() >= 0][: max(2, connections)]
+            if rss(running.process.pid) > before + 80 * MEBIBYTE:
+                break
+        grown = rss(running.process.pid) - before
+        running.process.terminate()
+        running.wait()
+    assert grown < 80 * MEBIBYTE
+
+
+@dataclasses.dataclass(eq=False)
+class Stub:
+    """A connection that only remembers whether it was closed."""
+
+    is_busy: bool = False
+    is_closed: bool = False
+
+    def abandon(self) -> None:
+        self.is_closed = True
+
+
+def opened(connections: Connections, address: str, size: int, *, is_busy: bool = False) -> Stub:
+    stub = Stub(is_busy)
+    connections.opened(stub, address, size)
+    return stub
+
+
+def test_of_too_many_connections_of_an_address_the_oldest_that_does_nothing_goes() -> None:
+    connections = Connections(FrontDoorSettings(max_address_connections=2))
+    busy, idle = opened(connections, "a", 1, is_busy=True), opened(connections, "a", 1)
+    other, new = opened(connections, "b", 1), opened(connections, "a", 1)
+    assert [one.is_closed for one in (busy, idle, other, new)] == [False, True, False, False]
+    assert (len(connections), connections.held_bytes) == (3, 3)
+
+
+def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
+    connections = Connections(FrontDoorSettings(max_unauthenticated_bytes=100))
+    honest, heavy = opened(connections, "a", 30), [opened(connections, "b", 30) for _ in range(3)]
+    assert [one.is_closed for one in (honest, *heavy)] == [False, True, False, False]
+    connections.resize(honest, "a", 200)
+    assert honest.is_closed
+    for one in heavy:
+        connections.left(one, "b")
+    assert (len(connections), connections.held_bytes) == (0, 0)
+
+
+def test_without_limits_nothing_is_closed() -> None:
+    connections = Connections(FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0))
+    assert not any(opened(connections, "a", MEBIBYTE).is_closed for _ in range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::/64"),
+        ("", "local"),
+        (None, "local"),
+    ],
+)
+def test_an_address_of_ipv6_is_its_network(host: str | None, address: str) -> None:
+    assert address_of(host) == address
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "level"),
+    [
+        ({"userInfo": {"username": "jane", "groups": ["system:masters"]}}, PriorityLevel.EXEMPT),
+        ({"userInfo": {"username": "system:apiserver"}}, PriorityLevel.EXEMPT),
+        ({"userInfo": NODE, "resource": NODES}, PriorityLevel.NODE_HIGH),
+        ({"userInfo": NODE, "resource": LEASES, "namespace": "kube-node-lease"}, PriorityLevel.NODE_HIGH),
+        ({"userInfo": NODE}, PriorityLevel.SYSTEM),
+        ({"resource": LEASES, "namespace": "kube-system"}, PriorityLevel.LEADER_ELECTION),
+        ({"resource": LEASES, "namespace": "kube-node-lease"}, PriorityLevel.LEADER_ELECTION),
+        ({"resource": LEASES, "namespace": "default"}, PriorityLevel.ORDINARY),
+        (
+            {"resource": LEASES, "userInfo": {"username": "system:kube-scheduler"}},
+            PriorityLevel.LEADER_ELECTION,
+        ),
+        ({"userInfo": {"username": "system:kube-scheduler"}}, PriorityLevel.WORKLOAD_HIGH),
+        ({"userInfo": {"username": "system:kube-controller-manager"}}, PriorityLevel.WORKLOAD_HIGH),
+        ({"userInfo": {"username": "system:serviceaccount:kube-system:x"}}, PriorityLevel.WORKLOAD_HIGH),
+        ({"userInfo": {"username": "system:serviceaccount:kube-system2:x"}}, PriorityLevel.ORDINARY),
+        ({"userInfo": {"username": "system:nodes", "groups": ["system:nodes2"]}}, PriorityLevel.ORDINARY),
+        ({"userInfo": {"username": "jane"}, "resource": NODES}, PriorityLevel.ORDINARY),
+    ],
+)
+def test_a_review_has_the_priority_that_the_api_server_gives_it(
+    request_fields: dict[str, Any], level: PriorityLevel
+) -> None:
+    assert priority_of(decode_review(review_body(**request_fields), ANY_NAMESPACE).review) is level
+
+
+@contextlib.contextmanager
+def hanging(door: Door, count: int, headers: dict[str, str] = JSON_TYPE) -> Iterator[None]:
+    """Have that many ordinary reviews in flight."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(contextlib.closing(door.connect()))
+            connection.request("POST", "/validate", review_body(), headers)
+        yield
+
+
+def shed(door: Door, body: bytes, headers: dict[str, str] = JSON_TYPE) -> bool:
+    """Whether a review is turned away; it is answered with 504 where it is not, as nothing is ever decided."""
+    with contextlib.closing(door.connect()) as connection:
+        answer = exchange(connection, "POST", "/validate?timeout=200ms", body, headers)
+    assert answer.code in {503, 504}
+    assert "Retry-After" not in answer.headers
+    return answer.code == 503
+
+
+def test_where_ordinary_reviews_are_shed_urgent_ones_have_room() -> None:
+    settings = FrontDoorSettings(
+        max_in_flight_bytes=2 * LIGHTEST_REVIEW_BYTES, reserved_in_flight_bytes=LIGHTEST_REVIEW_BYTES
+    )
+    urgent = review_body(userInfo=NODE)
+    with open_door(HangingEngine(), settings) as door, hanging(door, 2):
+        assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
+        assert not shed(door, urgent)
+        metrics = door.get("/metrics").text
+    assert 'pratique_frontdoor_shed_by_priority_total{limit="total",priority="ordinary"}' in metrics
+
+
+def test_urgent_reviews_are_shed_too_where_what_is_reserved_is_used() -> None:
+    settings = FrontDoorSettings(max_in_flight_bytes=LIGHTEST_REVIEW_BYTES, reserved_in_flight_bytes=0)
+    with open_door(HangingEngine(), settings) as door, hanging(door, 1):
+        assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(userInfo=NODE)))
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * LIGHTEST_REVIEW_BYTES}]
+)
+def test_an_address_has_so_many_reviews_in_flight(limit: dict[str, int]) -> None:
+    with open_door(HangingEngine(), FrontDoorSettings(**limit)) as door, hanging(door, 2):  # type: ignore[arg-type] # numbers
+        assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
+        assert not shed(door, review_body(userInfo=NODE))
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * LIGHTEST_REVIEW_BYTES}]
+)
+def test_a_caller_has_so_many_reviews_in_flight_and_leaves_others_theirs(
+    tmp_path: Path, limit: dict[str, int]
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("first\nsecond\n")
+    first, second = ({**JSON_TYPE, "Authorization": f"Bearer {name}"} for name in ("first", "second"))
+    settings = FrontDoorSettings(token_file=tokens, **limit)  # type: ignore[arg-type] # numbers
+    with open_door(HangingEngine(), settings) as door, hanging(door, 2, first):
+        assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(), first))
+        assert not shed(door, review_body(), second)
+
+
+def test_who_was_let_in_is_not_closed_for_strangers(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("right\n")
+    settings = FrontDoorSettings(token_file=tokens, max_address_connections=3)
+    headers = {**JSON_TYPE, "Authorization": "Bearer right"}
+    with open_door(AllowingEngine(), settings) as door, contextlib.ExitStack() as stack:
+        known = stack.enter_context(contextlib.closing(door.connect()))
+        assert exchange(known, "POST", "/validate", review_body(), headers).code == 200
+        strangers = [stack.enter_context(door.socket()) for _ in range(5)]
+        assert [read_all(one) for one in strangers[:2]] == [b"", b""]  # the two oldest are closed
+        assert exchange(known, "POST", "/validate", review_body(), headers).code == 200
+        metrics = exchange(known, "GET", "/metrics", None, headers).text
+    assert 'pratique_frontdoor_connections_closed_total{reason="address"} 2.0' in metrics
+
+
+def test_answers_that_nobody_reads_end_a_connection() -> None:
+    settings = FrontDoorSettings(body_seconds=0.1, keep_alive_seconds=3600)
+    with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
+        connection.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000)
+        closed = 'pratique_frontdoor_connections_closed_total{reason="stalled"} 1.0'
+        assert within(PATIENCE_SECONDS, lambda: closed in door.get("/metrics").text)
