@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontdoor.decisions import Decision
-    from frontdoor.local_engines import LocalSources
+    from frontdoor.local_engines import LocalEngine, LocalSources
     from frontdoor.settings import FrontDoorSettings
     from pratique.calls import Deadline
     from pratique.clusters import Cluster
@@ -41,7 +41,7 @@ class Engine(Protocol):
         """Let go of connections and controllers. No reviews may follow."""
 
 
-def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> Engine:
+def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> LocalEngine:
     """Make the whole chain in this process, looking things up in ``store``.
 
     ``read`` is what the settings name, where it has been read already, for another engine.
@@ -49,9 +49,9 @@ def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | Non
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
-    from frontdoor.local_engines import LocalEngine  # noqa: PLC0415  # the two kinds share no imports worth their time
+    from frontdoor import local_engines  # noqa: PLC0415  # the two kinds share no imports worth their time
 
-    return LocalEngine(settings, store, read)
+    return local_engines.LocalEngine(settings, store, read)
 
 
 async def open_remote(settings: FrontDoorSettings) -> Engine:

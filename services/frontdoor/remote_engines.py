@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assemble import Parts, assemble
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from pratique.configurations.all_configurations import Configurations
     from pratique.reviews import Review
     from pratique.tls.kept import Kept
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
 """After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
@@ -99,6 +102,7 @@ class RemoteEngine:
             self._background.add(asyncio.ensure_future(keep_fresh(tls.kept)))
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
+        self._tell_idle(configurations)
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
         parts = Parts(
             controllers=self._sources.selected,
@@ -111,6 +115,12 @@ class RemoteEngine:
             conditions=self._conditions,
         )
         return assemble(parts), webhooks
+
+    def _tell_idle(self, configurations: Configurations) -> None:
+        """Warn of what can do nothing. It is valid, so that it keeps nobody from starting."""
+        for line in self._sources.idle(configurations, self.cluster.current):
+            place, _, text = line.rpartition("warning: ")
+            _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
 
     def _use_configurations(self, configurations: Configurations) -> None:
         before = self._webhooks
