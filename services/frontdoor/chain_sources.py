@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from frontdoor.webhook_credentials import WebhookCredentials
 from pratique.catalogues import load_catalogue
+from pratique.configurations.all_configurations import Configurations
 from pratique.definitions import Phase
 from pratique.https.https_clients import HttpsClients
 from pratique.https.service_resolvers import from_cluster
@@ -69,6 +70,20 @@ class ChainSources:
             ConfigurationError: settings are not those of their controller.
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
+
+    def idle(
+        self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
+    ) -> Iterator[str]:
+        """Tell of all that is configured and can do nothing, a line each.
+
+        With ``only_certain``, what other kinds, policies or bindings in a cluster would give work to is let be.
+        """
+        from pratique.practices import idleness  # noqa: PLC0415 - what is not configured needs no practices
+
+        yield from idleness.idle_controllers(self.plugin_configurations, self.selected, cluster)
+        if configurations != Configurations():
+            practices = idleness.CERTAIN if only_certain else idleness.ALL
+            yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
         """What webhooks are shown, by the phase that calls them.

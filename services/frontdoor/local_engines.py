@@ -16,7 +16,7 @@ from pratique.provisioning import provisions
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from frontdoor.decisions import Decision
     from pratique.calls import Deadline
@@ -62,8 +62,8 @@ class LocalEngine:
             ConfigurationError: the configuration cannot be used.
         """
         self.cluster = store
-        read = read or LocalSources.read(settings)
-        sources, configurations = read.chain, read.configurations
+        loaded = read or LocalSources.read(settings)
+        sources, configurations = loaded.chain, loaded.configurations
         hosted = sources.configure(sources.selected)
         for one in hosted:
             one.halves.use(configurations)
@@ -82,6 +82,11 @@ class LocalEngine:
             first_denial_only=settings.first_denial_only,
         )
         self._chain = assemble(self.parts)
+        self._sources = sources
+
+    def idle(self) -> Iterator[str]:
+        """Tell of what is configured and can do nothing, whatever the cluster, a line each."""
+        return self._sources.idle(self.parts.configurations, self.cluster, only_certain=True)
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False

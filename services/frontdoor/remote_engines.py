@@ -142,6 +142,7 @@ class RemoteEngine:
             _log.warning("the cluster has what no controller reads", extra={"reason": problem})
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
+        self._tell_idle(configurations)
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
         breakers = CircuitBreakers(self._settings)
         parts = Parts(
@@ -158,6 +159,12 @@ class RemoteEngine:
         chain = assemble(parts)
         self._breakers = breakers
         return chain, webhooks
+
+    def _tell_idle(self, configurations: Configurations) -> None:
+        """Warn of what can do nothing. It is valid, so that it keeps nobody from starting."""
+        for line in self._sources.idle(configurations, self.cluster.current):
+            place, _, text = line.rpartition("warning: ")
+            _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
 
     async def _use_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)

@@ -1,13 +1,14 @@
 """Trials: requests put to the real chain while the servers behind all webhooks are down.
 
-Rules, selectors, match conditions, policies and failure policies decide as ever; only the calls are not made, and fail
-at once.
+Rules, selectors, match conditions, policies and failure policies decide as ever; only the calls are not made. Each is
+noted, and the chain goes on: so one run tells what the silence of every webhook would lead to, however many there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from frontdoor.chain.assemble import Parts, assemble
@@ -16,9 +17,9 @@ from frontdoor.decisions import StepOutcome
 from frontdoor.transports.in_process import InProcessTransport
 from mutator.hosts import MutatorHost
 from pratique.calls import Deadline
+from pratique.configurations.all_configurations import Configurations
 from pratique.configurations.webhooks import ConfigurationKind
 from pratique.definitions import BOTH, Phase
-from pratique.errors import UnreachableError
 from pratique.ledgers.places import placed
 from pratique.outcomes import ALLOWED, Outcome
 from pratique.practices.assumed_clusters import AssumedCluster
@@ -26,14 +27,13 @@ from pratique.practices.trials import HookName, Tried
 from validator.hosts import ValidatorHost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from frontdoor.chain.chains import Chain
     from frontdoor.decisions import Decision
     from pratique.calls import Call
     from pratique.clusters import Cluster
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.configurations.webhooks import Webhook
+    from pratique.configurations.webhooks import Webhook, WebhookConfiguration
     from pratique.definitions import Controller
     from pratique.reviews import Review
     from pratique.settings import ChainSettings
@@ -48,28 +48,23 @@ _ASKS_OTHERS = frozenset({"InitialResources", "NamespaceAutoProvision"})
 """Controllers that ask a server for its measurements, or write to the cluster."""
 
 
-class _Answering(NamedTuple):
-    """Which webhooks answer after all: those that are known to refuse."""
+class _Heard(NamedTuple):
+    """Which webhooks have been called."""
 
     names: set[HookName]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Silence:
-    """A transport to a server that is down."""
+    """A transport to a server that is down: the call is noted, and the chain goes on as though it had been answered."""
 
     name: HookName
-    answering: _Answering
+    heard: _Heard
     endpoint: str = ""
 
     async def mutate(self, _: Review, calls: Sequence[Call], __: Deadline) -> Sequence[Outcome]:
-        """Fail, or let everything through unchanged where the refusal is known.
-
-        Raises:
-            UnreachableError: nobody is there.
-        """
-        if self.name not in self.answering.names:
-            raise UnreachableError("failed to call webhook: connect: connection refused")
+        """Note the call, and let everything through unchanged."""
+        self.heard.names.add(self.name)
         return [Outcome(controller=call.name, decision=ALLOWED) for call in calls]
 
     validate = mutate
@@ -88,18 +83,38 @@ class ChainTrial:
             ConfigurationError: the settings cannot be used.
         """
         sources = ChainSources.read(placed(settings, ""))
+        self._controllers = frozenset(one.name for one in sources.selected)
         callers = [one for one in sources.selected if one.name in _KINDS]
         shaping = [one for one in sources.selected if one.name in _KINDS or _shapes(one)]
         hosted = sources.configure(shaping)
         for one in hosted:
             one.halves.use(configurations)
         known = AssumedCluster(cluster)
+        self._known = known
         self._runner = asyncio.Runner()
-        self._answering = _Answering(set())
+        self._heard = _Heard(set())
         self._hosts = InProcessTransport(MutatorHost(hosted, known), ValidatorHost(hosted, known))
         self._configurations = configurations
         self._plugin_configurations = sources.plugin_configurations
-        self._chains = (self._chain(shaping), self._chain(callers))
+        self._callers = callers
+        self._names = {
+            id(webhook): HookName(one.kind, one.name, webhook.name)
+            for one in (*configurations.mutating, *configurations.validating)
+            for webhook in one.webhooks
+        }
+        self._closed = {
+            self._names[id(webhook)]
+            for one in (*configurations.mutating, *configurations.validating)
+            for webhook in one.webhooks
+            if webhook.failure_policy == "Fail"
+        }
+        """Those whose silence refuses. Of several of one name, it is enough that one does."""
+        self._chains = (self._chain(shaping, configurations), self._chain(callers, configurations))
+
+    @property
+    def controllers(self) -> frozenset[str]:
+        """The names of the admission controllers that are on."""
+        return self._controllers
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -123,38 +138,67 @@ class ChainTrial:
         return tried
 
     async def _try_on(self, chain: Chain, review: Review) -> tuple[Tried, bool]:
-        """Ask again and again, each time with those answering that refused before, and tell whether that helps."""
-        refusing = self._answering.names
-        refusing.clear()
-        while True:
-            decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
-            passed_over = frozenset(_names(decision, StepOutcome.FAILED_OPEN))
-            found = set(_names(decision, StepOutcome.FAILED)) - refusing
-            refusing |= found
-            if not found:
-                return Tried(frozenset(refusing), passed_over), decision.allowed
+        """Ask once, and tell from the failure policies what the silence of those called would have led to."""
+        self._heard.names.clear()
+        decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
+        failed = frozenset(_names(decision, StepOutcome.FAILED))
+        failed_open = frozenset(_names(decision, StepOutcome.FAILED_OPEN))
+        called = frozenset(self._heard.names)
+        tried = Tried((called & self._closed) | failed, (called - self._closed) | failed_open)
+        return tried, decision.allowed
 
-    def _chain(self, controllers: Sequence[Controller]) -> Chain:
-        names = {
-            id(webhook): HookName(one.kind, one.name, webhook.name)
-            for one in (*self._configurations.mutating, *self._configurations.validating)
-            for webhook in one.webhooks
-        }
+    def reached(self, review: Review) -> frozenset[HookName]:
+        """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
+        return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
 
+    async def _reach(self, review: Review) -> frozenset[HookName]:
+        found, decision = await self._called(self._chains[1], review)
+        if any(name.kind is ConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)):
+            # The chain has ended there. What comes after it is asked by itself.
+            for chain in self._single_chains:
+                more, _ = await self._called(chain, review)
+                found |= more
+        return found
+
+    async def _called(self, chain: Chain, review: Review) -> tuple[frozenset[HookName], Decision]:
+        self._heard.names.clear()
+        decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
+        refused = _names(decision, StepOutcome.FAILED)
+        return frozenset(self._heard.names | set(refused)), decision
+
+    @functools.cached_property
+    def _single_chains(self) -> tuple[Chain, ...]:
+        """A chain for each webhook."""
+        known = self._configurations
+        return tuple(
+            self._chain(self._callers, configurations)
+            for configurations in (
+                *(Configurations(mutating=(one,)) for one in _singly(known.mutating)),
+                *(Configurations(validating=(one,)) for one in _singly(known.validating)),
+            )
+        )
+
+    def _chain(self, controllers: Sequence[Controller], configurations: Configurations) -> Chain:
         def reach(webhook: Webhook, phase: Phase) -> _Silence:
             del phase
-            return _Silence(names[id(webhook)], self._answering)
+            return _Silence(self._names[id(webhook)], self._heard)
 
         return assemble(
             Parts(
                 controllers=controllers,
-                configurations=self._configurations,
+                configurations=configurations,
                 mutator=self._hosts,
                 validator=self._hosts,
                 reach=reach,
                 plugin_configurations=self._plugin_configurations,
             )
         )
+
+
+def _singly(owners: Iterable[WebhookConfiguration]) -> Iterator[WebhookConfiguration]:
+    for owner in owners:
+        for webhook in owner.webhooks:
+            yield dataclasses.replace(owner, webhooks=(webhook,))
 
 
 def _shapes(controller: Controller) -> bool:

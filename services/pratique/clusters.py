@@ -183,6 +183,11 @@ class ObjectStore:
         for each in objects:
             self.put(each)
 
+    @property
+    def assumes_namespaces(self) -> bool:
+        """Whether namespaces exist that nobody has put."""
+        return self._assumed is not None
+
     def copy(self) -> ObjectStore:
         """Another store that holds the same; what is put into one of them is not in the other."""
         other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)

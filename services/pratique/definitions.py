@@ -136,6 +136,9 @@ class Controller:
     if the request is let through, and nobody looks at it again."""
     timed: bool = False
     """True for one that seldom waits, and then wants to know how long it may: ``Review.deadline`` is there for it."""
+    guards: bool = False
+    """True for one whose mutating half is there to refuse, with no validating half behind it: what reaches it by a
+    webhook that fails open gets past it."""
     trusted: bool = False
     """True for Pratique's own, which never block: they run on the event loop. Others that are not ``async`` run in
     a thread, so that one that hangs costs its own outcome and nothing else."""

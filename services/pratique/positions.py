@@ -6,7 +6,9 @@ costs nothing for positions that nobody asks for.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 import json
 import re
 from typing import TYPE_CHECKING
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
     from pratique.field_errors import Step
 
 _SPACES = re.compile(r"[ \t\r\n]*")
+_BREAK = re.compile(r"\n")
 _DECODER = json.JSONDecoder()
+_TEXTS = 8
+"""Texts whose lines are remembered: who asks for one place in a text asks for more."""
+_VALUES = 32
+"""Objects and arrays whose members are remembered: those on the way to a few places, lists of objects among them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +40,21 @@ class Position:
 
 def position_of_offset(text: str, offset: int) -> Position:
     """The line and column of the character at ``offset``."""
-    return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+    breaks = _breaks(text)
+    line = bisect.bisect_left(breaks, offset)
+    return Position(line + 1, offset - (breaks[line - 1] if line else -1))
+
+
+@functools.lru_cache(maxsize=_TEXTS)
+def _breaks(text: str) -> list[int]:
+    """Where lines end, looked for once for all places in a text."""
+    return [found.start() for found in _BREAK.finditer(text)]
+
+
+@functools.lru_cache(maxsize=_TEXTS)
+def decoded(raw: bytes) -> str:
+    """A text in UTF-8 as characters, decoded once for all places in it."""
+    return raw.decode()
 
 
 def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
@@ -44,12 +65,18 @@ def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
     """
     offset = found = _skip_spaces(text, offset)
     for step in path:
-        steps = _members(text, offset) if isinstance(step, str) else _items(text, offset)
-        matches = [(place, value) for key, place, value in steps if key == step]
-        if not matches:
+        places = _places(text, offset, is_array=not isinstance(step, str))
+        if step not in places:
             break
-        found, offset = matches[-1]
+        found, offset = places[step]
     return found
+
+
+@functools.lru_cache(maxsize=_VALUES)
+def _places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple[int, int]]:
+    """Place and value's offset of everything in an array or object; of a member that is there twice, the last."""
+    steps = _items(text, offset) if is_array else _members(text, offset)
+    return {key: (place, value) for key, place, value in steps}
 
 
 def find_duplicate(text: str, offset: int) -> tuple[tuple[Step, ...], int] | None:

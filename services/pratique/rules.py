@@ -37,6 +37,9 @@ _MOST_REMEMBERED = 200
 _LONGEST_REMEMBERED = 200
 """Characters in which such a request names what it is about; those of Kubernetes take fewer than 100."""
 
+OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+SCOPES = ("*", "Cluster", "Namespaced")
+
 EVERYTHING = Rule(("*",), ("*",), ("*",), ("*/*",), "*")
 """Matches every request."""
 
@@ -53,8 +56,20 @@ def rule(
     A resource is written ``pods``, ``pods/status``, ``pods/*`` (pods and all their subresources),
     ``*/status``, ``*`` (everything but subresources) or ``*/*``. ``scope`` is ``Cluster``, ``Namespaced``
     or ``*``.
+
+    Raises:
+        ValueError: something in it is certain to match nothing; the text says what was probably meant. A custom
+            resource is let be: its definition may exist. Where you know better, write a :class:`Rule` yourself.
     """
-    return Rule(operations, (group,), versions, resources, scope)
+    for field, entries in (("operations", operations), ("versions", versions)):
+        if isinstance(entries, str):
+            raise ValueError(f'rule: {field} is a tuple of strings, such as ("{entries}",), not a string')  # noqa: TRY004 - as for all that is wrong with a rule
+    written = Rule(operations, (group,), versions, resources, scope)
+    from pratique.futile_rules import futile_rules  # noqa: PLC0415 - which knows rules
+
+    if wrong := [one.text for one in futile_rules().find(written) if one.certain]:
+        raise ValueError(f"rule: {'; '.join(wrong)}")
+    return written
 
 
 def matches(

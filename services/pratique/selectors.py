@@ -54,6 +54,30 @@ EVERYTHING = LabelSelector()
 """The empty selector."""
 
 
+def contradiction(*selectors: LabelSelector) -> str:
+    """The first label of which selectors together ask what cannot be; empty where some labels satisfy them all."""
+    wanted: dict[str, list[Requirement]] = {}
+    for selector in selectors:
+        exact = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+        for requirement in (*exact, *selector.match_expressions):
+            wanted.setdefault(requirement.key, []).append(requirement)
+    return next((key for key, requirements in wanted.items() if not _is_possible(requirements)), "")
+
+
+def _is_possible(requirements: list[Requirement]) -> bool:
+    """Whether one label can be as several requirements want it."""
+    by_operator: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        by_operator.setdefault(requirement.operator, []).append(requirement)
+    must_be_absent = DOES_NOT_EXIST in by_operator
+    if must_be_absent and (IN in by_operator or EXISTS in by_operator):
+        return False
+    if IN not in by_operator:
+        return True
+    allowed = set.intersection(*(set(one.values) for one in by_operator[IN]))
+    return bool(allowed.difference(*(one.values for one in by_operator.get(NOT_IN, []))))
+
+
 class Selector:
     """A label selector made ready to be asked many times."""
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.errors import InputError
-from pratique.positions import Position, find_in_json, position_of_offset
+from pratique.positions import Position, decoded, find_in_json, position_of_offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +58,8 @@ class JsonOrigin:
 
     def find(self, path: Sequence[Step]) -> Position:
         """Find a field in the file."""
-        decoded = self.text.raw.decode()
-        return self.text.in_file(position_of_offset(decoded, find_in_json(decoded, self.offset, path)))
+        text = decoded(self.text.raw)
+        return self.text.in_file(position_of_offset(text, find_in_json(text, self.offset, path)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from yaml._yaml import CParser
 from yaml.error import YAMLError
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
     from pratique.field_errors import Step
 
 _REMEMBERED = 8
-"""Documents that are kept composed: who asks for one field's place asks for others' of the same few documents."""
+"""Documents that are kept composed, and texts whose lines are kept: who asks for one field's place asks for others' of
+the same few documents."""
+_BREAK = re.compile(rb"\r\n|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""What ends a line in YAML 1.1, in UTF-8."""
+_MARKERS = (b"---", b"...")
+"""What begins or ends a document where it stands at the beginning of a line."""
 _PLAIN = "plain"
 _QUOTED = "quoted"
 
@@ -29,7 +36,7 @@ def find_in_yaml(raw: bytes, line: int, path: Sequence[Step]) -> Position:
     The answer is the place of the key or of the item; where the path ends early, that of what was found last.
     """
     root = _document(raw, line)
-    if root is None:
+    if root is None or root.start_mark is None:
         return Position(line, 1)
     place = node = root
     for step in path:
@@ -38,7 +45,7 @@ def find_in_yaml(raw: bytes, line: int, path: Sequence[Step]) -> Position:
             break
         place, node = found
     mark = place.start_mark
-    return Position(mark.line + 1, mark.column + 1) if mark else Position(line, 1)
+    return Position(mark.line - root.start_mark.line + line, mark.column + 1) if mark else Position(line, 1)
 
 
 class _Composer(CParser):
@@ -56,6 +63,34 @@ class _Composer(CParser):
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _document(raw: bytes, line: int) -> Node | None:
+    """Compose one document. Nothing before or after it is read, so that all those of a text cost what it is long."""
+    layout = _layout(raw)
+    if line > len(layout.lines):
+        return None
+    return _first_on_line(raw[slice(*layout.document_at(line))], 1) or _first_on_line(raw, line)
+
+
+class _Layout(NamedTuple):
+    """Where the lines of a text begin, and which of them may begin or end a document, as offsets in bytes."""
+
+    lines: list[int]
+    markers: list[int]
+    end: int
+
+    def document_at(self, line: int) -> tuple[int, int]:
+        """From a line, counted from 1, to the next marker after it."""
+        start = self.lines[line - 1]
+        following = bisect.bisect_right(self.markers, start)
+        return start, self.markers[following] if following < len(self.markers) else self.end
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _layout(raw: bytes) -> _Layout:
+    lines = [0, *(found.end() for found in _BREAK.finditer(raw))]
+    return _Layout(lines, [start for start in lines if raw.startswith(_MARKERS, start)], len(raw))
+
+
+def _first_on_line(raw: bytes, line: int) -> Node | None:
     composer = _Composer(raw)
     try:
         while composer.check_node():

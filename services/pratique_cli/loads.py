@@ -45,10 +45,18 @@ class Loaded:
         if self.configurations is None or self.cluster is None:
             return []
         cluster = self.cluster
-        told = [
+        idle = [] if self.problems else self._idle_controllers(cluster)
+        told = idle + [
             text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
         ]
         return told if self.problems else [*told, *chain_warnings(self.chain, cluster)]
+
+    def _idle_controllers(self, cluster: Cluster) -> list[str]:
+        from pratique.practices.idleness import idle_controllers  # noqa: PLC0415 - only `check` asks
+
+        sources = ChainSources.read(self.chain)
+        found = idle_controllers(sources.plugin_configurations, sources.selected, cluster)
+        return [f"{sources.file}: {text}" if sources.file else text for text in found]
 
     def findings(self, rules: Collection[str]) -> list[Finding]:
         """Find where the practices of those names are not followed."""

@@ -244,3 +244,26 @@ def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> Non
         assert running.ended() == 2
         assert running.said().count("hooks.yaml") == 1
         assert running.rest_of_output() == ""
+
+
+def test_what_can_do_nothing_is_warned_of_and_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pod"]}
+    webhook = {
+        "name": "a.example.com",
+        "clientConfig": {"url": "https://hooks.example.com"},
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hooks"},
+        "webhooks": [webhook],
+    }
+    (tmp_path / "hooks.json").write_text(json.dumps(document))
+    with up("--port", 0, "--config", tmp_path / "hooks.json") as running:
+        assert decide(running.url())["allowed"]
+        told = running.said()
+    assert "matches-nothing" in told
+    assert r"did you mean \"pods\"?" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from cluster_manifests import (
     webhooks,
 )
 from granting import binding, role
+from practising import findings_of
 from pratique.authorizers import Attributes
 from pratique.catalogues import load_catalogue
 from pratique.clusters import ObjectStore
@@ -147,6 +149,40 @@ def test_mutation_fails_open_may_run_again_and_is_checked_by_what_fails_closed()
         "/mutate",
         "/validate",
     ]
+
+
+@each_webhook
+def test_every_way_in_which_containers_change_is_looked_at(webhook: Any) -> None:
+    [rule] = webhook["rules"]
+    assert set(rule["resources"]) == {"pods", "pods/ephemeralcontainers", "pods/resize"}
+    assert set(rule["operations"]) == {"CREATE", "UPDATE"}
+
+
+@pytest.mark.parametrize(
+    ("added", "found"), [("NodeRestriction", 1), ("NamespaceLifecycle", 1), ("Priority", 0)]
+)
+def test_a_controller_that_only_refuses_while_mutating_is_found_behind_a_webhook_that_fails_open(
+    tmp_path: Path, added: str, found: int
+) -> None:
+    def with_chain(each: JSONObject) -> JSONObject:
+        data = each.get("data", {})
+        name = "PRATIQUE_ADMISSION_CONTROL"
+        return {**each, "data": {**data, name: f"{data[name]},{added}"}} if name in data else each
+
+    path = tmp_path / "webhooks.json"
+    documents = [
+        {
+            **each,
+            "webhooks": [
+                {**one, "clientConfig": {**one["clientConfig"], "caBundle": ""}} for one in each["webhooks"]
+            ],
+        }
+        for each in webhook_documents()
+    ]
+    path.write_text("\n".join(map(json.dumps, documents)))
+    rules = {"enforcing-mutation-fails-open"}
+    assert findings_of(path, ObjectStore(objects()), rules) == []
+    assert len(findings_of(path, ObjectStore(map(with_chain, objects())), rules)) == found
 
 
 def test_mirror_pods_are_not_changed() -> None:

@@ -63,23 +63,24 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
         ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
     """
     problems: list[str] = []
-    loaded: list[_Loaded] = []
+    loaded: dict[tuple[ConfigurationKind | PolicyKind, str], _Loaded] = {}
     for document in _read_all(paths, problems):
         try:
             configuration = _load(document)
-            _check_new(configuration, loaded)
-            loaded.append(configuration)
+            at = configuration.kind, configuration.name
+            if (other := loaded.setdefault(at, configuration)) is not configuration:
+                raise _duplicate(configuration, other)
         except (DocumentError, StrictDecodingError) as error:
             problems += describe(document, error.problems)
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Configurations(
-        mutating=_in_order(loaded, ConfigurationKind.MUTATING),
-        validating=_in_order(loaded, ConfigurationKind.VALIDATING),
-        mutating_policies=_in_order(loaded, PolicyKind.MUTATING),
-        mutating_bindings=_in_order(loaded, PolicyKind.MUTATING_BINDING),
-        validating_policies=_in_order(loaded, PolicyKind.VALIDATING),
-        validating_bindings=_in_order(loaded, PolicyKind.VALIDATING_BINDING),
+        mutating=_in_order(loaded.values(), ConfigurationKind.MUTATING),
+        validating=_in_order(loaded.values(), ConfigurationKind.VALIDATING),
+        mutating_policies=_in_order(loaded.values(), PolicyKind.MUTATING),
+        mutating_bindings=_in_order(loaded.values(), PolicyKind.MUTATING_BINDING),
+        validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
+        validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
     )
 
 
@@ -147,14 +148,12 @@ def _unsupported(data: JSONObject) -> str:
     return ""
 
 
-def _check_new(configuration: _Loaded, loaded: Iterable[_Loaded]) -> None:
-    for other in loaded:
-        if (other.kind, other.name) == (configuration.kind, configuration.name):
-            message = (
-                f"duplicate name {go_quoted(other.name)} found in file {_file(configuration)} "
-                f"(previously seen in {_file(other)})"
-            )
-            raise DocumentError([Problem(ROOT / "metadata" / "name", message)])
+def _duplicate(configuration: _Loaded, other: _Loaded) -> DocumentError:
+    message = (
+        f"duplicate name {go_quoted(other.name)} found in file {_file(configuration)} "
+        f"(previously seen in {_file(other)})"
+    )
+    return DocumentError([Problem(ROOT / "metadata" / "name", message)])
 
 
 def _file(configuration: _Loaded) -> str:

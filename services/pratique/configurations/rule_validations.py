@@ -17,12 +17,10 @@ from pratique.field_errors import (
     not_supported,
     required,
 )
+from pratique.rules import OPERATIONS, SCOPES
 
 if TYPE_CHECKING:
     from pratique.rules import Rule
-
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_SCOPES = ("*", "Cluster", "Namespaced")
 
 
 def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
@@ -34,8 +32,8 @@ def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
         if not version:
             errors.append(required(path / "apiVersions" / index))
     errors += _validate_resources(rule.resources, path / "resources")
-    if rule.scope is not None and rule.scope not in _SCOPES:
-        errors.append(not_supported(path / "scope", rule.scope, _SCOPES))
+    if rule.scope is not None and rule.scope not in SCOPES:
+        errors.append(not_supported(path / "scope", rule.scope, SCOPES))
     return errors
 
 
@@ -45,8 +43,8 @@ def _validate_operations(operations: tuple[str, ...], path: FieldPath) -> list[F
         shown = GoLiteral(go_strings("admissionregistration.OperationType", operations))
         errors.append(invalid(path, shown, "if '*' is present, must not specify other operations"))
     for index, operation in enumerate(operations):
-        if operation not in _OPERATIONS:
-            errors.append(not_supported(path / index, operation, _OPERATIONS))
+        if operation not in OPERATIONS:
+            errors.append(not_supported(path / index, operation, OPERATIONS))
     return errors
 
 

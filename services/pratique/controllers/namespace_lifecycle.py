@@ -201,5 +201,6 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("namespaces",),
+    guards=True,
     trusted=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pratique.clusters import ObjectStore
 from pratique.namespaces import assumed_namespace, assumed_service_account, with_defaults
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class AssumedCluster:
     def resources(self) -> Resources:
         """All kinds that the cluster knows."""
         return self.known.resources
+
+    @property
+    def is_described(self) -> bool:
+        """Whether somebody has said what there is: what they have not named does not exist."""
+        return isinstance(self.known, ObjectStore) and not self.known.assumes_namespaces
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
         """One object; a Namespace or ServiceAccount in any case."""

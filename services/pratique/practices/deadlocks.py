@@ -63,10 +63,7 @@ INTERCEPTS = Practice(
 
 
 def _circles(subject: Subject) -> Iterator[Breach]:
-    blockers = {
-        one: {other: hooks for other in subject.backends if (hooks := _refusing(one, other, subject))}
-        for one in subject.backends
-    }
+    blockers = {one: _refusing(one, subject) for one in subject.backends}
     for ring in find_rings(blockers):
         ways = list(zip(ring.way, (*ring.way[1:], ring.way[0]), strict=True))
         steps = [_step(one, other, blockers[one][other][0], subject) for one, other in ways]
@@ -77,9 +74,13 @@ def _circles(subject: Subject) -> Iterator[Breach]:
         yield blockers[first][second][0].breach(text, "namespaceSelector")
 
 
-def _refusing(one: Backend, other: Backend, subject: Subject) -> list[Hook]:
-    """The webhooks of ``other`` whose silence refuses the start of ``one``."""
-    return [hook for hook in subject.hooks if hook.backend == other and subject.refused_starts(hook, one)]
+def _refusing(one: Backend, subject: Subject) -> dict[Backend, list[Hook]]:
+    """The webhooks whose silence refuses the start of a server, by their own servers."""
+    found: dict[Backend, list[Hook]] = {}
+    for hook in subject.refusing(one):
+        if hook.backend is not None:
+            found.setdefault(hook.backend, []).append(hook)
+    return found
 
 
 def _step(one: Backend, other: Backend, hook: Hook, subject: Subject) -> str:

@@ -6,11 +6,13 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from pratique.configurations.webhooks import WebhookConfiguration
+from pratique.statuses import go_quoted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pratique.configurations.policies import BindingSpec, Configured, PolicySpec
-    from pratique.configurations.webhooks import WebhookConfiguration
     from pratique.field_errors import Step
     from pratique.practices.subjects import Subject
 
@@ -53,3 +55,32 @@ class Practice:
     """One sentence: what to write instead."""
     check: Callable[[Subject], Iterable[Breach]]
     """Finds where it is not followed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """A practice that is not followed, and where."""
+
+    practice: Practice
+    breach: Breach
+
+    def __str__(self) -> str:
+        """Two lines: place, rule, whose field it is and what is there; and what to do."""
+        return f"{self.told(self.practice.severity)}\n    fix: {self.practice.fix}"
+
+    def told(self, severity: Severity) -> str:
+        """The first of those lines, with a severity of the teller's."""
+        breach = self.breach
+        line = f"{severity.value}: {self.practice.rule}: {_whose(breach)}: {breach.text}"
+        source = breach.owner.source
+        return line if source is None else str(source.fault(breach.path, line))
+
+
+def _whose(breach: Breach) -> str:
+    owner: Owner = breach.owner
+    named = f"{owner.kind.value} {go_quoted(owner.name)}"
+    match breach.path:
+        case ("webhooks", int(index), *_) if isinstance(owner, WebhookConfiguration):
+            return f"webhook {go_quoted(owner.webhooks[index].name)} of {named}"
+        case _:
+            return named

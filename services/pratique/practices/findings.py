@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from pratique.configurations.webhooks import WebhookConfiguration
+from pratique.practices.definitions import Finding
 from pratique.practices.registry import PRACTICES, RULES
 from pratique.practices.subjects import Subject
 from pratique.practices.suppressions import is_suppressed
-from pratique.statuses import go_quoted
+
+__all__ = ["Finding", "find"]
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pratique.clusters import Cluster
     from pratique.configurations.all_configurations import Configurations
-    from pratique.practices.definitions import Breach, Owner, Practice
     from pratique.practices.trials import Trial
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """A practice that is not followed, and where."""
-
-    practice: Practice
-    breach: Breach
-
-    def __str__(self) -> str:
-        """Two lines: place, rule, whose field it is and what is there; and what to do."""
-        severity, breach = self.practice.severity.value, self.breach
-        head = f"{severity}: {self.practice.rule}: {_whose(breach)}: {breach.text}"
-        if breach.owner.source is not None:
-            head = str(breach.owner.source.fault(breach.path, head))
-        return f"{head}\n    fix: {self.practice.fix}"
 
 
 def find(
@@ -68,13 +51,3 @@ def find(
 def _place(finding: Finding) -> tuple[str, int]:
     source = finding.breach.owner.source
     return ("", 0) if source is None else (source.file, source.position(finding.breach.path).line)
-
-
-def _whose(breach: Breach) -> str:
-    owner: Owner = breach.owner
-    named = f"{owner.kind.value} {go_quoted(owner.name)}"
-    match breach.path:
-        case ("webhooks", int(index), *_) if isinstance(owner, WebhookConfiguration):
-            return f"webhook {go_quoted(owner.webhooks[index].name)} of {named}"
-        case _:
-            return named

@@ -13,20 +13,17 @@ if TYPE_CHECKING:
 
 
 def _not_reinvoked(subject: Subject) -> Iterator[Breach]:
-    wanted = [subject.wanted(hook.webhook.rules) for hook in subject.mutating]
-    for index, hook in enumerate(subject.mutating):
-        if hook.webhook.reinvocation_policy == "IfNeeded":
-            continue
-        later = (
-            other
-            for other, asked in zip(subject.mutating[index + 1 :], wanted[index + 1 :], strict=True)
-            if asked & wanted[index]
-        )
-        if (other := next(later, None)) is not None:
-            yield hook.breach(
-                f"does not see what {other} changes after it",
-                "reinvocationPolicy",
-            )
+    hooks, found = subject.mutating, []
+    nearest: dict[int, int] = {}
+    """For each kind of request, the first of the webhooks looked at so far that is asked about it."""
+    for index in range(len(hooks) - 1, -1, -1):
+        wanted = subject.wanted(hooks[index].webhook.rules)
+        later = [nearest[request] for request in wanted if request in nearest]
+        nearest.update(dict.fromkeys(wanted, index))
+        if later and hooks[index].webhook.reinvocation_policy != "IfNeeded":
+            text = f"does not see what {hooks[min(later)]} changes after it"
+            found.append(hooks[index].breach(text, "reinvocationPolicy"))
+    yield from reversed(found)
 
 
 NOT_REINVOKED = Practice(

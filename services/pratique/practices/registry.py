@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from pratique.practices import (
     availabilities,
     certificates,
+    coverages,
     deadlocks,
     failures,
+    futility,
     orders,
     scopes,
     selections,
     serving_certificates,
     system_objects,
     timeouts,
+    trusts,
     unreachable,
 )
 
@@ -58,6 +61,19 @@ PRACTICES: tuple[Practice, ...] = (
     unreachable.UNBOUND,
     unreachable.WITHOUT_POLICY,
     unreachable.CONSTANTS,
+    futility.MATCHES_NOTHING,
+    futility.MAY_MATCH_NOTHING,
+    futility.WITHOUT_EFFECT,
+    futility.WITHOUT_PARAMS,
+    coverages.UNCOVERED,
+    coverages.UNSCALED,
+    coverages.ENFORCING_FAILS_OPEN,
+    trusts.NEAR_HOST,
+    trusts.SAME_NAMES,
+    trusts.UNSTABLE,
+    trusts.WRITERS,
+    trusts.OVERWRITES,
+    trusts.OTHER_NAMESPACES,
 )
 RULES = frozenset(practice.rule for practice in PRACTICES)
 """Their names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from pratique.json_values import Document
@@ -13,17 +14,18 @@ from pratique.selectors import EVERYTHING, compile_selector, labels_of
 from pratique.statuses import qualified_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pratique.clusters import Cluster
     from pratique.json_values import JSONObject
-    from pratique.practices.subjects import Hook
+    from pratique.practices.subjects import Hook, Subject
+    from pratique.resources import Resources
 
 _NAME = "sample"
 _CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
     """One request of a part of the system."""
 
@@ -42,6 +44,19 @@ class Sample:
         named = qualified_resource(self.group, self.resource)
         where = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{self.operation} of {named}{'/' * bool(self.subresource)}{self.subresource}{where}"
+
+    @functools.cached_property
+    def made(self) -> Review:
+        """The same review every time, by which what becomes of it can be remembered."""
+        return self.review()
+
+    def versions(self, resources: Resources) -> Iterator[Sample]:
+        """The request in each version, and by each name, by which today's API server takes it."""
+        asked = GroupVersionResource(self.group, self.version, self.resource)
+        for other in resources.equivalents(asked, self.subresource):
+            known = resources.for_resource(other, self.subresource)
+            if known is not None and known.served and known.removed_in is None:
+                yield dataclasses.replace(self, group=other.group, version=other.version)
 
     def review(self) -> Review:
         """The request as webhooks are shown it."""
@@ -71,8 +86,20 @@ class Sample:
         }
 
 
-def first_reached(hook: Hook, samples: Iterable[Sample], cluster: Cluster) -> Sample | None:
-    """The first of the requests that a webhook would be called for; None where it is called for none."""
+def first_reached(hook: Hook, samples: Iterable[Sample], subject: Subject) -> Sample | None:
+    """The first of the requests that a webhook would be called for; None where it is called for none.
+
+    The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
+    ask for any version that an API server serves.
+    """
+    return next(
+        (one for sample in samples for one in subject.versions(sample) if subject.is_reached(hook, one.made)),
+        None,
+    )
+
+
+def first_named(hook: Hook, samples: Iterable[Sample], cluster: Cluster) -> Sample | None:
+    """The first of the requests that fits a webhook, though admission may never hear of it."""
     return next((sample for sample in samples if _reaches(hook, sample, cluster)), None)
 
 

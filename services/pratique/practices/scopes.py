@@ -99,11 +99,8 @@ def _read_only(subject: Subject) -> Iterator[Breach]:
 def _named(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
     """The resources, of those given, that a rule names without a wildcard."""
     written = {entry.partition("/")[0] for entry in rule.resources}
-    return ", ".join(
-        f"{resource}.{group}"
-        for group, resource in sorted(resources)
-        if group in rule.api_groups and resource in written
-    )
+    pairs = sorted((group, resource) for group in set(rule.api_groups) for resource in written)
+    return ", ".join(f"{resource}.{group}" for group, resource in pairs if (group, resource) in resources)
 
 
 READ_ONLY = Practice(

@@ -7,7 +7,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.configurations.webhooks import ConfigurationKind
-from pratique.kinds import ResourceType  # noqa: TC001 - the type of a cached property
+from pratique.futile_rules import FutileRules
+from pratique.json_values import member
+from pratique.kinds import GroupVersionKind, ResourceType, parse_api_version
 from pratique.practices.assumed_clusters import AssumedCluster
 from pratique.practices.backends import Backend, backend_of
 from pratique.practices.definitions import Breach
@@ -15,17 +17,22 @@ from pratique.practices.starts import Need, needs_of
 from pratique.practices.trials import HookName
 from pratique.reviews import Operation
 from pratique.rules import compile_rules
+from pratique.selectors import EVERYTHING, compile_selector, labels_of
 from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pratique.clusters import Cluster
     from pratique.configurations.all_configurations import Configurations
-    from pratique.configurations.policies import Configured, PolicySpec
+    from pratique.configurations.policies import BindingSpec, Configured, ParamKind, ParamRef, PolicySpec
     from pratique.configurations.webhooks import ServiceReference, Webhook, WebhookConfiguration
     from pratique.field_errors import Step
+    from pratique.json_values import JSONObject
+    from pratique.practices.definitions import Owner
+    from pratique.practices.samples import Sample
     from pratique.practices.trials import Trial, Tried
+    from pratique.reviews import Review
     from pratique.rules import Rule
 
 _ANY_NAMESPACE = "default"
@@ -83,6 +90,10 @@ class Subject:
         """
         self.configurations = configurations
         self._trial = trial
+        self._controllers = trial.controllers
+        self._versions: dict[int, tuple[Sample, ...]] = {}
+        self._reached: dict[int, tuple[Review, frozenset[HookName]]] = {}
+        self._wanted: dict[tuple[Rule, ...], frozenset[int]] = {}
         self.cluster = AssumedCluster(cluster)
         self.now = now
         self.mutating = _hooks(configurations.mutating)
@@ -98,6 +109,74 @@ class Subject:
     def policies(self) -> tuple[Configured[PolicySpec], ...]:
         """All policies."""
         return (*self.configurations.mutating_policies, *self.configurations.validating_policies)
+
+    @property
+    def bindings(self) -> tuple[Configured[BindingSpec], ...]:
+        """All bindings."""
+        return (*self.configurations.mutating_bindings, *self.configurations.validating_bindings)
+
+    @functools.cached_property
+    def futile_rules(self) -> FutileRules:
+        """Finds rules that match nothing in the cluster."""
+        return FutileRules(self.cluster.resources)
+
+    def matched(self, rules: Iterable[Rule]) -> frozenset[tuple[ResourceType, str]]:
+        """All that any of the rules matches: kinds, removed ones among them, and with each an operation."""
+        return frozenset().union(*(self.futile_rules.matched(rule) for rule in rules))
+
+    def runs(self, controller: str) -> bool:
+        """Whether an admission controller is in the chain."""
+        return controller in self._controllers
+
+    @property
+    def owners(self) -> Iterator[Owner]:
+        """All configurations, policies and bindings."""
+        yield from self.configurations.mutating
+        yield from self.configurations.validating
+        yield from self.policies
+        yield from self.bindings
+
+    @property
+    def all_rules(self) -> Iterator[tuple[Owner, tuple[Step, ...], Sequence[Rule]]]:
+        """The rules of all webhooks and policies, and where they stand."""
+        for hook in self.hooks:
+            yield hook.owner, ("webhooks", hook.index, "rules"), hook.webhook.rules
+        for policy in self.policies:
+            if policy.spec.match_constraints is not None:
+                path = ("spec", "matchConstraints", "resourceRules")
+                yield policy, path, policy.spec.match_constraints.resource_rules
+
+    @functools.cached_property
+    def scales(self) -> frozenset[tuple[str, str]]:
+        """Group, and resource with subresource, of all that has a subresource ``scale``."""
+        return frozenset(
+            (each.resource.group, f"{each.resource.resource}/scale")
+            for each in self.cluster.resources
+            if each.subresource == "scale"
+        )
+
+    def selects(self, hook: Hook, namespace: str) -> bool:
+        """Whether a webhook is called for anything in a namespace, as far as rules and namespaceSelector say."""
+        if not any(each.namespaced for each, _ in self.matched(hook.webhook.rules)):
+            return False
+        labels = labels_of(self.cluster.get("", "namespaces", namespace)) or {}
+        return compile_selector(hook.webhook.namespace_selector or EVERYTHING).matches(labels)
+
+    @property
+    def is_described(self) -> bool:
+        """Whether somebody has said what there is in the cluster."""
+        return self.cluster.is_described
+
+    def params(self, kind: ParamKind, ref: ParamRef) -> Iterator[JSONObject]:
+        """The parameters that a binding means, of whatever namespace where it names none."""
+        of_kind = GroupVersionKind(*parse_api_version(kind.api_version), kind.kind)
+        type_ = self.cluster.resources.for_kind(of_kind)
+        if type_ is None:
+            return
+        selector = compile_selector(ref.selector) if ref.selector is not None else None
+        for each in self.cluster.list(type_.resource.group, type_.resource.resource, ref.namespace or None):
+            if selector.matches_object(each) if selector else member(each, "metadata", "name") == ref.name:
+                yield each
 
     @functools.cached_property
     def requests(self) -> tuple[tuple[Operation, ResourceType], ...]:
@@ -126,12 +205,49 @@ class Subject:
         """What a server needs to start and is refused for the silence of a webhook."""
         return [need for need, tried in self._starts[backend] if hook.name in tried.refusing]
 
+    def refusing(self, backend: Backend) -> list[Hook]:
+        """The webhooks whose silence refuses the start of a server, in the order of :attr:`hooks`."""
+        names = {name for _, tried in self._starts[backend] for name in tried.refusing}
+        found = [hook for name in names for hook in self._by_name.get(name, ())]
+        return sorted(found, key=lambda hook: self._order[id(hook)])
+
+    @functools.cached_property
+    def _by_name(self) -> Mapping[HookName, list[Hook]]:
+        """Webhooks by name: those of v1beta1 may share one."""
+        found: dict[HookName, list[Hook]] = {}
+        for hook in self.hooks:
+            found.setdefault(hook.name, []).append(hook)
+        return found
+
+    @functools.cached_property
+    def _order(self) -> Mapping[int, int]:
+        return {id(hook): index for index, hook in enumerate(self.hooks)}
+
+    def versions(self, sample: Sample) -> tuple[Sample, ...]:
+        """A sample in every version that is served."""
+        if id(sample) not in self._versions:
+            self._versions[id(sample)] = tuple(sample.versions(self.cluster.resources))
+        return self._versions[id(sample)]
+
+    def is_reached(self, hook: Hook, review: Review) -> bool:
+        """Whether a webhook would be called for a request, or refuse it uncalled: as the chain itself decides."""
+        key = id(review)
+        if key not in self._reached:
+            self._reached[key] = (review, self._trial.reached(review))
+        return hook.name in self._reached[key][1]
+
     def delayed_starts(self, hook: Hook, backend: Backend) -> list[Need]:
         """What a server needs to start and gets once a webhook has been waited for."""
         return [need for need, tried in self._starts[backend] if hook.name in tried.passed_over]
 
     def wanted(self, rules: Iterable[Rule]) -> frozenset[int]:
         """Which of :attr:`requests`, by index, any of the rules wants; what selectors leave out is not left out."""
+        key = tuple(rules)
+        if key not in self._wanted:
+            self._wanted[key] = self._find_wanted(key)
+        return self._wanted[key]
+
+    def _find_wanted(self, rules: tuple[Rule, ...]) -> frozenset[int]:
         compiled = compile_rules(rules)
         return frozenset(
             index

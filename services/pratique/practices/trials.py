@@ -34,5 +34,12 @@ class Tried:
 class Trial(Protocol):
     """Puts requests to a chain whose webhooks do not answer."""
 
+    @property
+    def controllers(self) -> frozenset[str]:
+        """The names of the admission controllers that are on."""
+
+    def reached(self, review: Review) -> frozenset[HookName]:
+        """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
+
     def __call__(self, review: Review) -> Tried:
         """Try one request. Nothing is called, stored or charged for it."""

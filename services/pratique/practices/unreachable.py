@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pratique.practices.constants import always_true, constant_conditions
 from pratique.practices.definitions import Breach, Practice, Severity
 from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pratique.cel.expressions import Expression
-    from pratique.cel.policy_environments import PolicyCompiler
     from pratique.configurations.policies import BindingSpec, Configured, PolicySpec
     from pratique.practices.subjects import Subject
 
@@ -61,59 +60,13 @@ WITHOUT_POLICY = Practice(
 
 
 def _constants(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
-        for index, condition in enumerate(hook.webhook.match_conditions):
-            from pratique.cel.environments import MATCH_CONDITIONS  # noqa: PLC0415 - brings CEL
-            from pratique.cel.expressions import compile_expression  # noqa: PLC0415 - likewise
-
-            value = _constant(compile_expression(condition.expression.strip(), MATCH_CONDITIONS, "bool"))
-            if value is not None:
-                yield hook.breach(_of_condition(value), "matchConditions", index, "expression")
+    for owner, path, value in constant_conditions(subject):
+        if value:
+            yield Breach(owner, path, "is true of every request: it narrows nothing")
     for policy in subject.policies:
-        yield from _constants_of_policy(policy)
-
-
-def _constants_of_policy(policy: Configured[PolicySpec]) -> Iterator[Breach]:
-    from pratique.configurations.policies import ValidatingSpec  # noqa: PLC0415 - msgspec, needed here alone
-
-    compiler = _compiler(policy.spec)
-    for index, condition in enumerate(policy.spec.match_conditions):
-        value = _constant(compiler.compile(condition.expression, "bool", has_variables=False))
-        if value is not None:
-            yield Breach(policy, ("spec", "matchConditions", index, "expression"), _of_condition(value))
-    for index, validation in enumerate(
-        policy.spec.validations if isinstance(policy.spec, ValidatingSpec) else ()
-    ):
-        # One that is always false says that all that is matched is refused, which may well be meant.
-        if _constant(compiler.compile(validation.expression, "bool")):
+        for index in always_true(policy):
             path = ("spec", "validations", index, "expression")
             yield Breach(policy, path, "is true of every request: it refuses nothing")
-
-
-def _compiler(spec: PolicySpec) -> PolicyCompiler:
-    from pratique.cel.policy_environments import PolicyCompiler  # noqa: PLC0415 - brings CEL
-
-    compiler = PolicyCompiler(spec.param_kind is not None, None)
-    for variable in spec.variables:
-        compiler.add_variable(variable.name, variable.expression)
-    return compiler
-
-
-def _constant(expression: Expression) -> bool | None:
-    """The value that an expression has whatever it is shown: the one that it has where it is shown nothing.
-
-    Every variable is an error then, and what absorbs an error, as ``||`` and ``&&`` do, absorbs any value.
-    """
-    value, _ = expression.measure({})
-    return value if isinstance(value, bool) else None
-
-
-def _of_condition(value: bool) -> str:  # noqa: FBT001 - the value of the condition, which is all there is to tell
-    return (
-        "is true of every request: it narrows nothing"
-        if value
-        else "is false of every request: nothing matches"
-    )
 
 
 CONSTANTS = Practice(

@@ -84,7 +84,7 @@ def command(
         click.echo("pratique: " + "\n".join(map(printable, text.split("\n"))), err=True)
     if loaded.problems:
         return ExitCode.BAD_INPUT
-    click.echo(f"no problems found{_counted(len(warnings))}{_summary(findings)}")
+    click.echo(_summary(len(warnings), findings))
     is_bad = warnings or any(finding.practice.severity.value != "info" for finding in findings)
     return ExitCode.DENIED if strict and is_bad else ExitCode.ADMITTED
 
@@ -93,16 +93,13 @@ def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(itertools.chain.from_iterable(lists))
 
 
-def _counted(warnings: int) -> str:
-    return "" if not warnings else f", {warnings} warning{'s' if warnings > 1 else ''}"
-
-
-def _summary(findings: Iterable[Finding]) -> str:
-    """How often good practice is not followed: ``; bad practice: 1 error, 2 info``."""
+def _summary(warnings: int, findings: Iterable[Finding]) -> str:
+    """``no problems found``, or how much there is to say of what is valid: ``valid, with 1 error, 2 warnings``."""
     counts = collections.Counter(finding.practice.severity.value for finding in findings)
+    counts["warning"] += warnings
     parts = [
         f"{counts[severity]} {severity}{'s' if counts[severity] > 1 and severity != 'info' else ''}"
         for severity in ("error", "warning", "info")
         if counts[severity]
     ]
-    return f"; bad practice: {', '.join(parts)}" if parts else ""
+    return f"valid, with {', '.join(parts)}" if parts else "no problems found"

@@ -50,4 +50,4 @@ def test_the_example_of_a_deadlock_is_found(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text)
     (finding,) = findings_of(Path(checked))
-    assert shown == f"pratique: {finding}\nno problems found; bad practice: 1 error\n"
+    assert shown == f"pratique: {finding}\nvalid, with 1 error\n"

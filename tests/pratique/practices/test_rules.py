@@ -71,6 +71,57 @@ def server(replicas: int | None) -> tuple[JSONObject, ...]:
     )
 
 
+ANNOTATIONS: JSONObject = {"validations": [], "auditAnnotations": [{"key": "a", "valueExpression": "'a'"}]}
+PARAM_KIND: JSONObject = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+
+
+def contradictory(*operators: str) -> JSONObject:
+    return {
+        "matchExpressions": [
+            {"key": "a", "operator": operator, **({"values": ["b"]} if operator.endswith("In") else {})}
+            for operator in operators
+        ]
+    }
+
+
+def inside(*namespaces: str) -> JSONObject:
+    key = "kubernetes.io/metadata.name"
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": [*namespaces]}]}
+
+
+def on(resources: str) -> JSONObject:
+    return {"matchConstraints": {"resourceRules": [rule(resources, "apps", "UPDATE")]}}
+
+
+def at_path(path: str) -> JSONObject:
+    return {"service": {"namespace": "hooks", "name": "hook", "path": path}}
+
+
+def front_door(*flags: str) -> tuple[JSONObject, ...]:
+    """A Service, and a front door of Pratique behind it."""
+    found, deployment = server(2)
+    args = ["serve", "frontdoor", *flags]
+    deployment["spec"]["template"]["spec"]["containers"] = [{"name": "c", "image": "i", "args": args}]
+    return found, deployment
+
+
+def mutating_policy(expression: str) -> JSONObject:
+    return {
+        **policy(),
+        "kind": "MutatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule()]},
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+        },
+    }
+
+
+def mutating_binding() -> JSONObject:
+    return {**binding(), "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "few"}}
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A rule, documents that go against it, and documents that nearly do."""
@@ -351,13 +402,13 @@ CASES = [
     Case("binding-without-policy", [binding("none")], [policy(), binding()]),
     Case(
         "cel-cannot-match",
-        hooks(webhook(matchConditions=[{"name": "no", "expression": "false && object.x"}])),
-        hooks(webhook(matchConditions=[{"name": "no", "expression": "false || object.x"}])),
+        hooks(webhook(matchConditions=[{"name": "all", "expression": "true || object.x"}])),
+        hooks(webhook(matchConditions=[{"name": "all", "expression": "true && object.x"}])),
     ),
     Case(
         "cel-cannot-match",
-        [policy(matchConditions=[{"name": "no", "expression": "1 > 2"}])],
-        [policy(matchConditions=[{"name": "no", "expression": "object != null"}])],
+        [policy(matchConditions=[{"name": "all", "expression": "1 < 2"}])],
+        [policy(matchConditions=[{"name": "all", "expression": "object != null"}])],
     ),
     Case(
         "cel-cannot-match",
@@ -368,6 +419,236 @@ CASES = [
             )
         ],
         [policy(validations=[{"expression": "false"}])],
+    ),
+    Case("matches-nothing", hooks(webhook(rule("service"))), hooks(webhook(rule("services")))),
+    Case("matches-nothing", hooks(webhook(rule("pods", "app"))), hooks(webhook(rule("deployments", "apps")))),
+    Case(
+        "matches-nothing",
+        hooks(webhook(rule("pods", "apps"))),
+        hooks(webhook(rule("gadgets", "example.com"))),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook({**rule("pods"), "apiVersions": ["v2"]})),
+        hooks(webhook({**rule("pods"), "apiVersions": ["v1"]})),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook(rule("pods/foo"))),
+        hooks(webhook(rule("pods/status", operation="UPDATE"))),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook(rule("pods/exec"))),
+        hooks(webhook(rule("pods/exec", operation="CONNECT"))),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook({**rule("nodes"), "scope": "Namespaced"})),
+        hooks(webhook({**rule("nodes"), "scope": "Cluster"})),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook({**rule(), "scope": "Cluster"})),
+        hooks(webhook({**rule("namespaces"), "scope": "Cluster"})),
+    ),
+    Case("matches-nothing", hooks({**webhook(), "rules": []}), hooks(webhook())),
+    Case(
+        "matches-nothing",
+        hooks(webhook(objectSelector=contradictory("In", "NotIn"))),
+        hooks(webhook(objectSelector=contradictory("In", "In"))),
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook(namespaceSelector={"matchLabels": {"a": "b"}, **contradictory("DoesNotExist")})),
+        hooks(webhook(namespaceSelector={"matchLabels": {"a": "b"}, **contradictory("Exists")})),
+    ),
+    Case(
+        "matches-nothing",
+        [policy(matchConstraints={"excludeResourceRules": [rule("*", operation="*")]}), binding()],
+        [policy(matchConstraints={"excludeResourceRules": [{**rule(), "resourceNames": ["a"]}]}), binding()],
+    ),
+    Case(
+        "matches-nothing",
+        [policy(), binding(matchResources={"resourceRules": [rule("pods")]})],
+        [policy(), binding(matchResources={"resourceRules": [rule("services pods")]})],
+    ),
+    Case(
+        "matches-nothing",
+        [
+            policy(matchConstraints={"namespaceSelector": outside("a")}),
+            binding(matchResources={"namespaceSelector": inside("a")}),
+        ],
+        [
+            policy(matchConstraints={"namespaceSelector": outside("a")}),
+            binding(matchResources={"namespaceSelector": inside("a", "b")}),
+        ],
+    ),
+    Case(
+        "matches-nothing",
+        hooks(webhook(matchConditions=[{"name": "no", "expression": "false && object.x"}])),
+        hooks(webhook(matchConditions=[{"name": "no", "expression": "false || object.x"}])),
+    ),
+    Case(
+        "matches-nothing",
+        [policy(matchConditions=[{"name": "no", "expression": "1 > 2"}])],
+        [policy(matchConditions=[{"name": "no", "expression": "object != null"}])],
+    ),
+    Case(
+        "may-match-nothing",
+        hooks(webhook(rule("widgets", "example.com"))),
+        hooks(webhook(rule("deployments", "apps"))),
+    ),
+    Case(
+        "may-match-nothing",
+        hooks(webhook(rule("gadgets", "example.com"))),
+        hooks(webhook(rule("widgets", "example.com"))),
+        (DEFINITION,),
+    ),
+    Case(
+        "may-match-nothing",
+        hooks(webhook({**rule("podsecuritypolicies", "policy"), "apiVersions": ["v1beta1"]})),
+        hooks(webhook(rule("poddisruptionbudgets", "policy"))),
+    ),
+    Case(
+        "may-match-nothing",
+        hooks(webhook(rule("networkpolicy", "networking.k8s.io"))),
+        hooks(webhook(rule("networkpolicies", "networking.k8s.io"))),
+    ),
+    Case("without-effect", [validating()], [validating(webhook())]),
+    Case("without-effect", hooks(webhook(rule("nodes"))), hooks(webhook(rule("namespaces")))),
+    Case(
+        "without-effect",
+        [policy(failurePolicy="Ignore", **ANNOTATIONS), binding()],
+        [policy(failurePolicy="Fail", **ANNOTATIONS), binding()],
+    ),
+    Case(
+        "params-not-found",
+        [policy(**PARAM_KIND), binding(paramRef={"name": "b", "parameterNotFoundAction": "Allow"})],
+        [policy(**PARAM_KIND), binding(paramRef={"name": "a", "parameterNotFoundAction": "Allow"})],
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}},),
+    ),
+    Case(
+        "params-not-found",
+        [
+            policy(**PARAM_KIND),
+            binding(paramRef={"selector": inside("a"), "parameterNotFoundAction": "Allow"}),
+        ],
+        [
+            policy(**PARAM_KIND),
+            binding(paramRef={"selector": inside("a"), "parameterNotFoundAction": "Deny"}),
+        ],
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}},),
+    ),
+    Case(
+        "pod-subresources-uncovered",
+        hooks(webhook(PODS)),
+        hooks(webhook(PODS, rule("pods/ephemeralcontainers pods/resize", operation="UPDATE"))),
+    ),
+    Case(
+        "pod-subresources-uncovered",
+        [policy(matchConstraints={"resourceRules": [rule("pods pods/resize", operation="*")]}), binding()],
+        [policy(matchConstraints={"resourceRules": [rule("pods/*", operation="*")]}), binding()],
+    ),
+    Case(
+        "pod-subresources-uncovered",
+        changes(webhook(rule("pods", operation="UPDATE"))),
+        changes(webhook(PODS)),
+    ),
+    Case(
+        "scale-uncovered",
+        [policy(validations=[{"expression": "object.spec.replicas < 9"}], **on("deployments")), binding()],
+        [policy(validations=[{"expression": "object.spec.replicas < 9"}], **on("deployments/*")), binding()],
+    ),
+    Case(
+        "enforcing-mutation-fails-open",
+        changes(webhook(PODS, clientConfig=at_path("/mutate"), failurePolicy="Ignore")),
+        changes(webhook(PODS, clientConfig=at_path("/mutate"))),
+        front_door("--enable-admission-plugins=NodeRestriction"),
+    ),
+    Case(
+        "enforcing-mutation-fails-open",
+        changes(webhook(PODS, clientConfig=at_path("/admit"), failurePolicy="Ignore")),
+        changes(webhook(PODS, clientConfig=at_path("/validate"), failurePolicy="Ignore")),
+        front_door("--disable-admission-plugins", "LimitRanger"),
+    ),
+    *(
+        Case("local-host", hooks(webhook(clientConfig={"url": url})), hooks(webhook()))
+        for url in (
+            "https://localhost/a",
+            "https://hooks.localhost.:8443",
+            "https://127.0.0.1:8443",
+            "https://127.1",
+            "https://2130706433/",
+            "https://0.0.0.0",
+            "https://[::1]:8443",
+            "https://[::ffff:127.0.0.1]",
+            "https://[fe80::1%25eth0]:8443",
+            "https://169.254.169.254/latest",
+            "https://[fd00:ec2::254]",
+            "https://metadata.google.internal",
+        )
+    ),
+    *(
+        Case(
+            "local-host",
+            hooks(webhook(clientConfig={"url": "https://localhost"})),
+            hooks(webhook(clientConfig={"url": url})),
+        )
+        for url in (
+            "https://localhost.example.com",
+            "https://10.0.0.1",
+            "https://[2001:db8::1]:8443",
+            "https://hooks",
+        )
+    ),
+    Case(
+        "duplicate-webhook-name",
+        [validating(webhook(), webhook(), version="v1beta1")],
+        [validating(webhook(), webhook(name="b.example.com"), version="v1beta1")],
+    ),
+    Case("unstable-version", [validating(webhook(), version="v1beta1")], [validating(webhook())]),
+    Case(
+        "unstable-version",
+        [{**policy(), "apiVersion": "admissionregistration.k8s.io/v1alpha1"}, binding()],
+        [policy(), binding()],
+    ),
+    Case(
+        "unstable-version",
+        hooks(webhook({**rule("cronjobs", "batch"), "apiVersions": ["v1beta1"]})),
+        hooks(webhook({**rule("cronjobs", "batch"), "apiVersions": ["v1beta1", "v1"]})),
+    ),
+    *(
+        Case(
+            "overwrites-arrays-or-labels",
+            [
+                mutating_policy(f'[JSONPatch{{op: "{bad[0]}", path: "{bad[1]}", value: {{}}}}]'),
+                mutating_binding(),
+            ],
+            [
+                mutating_policy(f'[JSONPatch{{op: "{good[0]}", path: "{good[1]}", value: {{}}}}]'),
+                mutating_binding(),
+            ],
+        )
+        for bad, good in (
+            (("replace", "/spec/containers"), ("add", "/spec/containers/-")),
+            (("add", "/metadata/labels"), ("add", "/metadata/labels/team")),
+            (("replace", "/metadata/labels/app"), ("replace", "/spec/replicas")),
+            (("remove", "/spec/template/metadata/labels/app"), ("remove", "/metadata/annotations/a")),
+        )
+    ),
+    Case(
+        "depends-on-namespace",
+        [
+            policy(**PARAM_KIND),
+            binding(paramRef={"name": "a", "namespace": "x", "parameterNotFoundAction": "Deny"}),
+        ],
+        [policy(**PARAM_KIND), binding(paramRef={"name": "a", "parameterNotFoundAction": "Deny"})],
+    ),
+    Case(
+        "depends-on-namespace",
+        hooks(webhook(clientConfig=service("hooks"))),
+        hooks(webhook(clientConfig=service("hooks"), namespaceSelector=outside("kube-system", "hooks"))),
     ),
 ]
 
@@ -416,7 +697,75 @@ def test_replicas_are_counted(replicas: int, found: set[str], tmp_path: Path) ->
     assert rules_of(path, ObjectStore(server(replicas)), {"single-backend"}) == found
 
 
+def cluster_role(verb: str, group: str, resource: str) -> JSONObject:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "writer"},
+        "rules": [{"verbs": [verb], "apiGroups": [group], "resources": [resource]}],
+    }
+
+
+def cluster_role_binding(kind: str, name: str, role: str = "writer") -> JSONObject:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "writers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": kind, "name": name}],
+    }
+
+
+ADMISSION = "admissionregistration.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("verb", "group", "resource"),
+    [
+        ("*", "*", "*"),
+        ("patch", ADMISSION, "validatingadmissionpolicies"),
+        ("delete", "*", "mutatingwebhookconfigurations"),
+    ],
+)
+@pytest.mark.parametrize(
+    "whom", [("Group", "system:authenticated"), ("User", "jane"), ("ServiceAccount", "ci")]
+)
+def test_who_else_may_change_admission_is_told(
+    verb: str, group: str, resource: str, whom: tuple[str, str], tmp_path: Path
+) -> None:
+    cluster = ObjectStore([cluster_role(verb, group, resource), cluster_role_binding(*whom)])
+    (finding,) = findings_of(write(tmp_path, hooks(webhook())), cluster, {"configurations-writable"})
+    assert f'lets {whom[0]} "{whom[1]}"' in str(finding)
+
+
+def test_a_role_for_one_configuration_counts_and_so_does_cluster_admin(tmp_path: Path) -> None:
+    one = cluster_role("update", ADMISSION, "validatingwebhookconfigurations")
+    one["rules"][0]["resourceNames"] = ["checks"]
+    path = write(tmp_path, hooks(webhook()))
+    for objects in (
+        [one, cluster_role_binding("User", "jane")],
+        [cluster_role_binding("User", "jane", "cluster-admin")],
+    ):
+        assert rules_of(path, ObjectStore(objects), {"configurations-writable"})
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [cluster_role("*", "*", "*")],
+        [cluster_role("get", "*", "*"), cluster_role_binding("User", "jane")],
+        [cluster_role("*", "apps", "*"), cluster_role_binding("User", "jane")],
+        [cluster_role("*", "*", "*"), cluster_role_binding("Group", "system:masters")],
+        [cluster_role_binding("Group", "system:masters", "cluster-admin")],
+    ],
+)
+def test_administrators_and_those_who_only_read_are_let_be(objects: list[JSONObject], tmp_path: Path) -> None:
+    path = write(tmp_path, hooks(webhook()))
+    assert rules_of(path, ObjectStore(objects), {"configurations-writable"}) == set()
+
+
 def test_every_rule_is_tested() -> None:
     by_time = {"ca-bundle-expired", "ca-bundle-expires-soon"}
+    by_roles = {"configurations-writable"}
     serving = {rule for rule in RULES if rule.startswith("serving-certificate-")}
-    assert {case.rule for case in CASES} | by_time | serving == RULES
+    assert {case.rule for case in CASES} | by_time | by_roles | serving == RULES

@@ -23,6 +23,8 @@ webhooks:
 # 4
 - name: a.example.com
   clientConfig: {url: "https://hooks.example.com"}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [services]}]
+  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}
   sideEffects: None
   admissionReviewVersions: [v1]
   # 5
@@ -32,11 +34,13 @@ webhooks:
 # 7
 - name: b.example.com
   clientConfig: {url: "https://hooks.example.com"}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [services]}]
+  namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}
   sideEffects: None
   admissionReviewVersions: [v1]
   timeoutSeconds: 20
 """
-ALL = ["timeout-too-long 14", "no-match-policy-equivalent 16", "timeout-too-long 22"]
+ALL = ["timeout-too-long 16", "no-match-policy-equivalent 18", "timeout-too-long 26"]
 
 
 def found_in(folder: Path, text: str) -> list[str]:
@@ -71,12 +75,12 @@ def test_a_comment_holds_for_the_field_below_it_and_all_within(
 
 def test_one_comment_names_several_rules_and_says_why_in_others(tmp_path: Path) -> None:
     comment = "# pratique: disable=timeout-too-long, no-match-policy-equivalent\n# it is slow, and old\n"
-    assert found_in(tmp_path, TEXT.replace("# 4\n", comment)) == [ALL[2].replace("22", "23")]
+    assert found_in(tmp_path, TEXT.replace("# 4\n", comment)) == [ALL[2].replace("26", "27")]
 
 
 def test_empty_lines_may_follow_a_comment_of_a_document_only(tmp_path: Path) -> None:
     comment = "# pratique: disable=timeout-too-long\n\n"
-    assert found_in(tmp_path, TEXT.replace("# 1\n", comment)) == [ALL[1].replace("16", "17")]
+    assert found_in(tmp_path, TEXT.replace("# 1\n", comment)) == [ALL[1].replace("18", "19")]
     assert len(found_in(tmp_path, TEXT.replace("# 4\n", comment))) == 3
 
 

@@ -53,7 +53,7 @@ def review(
     ],
 )
 def test_a_resource_may_be_written_with_wildcards(entry: str, resource: str, *, expected: bool) -> None:
-    assert compile_rules([rule(entry)]).matches(review(resource)) is expected
+    assert compile_rules([Rule(("*",), ("",), ("*",), (entry,))]).matches(review(resource)) is expected
 
 
 @pytest.mark.parametrize("empty", ["operations", "api_groups", "api_versions", "resources"])

@@ -6,7 +6,7 @@ import pytest
 
 from pratique.kinds import GroupVersionKind, GroupVersionResource
 from pratique.reviews import Operation, Review
-from pratique.rules import Rule, mismatch, rule
+from pratique.rules import Rule, mismatch
 
 POD = GroupVersionResource("", "v1", "pods")
 SCALE = GroupVersionResource("apps", "v1", "deployments")
@@ -21,6 +21,17 @@ def review(resource: GroupVersionResource = POD, subresource: str = "", namespac
         subresource=subresource,
         namespace=namespace,
     )
+
+
+def rule(
+    *resources: str,
+    operations: tuple[str, ...],
+    group: str = "",
+    versions: tuple[str, ...] = ("*",),
+    scope: str = "*",
+) -> Rule:
+    """A rule as configurations hold it, which may be one that no request can match."""
+    return Rule(operations, (group,), versions, resources, scope)
 
 
 ANY_DELETE = rule("pods", operations=("DELETE",))

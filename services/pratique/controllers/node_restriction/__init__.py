@@ -47,5 +47,6 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     looks_up=("pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "csidrivers"),
+    guards=True,
     trusted=True,
 )
