@@ -185,7 +185,7 @@ class ObjectStore:
 
     @property
     def assumes_namespaces(self) -> bool:
-        """Whether namespaces exist that nobody has put."""
+        """Whether every namespace that is asked for exists."""
         return self._assumed is not None
 
     def copy(self) -> ObjectStore:
@@ -208,11 +208,6 @@ class ObjectStore:
     @property
     def _built_in(self) -> Resources:
         return built_in() if self._base is None else self._base
-
-    @property
-    def assumes_namespaces(self) -> bool:
-        """Whether every namespace that is asked for exists."""
-        return self._assumed is not None
 
     def items(self) -> Iterator[tuple[ObjectKey, JSONObject]]:
         """All objects with their keys, in the order of these."""
