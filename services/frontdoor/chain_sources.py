@@ -13,7 +13,7 @@ from pratique.definitions import Phase
 from pratique.https.https_clients import HttpsClients
 from pratique.https.service_resolvers import from_cluster
 from pratique.kubeconfigs import load_kubeconfig
-from pratique.plugin_configurations import load_plugin_configurations
+from pratique.plugin_configurations import configured_plugins, load_plugin_configurations
 from pratique.releases import notices
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class ChainSources:
     """What an AdmissionConfiguration and flags say, by controller."""
     file: Path | None = None
     """The file that says it."""
+    configured: frozenset[str] = frozenset()
+    """The controllers that somebody has given settings."""
 
     @classmethod
     def read(cls, settings: ChainSettings) -> ChainSources:
@@ -52,7 +54,8 @@ class ChainSources:
         catalogue = load_catalogue()
         configurations = load_plugin_configurations(settings)
         selected = catalogue.select(settings)
-        return cls(catalogue, selected, configurations, settings.admission_control_config_file)
+        file = settings.admission_control_config_file
+        return cls(catalogue, selected, configurations, file, configured_plugins(settings))
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
         """Tell what does nothing, or not for long, in the release that the chain follows: controllers and spellings."""
@@ -80,7 +83,7 @@ class ChainSources:
         """
         from pratique.practices import idleness  # noqa: PLC0415 - what is not configured needs no practices
 
-        yield from idleness.idle_controllers(self.plugin_configurations, self.selected, cluster)
+        yield from idleness.idle_controllers(sorted(self.configured), self.selected, cluster)
         if configurations != Configurations():
             practices = idleness.CERTAIN if only_certain else idleness.ALL
             yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pratique.json_values import JSON
     from pratique.settings import ChainSettings
 
+_OF_EVERY_CHAIN = frozenset({"resource-quota-ledger"})
+"""Flags that ``up`` and ``review`` set by themselves."""
+
 
 def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
     """Read what controllers are told, by their names.
@@ -32,6 +35,19 @@ def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
     for name, flags in settings.plugin_flags.items():
         configurations[name] = _with_flags(name, configurations.get(name), flags)
     return configurations
+
+
+def configured_plugins(settings: ChainSettings) -> frozenset[str]:
+    """The controllers that somebody has given settings, by a file or by flags.
+
+    A release is not meant for any of them alone, and where quotas are charged is said for every chain.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    file = settings.admission_control_config_file
+    own = frozenset() if file is None else frozenset(load_admission_configuration(file))
+    return own | {name for name, flags in settings.plugin_flags.items() if flags.keys() - _OF_EVERY_CHAIN}
 
 
 def _over_release(of_release: JSON, configuration: JSON) -> JSON:

@@ -55,7 +55,7 @@ class Loaded:
         from pratique.practices.idleness import idle_controllers  # noqa: PLC0415 - only `check` asks
 
         sources = ChainSources.read(self.chain)
-        found = idle_controllers(sources.plugin_configurations, sources.selected, cluster)
+        found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
         return [f"{sources.file}: {text}" if sources.file else text for text in found]
 
     def findings(self, rules: Collection[str]) -> list[Finding]:

@@ -125,7 +125,9 @@ def test_an_unreadable_document_is_told_and_the_others_are_reviewed(pratique: Pr
     given = f"{json.dumps(pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(pod('two'))}\n"
     ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
     assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == ["one", "two"]
-    assert ran.stderr.startswith(
+    deprecated, unreadable = ran.stderr.splitlines()
+    assert deprecated.startswith("pratique: warning: AlwaysDeny admission controller is deprecated.")
+    assert unreadable.startswith(
         'pratique: standard input: document 2, line 3, column 1: no matches for kind "Podd"'
     )
     assert ran.returncode == 2

@@ -175,9 +175,10 @@ def test_junit_has_a_suite_for_each_file(pratique: Program, tmp_path: Path) -> N
     write_suite(tmp_path, HEAD + PASSES + FAILS + UNRUNNABLE)
     write_suite(tmp_path / "other", HEAD + PASSES)
     first, second = read_junit(pratique("test", "-o", "junit", ".").stdout)
-    assert (first.name, first.tests, first.failures, first.errors) == ("suite.yaml", 3, 1, 1)
-    assert (second.name, second.tests, second.failures, second.errors) == ("other/suite.yaml", 1, 0, 0)
-    assert [each.classname for each in first] == ["replicas"] * 3
+    # Files and folders come in the order of their names, as with kubectl.
+    assert (first.name, first.tests, first.failures, first.errors) == ("other/suite.yaml", 1, 0, 0)
+    assert (second.name, second.tests, second.failures, second.errors) == ("suite.yaml", 3, 1, 1)
+    assert [each.classname for each in second] == ["replicas"] * 3
 
 
 def test_sarif_has_a_result_for_each_mismatch(pratique: Program, tmp_path: Path) -> None:
@@ -224,8 +225,9 @@ def test_suites_stand_beside_policies_and_clusters_without_being_part_of_them(
     pratique: Program, tmp_path: Path
 ) -> None:
     namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
-    (tmp_path / "cluster").mkdir()
-    write_suite(tmp_path, HEAD.replace("[policies.yaml]", "[.]\ncluster: [cluster]") + PASSES)
+    for folder in ("cluster", "policies"):
+        (tmp_path / folder).mkdir()
+    write_suite(tmp_path / "policies", HEAD.replace("[policies.yaml]", "[.]\ncluster: [../cluster]") + PASSES)
     (tmp_path / "cluster" / "suite.yaml").write_text(HEAD + PASSES.replace("few", "fewer") + namespace)
-    assert pratique("test", "suite.yaml").returncode == 0
-    assert pratique("check", ".").returncode == 0
+    assert pratique("test", "policies/suite.yaml").returncode == 0
+    assert pratique("check", "policies").returncode == 0

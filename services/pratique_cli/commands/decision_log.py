@@ -38,7 +38,7 @@ Exit codes: 0 whole, 1 not what was written, 2 wrong usage or unreadable input.
 """
 
 
-@click.group("decision-log", context_settings={"help_option_names": HELP_FLAGS})
+@click.group("decision-log", context_settings={"help_option_names": HELP_FLAGS}, epilog=EPILOG)
 def command() -> None:
     """Look at decision logs: docs/decision-log.md."""
 

@@ -175,7 +175,7 @@ def test_folders_are_searched_to_any_depth_and_hidden_ones_are_not(tmp_path: Pat
     (tmp_path / "template.yaml").write_text("{{ if not .Values.yaml }}")
     problems: list[InputError] = []
     found = [document.file for document in find_suites([tmp_path, tmp_path / "a"], problems)]
-    assert found == [str(tmp_path / folder / "suite.yaml") for folder in ("", "a", "a/b")]
+    assert found == [str(tmp_path / folder / "suite.yaml") for folder in ("a/b", "a", "")]
     assert not problems
 
 
