@@ -1,0 +1,307 @@
+"""Break security-critical lines one by one and see whether a test notices: ``python tests/mutants/run.py --help``.
+
+``targets.toml`` says which modules to break, which of their functions, and which tests have to notice. Cosmic Ray makes
+the mutants. Each one is tried in a copy of the repository, so your working tree stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import concurrent.futures
+import dataclasses
+import difflib
+import os
+import queue
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.ast.ast_query import ASTQuery
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+from cosmic_ray.testing import run_tests
+from cosmic_ray.work_item import TestOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = Path(__file__).with_name("targets.toml")
+_SLOWER = 4
+"""A mutant may take this many times as long as the unbroken code; one that takes longer hangs, which is noticed."""
+_STORAGE = ("frozen", "slots", "kw_only")
+"""Arguments of dataclasses that no behaviour depends on."""
+_GRACE_SECONDS = 20.0
+"""Added to that, so that a busy machine does not make a mutant look as if it were noticed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """One module to break."""
+
+    module: str
+    tests: tuple[str, ...]
+    definitions: tuple[str, ...] = ()
+    """The functions and classes to break; empty means the whole module."""
+    by_hand: tuple[dict[str, str], ...] = ()
+    """Mutants that no tool would think of: each replaces the text ``before``, found once, by ``after``."""
+    harmless: tuple[dict[str, str], ...] = ()
+    """Mutants that change nothing anyone could notice: the line ``before`` and ``after``, and ``why``."""
+
+    def excuses(self, mutant: Mutant) -> bool:
+        """Tell whether the mutant is listed as harmless."""
+        return any(_places(entry) == (mutant.before, mutant.after) for entry in self.harmless)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One way to break a module."""
+
+    target: Target
+    line: int
+    definition: str
+    before: str
+    after: str
+    code: str
+
+    def __str__(self) -> str:
+        """Say what is broken, and how, the way a diff does."""
+        where = f"{self.target.module}:{self.line}" + (f" in {self.definition}" if self.definition else "")
+        return f"{where}\n    - {self.before}\n    + {self.after}"
+
+
+def main() -> int:
+    """Try mutants; 0 where every one is noticed or listed as harmless, 1 otherwise."""
+    arguments = _arguments()
+    targets = [target for target in read_targets() if arguments.module in target.module]
+    if not targets:
+        sys.exit(f"mutants: no target's path contains {arguments.module!r}; {TARGETS.name} lists them")
+    mutants = [mutant for target in targets for mutant in mutants_of(target)]
+    stale = [] if arguments.module else list(_stale(targets, mutants))
+    mutants = [mutant for mutant in mutants if not mutant.target.excuses(mutant)]
+    made = len(mutants)
+    if arguments.sample:
+        # Not for secrets: the same seed has to choose the same mutants.
+        mutants = random.Random(arguments.seed).sample(mutants, min(arguments.sample, made))
+    if arguments.list:
+        click.echo("\n".join(map(str, mutants)))
+        return 0
+    survivors = _try_all(mutants, arguments.workers)
+    for survivor in survivors:
+        click.echo(f"mutants: no test noticed {survivor}")
+    for entry in stale:
+        click.echo(f"mutants: no such mutant any more, take it out of {TARGETS.name}: {entry}")
+    killed = len(mutants) - len(survivors)
+    click.echo(f"mutants: {killed} of {len(mutants)} noticed ({made} made, seed {arguments.seed})")
+    return 1 if survivors or stale else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--module", default="", help="only targets whose path contains this")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="try N mutants; 0 tries all")
+    parser.add_argument("--seed", type=int, default=1, help="chooses the sample (default: 1)")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many to try at a time")
+    parser.add_argument("--list", action="store_true", help="list the mutants without trying them")
+    return parser.parse_args()
+
+
+def read_targets() -> tuple[Target, ...]:
+    """Read ``targets.toml``."""
+    with TARGETS.open("rb") as file:
+        entries = tomllib.load(file)["target"]
+    return tuple(
+        Target(
+            entry["module"],
+            tuple(entry["tests"]),
+            tuple(entry.get("definitions", ())),
+            tuple(entry.get("by_hand", ())),
+            tuple(entry.get("harmless", ())),
+        )
+        for entry in entries
+    )
+
+
+def mutants_of(target: Target) -> Iterator[Mutant]:
+    """Make every mutant of a module that behaves in another way, once.
+
+    Mutants of annotations, of imports for type checkers, and of how a dataclass is stored are left out.
+    """
+    source = (ROOT / target.module).read_text("utf-8")
+    yield from _by_hand(target, source)
+    tree, seen = get_ast(source), {_meaning(source)}
+    for name in operator_names():
+        operator = get_operator(name)
+        if operator.arguments():
+            continue
+        made = operator()
+        positions = ((node, start) for node in ast_nodes(tree) for start, _ in made.mutation_positions(node))
+        for occurrence, (node, start) in enumerate(positions):
+            definition = ASTQuery(node).get_definition_name() or ""
+            if target.definitions and definition not in target.definitions:
+                continue
+            code = mutate_code(source, operator(), occurrence)
+            meaning = _meaning(code)
+            if code is None or meaning in seen:
+                continue
+            seen.add(meaning)
+            before, after = _difference(source, code)
+            yield Mutant(target, start[0], definition, before, after, code)
+
+
+def _by_hand(target: Target, source: str) -> Iterator[Mutant]:
+    for entry in target.by_hand:
+        before, after = _places(entry)
+        if source.count(before) != 1:
+            sys.exit(f"mutants: {target.module} has to hold this text once: {before}")
+        line = source[: source.index(before)].count("\n") + 1
+        yield Mutant(target, line, "", before.strip(), after.strip(), source.replace(before, after))
+
+
+def _meaning(code: str | None) -> str:
+    """What code does, as text: without annotations and what only type checkers read. Empty for what is no Python."""
+    try:
+        tree = ast.parse(code or "")
+    except SyntaxError:
+        return ""
+    return ast.dump(_Runtime().visit(tree))
+
+
+class _Runtime(ast.NodeTransformer):
+    """Takes out what does nothing when the code runs."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(value=None)
+        return self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST | None:
+        return None if node.arg in _STORAGE else self.generic_visit(node)
+
+
+def _difference(source: str, code: str) -> tuple[str, str]:
+    lines = list(difflib.ndiff(source.splitlines(), code.splitlines()))
+    removed = " ".join(line[2:].strip() for line in lines if line.startswith("- "))
+    added = " ".join(line[2:].strip() for line in lines if line.startswith("+ "))
+    return removed, added
+
+
+def _places(entry: dict[str, str]) -> tuple[str, str]:
+    return entry["before"], entry["after"]
+
+
+def _stale(targets: Sequence[Target], mutants: Sequence[Mutant]) -> Iterator[str]:
+    """The entries of harmless mutants that nobody can make any more."""
+    for target in targets:
+        there = {(mutant.before, mutant.after) for mutant in mutants if mutant.target is target}
+        yield from (
+            f"{target.module}: {entry['before']}" for entry in target.harmless if _places(entry) not in there
+        )
+
+
+def _try_all(mutants: Sequence[Mutant], workers: int) -> list[Mutant]:
+    """Try mutants in copies of the repository; gives those that no test noticed."""
+    with tempfile.TemporaryDirectory(prefix="pratique-mutants-") as folder:
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for number in range(workers):
+            copies.put(_copy(Path(folder) / str(number)))
+        limits = _limits({mutant.target for mutant in mutants}, copies)
+
+        def attempt(mutant: Mutant) -> tuple[Mutant, bool]:
+            copy = copies.get()
+            try:
+                return mutant, _survives(mutant, copy, limits[mutant.target.module])
+            finally:
+                copies.put(copy)
+
+        survivors = []
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            running = [pool.submit(attempt, mutant) for mutant in mutants]
+            for number, done in enumerate(concurrent.futures.as_completed(running), 1):
+                mutant, survived = done.result()
+                verdict = "NOT NOTICED" if survived else "noticed"
+                click.echo(f"[{number}/{len(mutants)}] {verdict}: {mutant}", err=True)
+                if survived:
+                    survivors.append(mutant)
+        return survivors
+
+
+def _copy(folder: Path) -> Path:
+    """Copy what git knows, the generated code, and nothing else."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        source, copied = ROOT / name, folder / name
+        if source.is_file():
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copied, follow_symlinks=False)
+    shutil.copytree(ROOT / "services/pratique/admission", folder / "services/pratique/admission")
+    return folder
+
+
+def _limits(targets: set[Target], copies: queue.SimpleQueue[Path]) -> dict[str, float]:
+    """How long a mutant of each module may take, in seconds. The unbroken code has to pass first."""
+    copy, limits = copies.get(), {}
+    for target in targets:
+        begun = time.monotonic()
+        outcome, output = run_tests(_command(target, copy), timeout=600)
+        if outcome is not TestOutcome.SURVIVED:
+            sys.exit(f"mutants: the tests of {target.module} fail without any mutant:\n{output}")
+        limits[target.module] = _SLOWER * (time.monotonic() - begun) + _GRACE_SECONDS
+    copies.put(copy)
+    return limits
+
+
+def _command(target: Target, copy: Path) -> str:
+    # The copy comes before the installed package, for the tests and for the services that they start.
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(copy)]
+    tests = [str(copy / test) for test in target.tests]
+    found = {"PYTHONPATH": str(copy / "services"), "PRATIQUE_MUTANT": "1"}
+    settings = [f"{name}={value}" for name, value in found.items()]
+    return shlex.join(["env", "-C", str(copy), *settings, sys.executable, "-m", "pytest", *options, *tests])
+
+
+def _survives(mutant: Mutant, copy: Path, seconds: float) -> bool:
+    file = copy / mutant.target.module
+    original = file.read_bytes()
+    file.write_text(mutant.code, "utf-8")
+    try:
+        outcome, _ = run_tests(_command(mutant.target, copy), timeout=seconds)
+    finally:
+        file.write_bytes(original)
+    return bool(outcome is TestOutcome.SURVIVED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
