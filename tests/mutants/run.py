@@ -1,7 +1,8 @@
 """Break security-critical lines one by one and see whether a test notices: ``python tests/mutants/run.py --help``.
 
 ``targets.toml`` says which modules to break, which of their functions, and which tests have to notice. Cosmic Ray makes
-the mutants. Each one is tried in a copy of the repository, so your working tree stays as it is.
+the mutants. Each one is tried in a copy of the repository, so your working tree stays as it is, and by a process forked
+from one that has imported what tests need: starting pytest anew would take as long as most of these tests do.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import ast
 import concurrent.futures
 import dataclasses
 import difflib
+import hashlib
+import importlib.util
+import multiprocessing
 import os
 import queue
-import random
-import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,15 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
-from cosmic_ray.testing import run_tests
-from cosmic_ray.work_item import TestOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = Path(__file__).with_name("targets.toml")
@@ -41,8 +43,20 @@ _SLOWER = 4
 """A mutant may take this many times as long as the unbroken code; one that takes longer hangs, which is noticed."""
 _STORAGE = ("frozen", "slots", "kw_only")
 """Arguments of dataclasses that no behaviour depends on."""
-_GRACE_SECONDS = 20.0
+_GRACE_SECONDS = 60.0
 """Added to that, so that a busy machine does not make a mutant look as if it were noticed."""
+_UNBROKEN_SECONDS = 600.0
+_IMPORTED = (
+    "__main__",
+    "_pytest.assertion",
+    "cryptography.x509",
+    "grpc",
+    "hypothesis.strategies",
+    "msgspec",
+    "pytest",
+)
+"""Imported before forking; nothing of this repository but this file, for that is what gets broken."""
+_SURVIVED, _KILLED, _HUNG = "NOT NOTICED", "noticed", "noticed, as it hung"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +71,11 @@ class Target:
     """Mutants that no tool would think of: each replaces the text ``before``, found once, by ``after``."""
     harmless: tuple[dict[str, str], ...] = ()
     """Mutants that change nothing anyone could notice: the line ``before`` and ``after``, and ``why``."""
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        """What no two targets share."""
+        return self.module, self.definitions
 
     def excuses(self, mutant: Mutant) -> bool:
         """Tell whether the mutant is listed as harmless."""
@@ -73,6 +92,11 @@ class Mutant:
     before: str
     after: str
     code: str
+
+    def lot(self, seed: int) -> bytes:
+        """Where it stands when mutants are sampled: the same place whatever becomes of other mutants."""
+        drawn = (seed, self.target.module, self.definition, self.before, self.after)
+        return hashlib.sha256(repr(drawn).encode()).digest()
 
     def __str__(self) -> str:
         """Say what is broken, and how, the way a diff does."""
@@ -91,8 +115,7 @@ def main() -> int:
     mutants = [mutant for mutant in mutants if not mutant.target.excuses(mutant)]
     made = len(mutants)
     if arguments.sample:
-        # Not for secrets: the same seed has to choose the same mutants.
-        mutants = random.Random(arguments.seed).sample(mutants, min(arguments.sample, made))
+        mutants = sorted(mutants, key=lambda mutant: mutant.lot(arguments.seed))[: arguments.sample]
     if arguments.list:
         click.echo("\n".join(map(str, mutants)))
         return 0
@@ -179,6 +202,15 @@ def _meaning(code: str | None) -> str:
     return ast.dump(_Runtime().visit(tree))
 
 
+_ALIKE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Eq: ast.Is, ast.NotEq: ast.IsNot}
+
+
+def _is_unique(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    return isinstance(node, ast.Attribute) and node.attr.isupper()
+
+
 class _Runtime(ast.NodeTransformer):
     """Takes out what does nothing when the code runs."""
 
@@ -200,6 +232,15 @@ class _Runtime(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        # None and members of enumerations are equal to themselves alone.
+        operators = [
+            _ALIKE.get(type(operator), type(operator))() if _is_unique(right) else operator
+            for operator, right in zip(node.ops, node.comparators, strict=True)
+        ]
+        node.ops = operators
+        return self.generic_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> ast.AST | None:
         return None if node.arg in _STORAGE else self.generic_visit(node)
@@ -231,12 +272,12 @@ def _try_all(mutants: Sequence[Mutant], workers: int) -> list[Mutant]:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(workers):
             copies.put(_copy(Path(folder) / str(number)))
-        limits = _limits({mutant.target for mutant in mutants}, copies)
+        limits = _limits({mutant.target.key: mutant.target for mutant in mutants}.values(), copies)
 
-        def attempt(mutant: Mutant) -> tuple[Mutant, bool]:
+        def attempt(mutant: Mutant) -> tuple[Mutant, str]:
             copy = copies.get()
             try:
-                return mutant, _survives(mutant, copy, limits[mutant.target.module])
+                return mutant, _try(mutant, copy, limits[mutant.target.key])
             finally:
                 copies.put(copy)
 
@@ -244,10 +285,9 @@ def _try_all(mutants: Sequence[Mutant], workers: int) -> list[Mutant]:
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             running = [pool.submit(attempt, mutant) for mutant in mutants]
             for number, done in enumerate(concurrent.futures.as_completed(running), 1):
-                mutant, survived = done.result()
-                verdict = "NOT NOTICED" if survived else "noticed"
+                mutant, verdict = done.result()
                 click.echo(f"[{number}/{len(mutants)}] {verdict}: {mutant}", err=True)
-                if survived:
+                if verdict is _SURVIVED:
                     survivors.append(mutant)
         return survivors
 
@@ -270,37 +310,74 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def _limits(targets: set[Target], copies: queue.SimpleQueue[Path]) -> dict[str, float]:
-    """How long a mutant of each module may take, in seconds. The unbroken code has to pass first."""
+def _limits(targets: Iterable[Target], copies: queue.SimpleQueue[Path]) -> dict[object, float]:
+    """How long a mutant of each target may take, in seconds. The unbroken code has to pass first."""
     copy, limits = copies.get(), {}
     for target in targets:
         begun = time.monotonic()
-        outcome, output = run_tests(_command(target, copy), timeout=600)
-        if outcome is not TestOutcome.SURVIVED:
-            sys.exit(f"mutants: the tests of {target.module} fail without any mutant:\n{output}")
-        limits[target.module] = _SLOWER * (time.monotonic() - begun) + _GRACE_SECONDS
+        if _run(target, copy, _UNBROKEN_SECONDS) is not _SURVIVED:
+            sys.exit(
+                f"mutants: the tests of {target.module} fail without any mutant:\n{_output(copy).read_text()}"
+            )
+        limits[target.key] = _SLOWER * (time.monotonic() - begun) + _GRACE_SECONDS
     copies.put(copy)
     return limits
 
 
-def _command(target: Target, copy: Path) -> str:
-    # The copy comes before the installed package, for the tests and for the services that they start.
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(copy)]
-    tests = [str(copy / test) for test in target.tests]
-    found = {"PYTHONPATH": str(copy / "services"), "PRATIQUE_MUTANT": "1"}
-    settings = [f"{name}={value}" for name, value in found.items()]
-    return shlex.join(["env", "-C", str(copy), *settings, sys.executable, "-m", "pytest", *options, *tests])
-
-
-def _survives(mutant: Mutant, copy: Path, seconds: float) -> bool:
+def _try(mutant: Mutant, copy: Path, seconds: float) -> str:
     file = copy / mutant.target.module
     original = file.read_bytes()
+    # Bytecode is told by second and size, which two mutants can share.
+    compiled = Path(importlib.util.cache_from_source(file))
     file.write_text(mutant.code, "utf-8")
+    compiled.unlink(missing_ok=True)
     try:
-        outcome, _ = run_tests(_command(mutant.target, copy), timeout=seconds)
+        return _run(mutant.target, copy, seconds)
     finally:
         file.write_bytes(original)
-    return bool(outcome is TestOutcome.SURVIVED)
+        compiled.unlink(missing_ok=True)
+
+
+def _run(target: Target, copy: Path, seconds: float) -> str:
+    """Run the tests of a target on what ``copy`` holds."""
+    forked = multiprocessing.get_context("forkserver")
+    forked.set_forkserver_preload(list(_IMPORTED))
+    process = forked.Process(target=_run_pytest, args=(copy, target.tests))
+    process.start()
+    process.join(seconds)
+    if process.exitcode is not None:
+        return _KILLED if process.exitcode else _SURVIVED
+    os.killpg(process.pid or 0, signal.SIGKILL)
+    process.join()
+    return _HUNG
+
+
+def _run_pytest(copy: Path, tests: Sequence[str]) -> None:
+    """Run tests in a session of their own, so that a test that hangs ends with all the services that it started."""
+    os.setsid()
+    os.chdir(copy)
+    with _output(copy).open("wb") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    # The copy comes before the installed package, for the tests and for the services that they start.
+    os.environ["PYTHONPATH"] = str(copy / "services")
+    sys.path.insert(0, str(copy / "services"))
+    # What is imported already cannot have its assertions explained.
+    options = [
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
+    sys.exit(pytest.main([*options, "--rootdir", str(copy), *(str(copy / test) for test in tests)]))
+
+
+def _output(copy: Path) -> Path:
+    return copy.with_name(f"{copy.name}.log")
 
 
 if __name__ == "__main__":
