@@ -9,6 +9,7 @@ import http.client
 import ssl
 import statistics
 import time
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ import trustme
 from doors.engines import AllowingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, Answer, Door, exchange, open_door
+from frontdoor.authentication.callers import UNAUTHORIZED, Callers
+from frontdoor.entrances import Entrance
 from frontdoor.settings import FrontDoorSettings
 from mounts import Mount, bundle_of
 from waiting import within
@@ -108,8 +111,15 @@ def test_a_certificate_with_a_name_that_may_call_is_let_in(
     assert ask(presenting(door, authority, shown)).code == 200
 
 
-def test_a_certificate_of_an_authority_in_between_is_let_in(door: Door, authority: trustme.CA) -> None:
-    shown = authority.create_child_ca().issue_cert("api.example.com")
+@pytest.mark.parametrize(
+    ("organization", "more_names"), [("o" * 1000, 0), ("", 100)], ids=["a long authority", "a long own one"]
+)
+def test_a_certificate_of_an_authority_in_between_is_let_in(
+    door: Door, authority: trustme.CA, organization: str, more_names: int
+) -> None:
+    between = trustme.CA(parent_cert=authority, path_length=0, organization_name=organization)
+    more = [f"{number}.example.com" for number in range(more_names)]
+    shown = between.issue_cert("api.example.com", *more)
     assert ask(presenting(door, authority, shown)).code == 200
 
 
@@ -161,6 +171,17 @@ def test_a_token_or_password_lets_in(door: Door, authorization: str) -> None:
     assert ask(door, authorization).code == 200
 
 
+def test_without_tls_nobody_is_known_by_certificate(settings: FrontDoorSettings) -> None:
+    callers = Entrance(settings).callers
+    assert callers is not None
+    assert callers.refusal({"state": {}, "headers": []}) == UNAUTHORIZED
+
+
+def test_a_certificate_is_nothing_where_nobody_is_known_by_one() -> None:
+    peer = types.SimpleNamespace(chain=(b"certificate",))
+    assert Callers().refusal({"state": {"peer": peer}, "headers": []}) == UNAUTHORIZED
+
+
 def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trustme.CA) -> None:
     stranger = presenting(door, authority, authority.issue_cert("stranger.example.com"))
     assert ask(stranger, f"Bearer {TOKEN}").code == 200
@@ -188,6 +209,7 @@ def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trust
         basic("", PASSWORD),
         basic("other", PASSWORD),
         "Basic !!!",
+        "Basic !" + basic("apiserver", PASSWORD).removeprefix("Basic "),
         "Basic " + base64.b64encode(PASSWORD.encode()).decode(),
     ],
 )

@@ -55,7 +55,7 @@ def test_secrets_are_not_kept_and_not_shown() -> None:
     digests = Digests.of([b"canary"])
     assert "canary" not in repr(digests)
     assert b"canary" not in digests.held
-    assert digests.held[0].hex() not in repr(digests)
+    assert repr(digests) == "Digests()"
 
 
 def test_lines_are_tokens_and_empty_ones_are_none(tmp_path: Path) -> None:
