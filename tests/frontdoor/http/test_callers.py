@@ -9,7 +9,6 @@ import http.client
 import ssl
 import statistics
 import time
-import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +17,6 @@ import trustme
 from doors.engines import AllowingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, Answer, Door, exchange, open_door
-from frontdoor.authentication.callers import UNAUTHORIZED, Callers
-from frontdoor.entrances import Entrance
 from frontdoor.settings import FrontDoorSettings
 from mounts import Mount, bundle_of
 from waiting import within
@@ -169,17 +166,6 @@ def test_a_certificate_that_is_not_believed_gets_no_connection(
 )
 def test_a_token_or_password_lets_in(door: Door, authorization: str) -> None:
     assert ask(door, authorization).code == 200
-
-
-def test_without_tls_nobody_is_known_by_certificate(settings: FrontDoorSettings) -> None:
-    callers = Entrance(settings).callers
-    assert callers is not None
-    assert callers.refusal({"state": {}, "headers": []}) == UNAUTHORIZED
-
-
-def test_a_certificate_is_nothing_where_nobody_is_known_by_one() -> None:
-    peer = types.SimpleNamespace(chain=(b"certificate",))
-    assert Callers().refusal({"state": {"peer": peer}, "headers": []}) == UNAUTHORIZED
 
 
 def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trustme.CA) -> None:
