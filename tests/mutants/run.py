@@ -354,7 +354,8 @@ def _copy(folder: Path) -> Path:
 
 def _limits(targets: Iterable[Target], copies: queue.SimpleQueue[Path]) -> dict[object, float]:
     """How long a mutant of each target may take, in seconds. The unbroken code has to pass first."""
-    copy, limits = copies.get(), {}
+    copy = copies.get()
+    limits: dict[object, float] = {}
     for target in targets:
         begun = time.monotonic()
         if _run(target, copy, _UNBROKEN_SECONDS) is not _SURVIVED:
