@@ -48,7 +48,7 @@ fuzz: $(FUZZABLE) protos ## Look for inputs that break what reads them (SECONDS=
 	@$(BIN)/python tests/fuzzing/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 mutants: $(MUTABLE) protos ## Break lines that security rests on, and see that a test notices (ARGS=flags of tests/mutants/run.py)
-	@$(BIN)/python tests/mutants/run.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python tests/mutants/run.py $(ARGS)
 
 lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, and the contract
 	@passed=true; \

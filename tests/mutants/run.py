@@ -1,4 +1,4 @@
-"""Break security-critical lines one by one and see whether a test notices: ``python tests/mutants/run.py --help``.
+"""Break security-critical lines one by one and see whether a test notices: ``make mutants ARGS=--help``.
 
 ``targets.toml`` says which modules to break, which of their functions, and which tests have to notice. Cosmic Ray makes
 the mutants. Each one is tried in a copy of the repository, so your working tree stays as it is, and by a process forked
@@ -8,7 +8,6 @@ from one that has imported what tests need: starting pytest anew would take as l
 from __future__ import annotations
 
 import argparse
-import ast
 import concurrent.futures
 import dataclasses
 import difflib
@@ -33,6 +32,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+from mutants.meanings import meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,8 +41,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGETS = Path(__file__).with_name("targets.toml")
 _SLOWER = 4
 """A mutant may take this many times as long as the unbroken code; one that takes longer hangs, which is noticed."""
-_STORAGE = ("frozen", "slots", "kw_only")
-"""Arguments of dataclasses that no behaviour depends on."""
 _GRACE_SECONDS = 60.0
 """Added to that, so that a busy machine does not make a mutant look as if it were noticed."""
 _UNBROKEN_SECONDS = 600.0
@@ -80,11 +78,6 @@ class Target:
     """Mutants that no tool would think of: each replaces the text ``before``, found once, by ``after``."""
     harmless: tuple[dict[str, str], ...] = ()
     """Mutants that change nothing anyone could notice: the line ``before`` and ``after``, and ``why``."""
-
-    @property
-    def key(self) -> tuple[str, tuple[str, ...]]:
-        """What no two targets share."""
-        return self.module, self.definitions
 
     def excuses(self, mutant: Mutant) -> bool:
         """Tell whether the mutant is listed as harmless."""
@@ -173,7 +166,7 @@ def mutants_of(target: Target) -> Iterator[Mutant]:
     """
     source = (ROOT / target.module).read_text("utf-8")
     yield from _by_hand(target, source)
-    tree, seen = get_ast(source), {_meaning(source)}
+    tree, seen = get_ast(source), {meaning_of(source)}
     for name in operator_names():
         operator = get_operator(name)
         if operator.arguments() or not _is_tried(name):
@@ -188,8 +181,8 @@ def mutants_of(target: Target) -> Iterator[Mutant]:
                 code = mutate_code(source, operator(), occurrence)
             except AttributeError:
                 continue  # Cosmic Ray cannot replace an exception that is written with a dot
-            meaning = _meaning(code)
-            if code is None or meaning in seen:
+            meaning = meaning_of(code)
+            if code is None or not meaning or meaning in seen:
                 continue
             seen.add(meaning)
             before, after = _difference(source, code)
@@ -209,81 +202,6 @@ def _by_hand(target: Target, source: str) -> Iterator[Mutant]:
             sys.exit(f"mutants: {target.module} has to hold this text once: {before}")
         line = source[: source.index(before)].count("\n") + 1
         yield Mutant(target, line, "", before.strip(), after.strip(), source.replace(before, after))
-
-
-def _meaning(code: str | None) -> str:
-    """What code does, as text: without annotations and what only type checkers read. Empty for what is no Python."""
-    try:
-        tree = ast.parse(code or "")
-    except SyntaxError:
-        return ""
-    return ast.dump(_Runtime().visit(tree))
-
-
-_ALIKE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Eq: ast.Is, ast.NotEq: ast.IsNot}
-_PAIRS = ((ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn), (ast.Lt, ast.GtE), (ast.Gt, ast.LtE))
-_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    one: other for pair in _PAIRS for one, other in (pair, pair[::-1])
-}
-
-
-def _is_unique(node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return node.value is None
-    return isinstance(node, ast.Attribute) and node.attr.isupper()
-
-
-class _Runtime(ast.NodeTransformer):
-    """Takes out what does nothing when the code runs."""
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.annotation = ast.Constant(value=None)
-        return self.generic_visit(node)
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
-
-    def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        # Whether an argument has to be named.
-        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
-        node.posonlyargs, node.kwonlyargs = [], []
-        return self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        self.generic_visit(node)
-        inner = node.operand
-        if not isinstance(node.op, ast.Not):
-            return node
-        if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
-            return inner.operand
-        if isinstance(inner, ast.Compare) and len(inner.ops) == 1 and type(inner.ops[0]) in _OPPOSITES:
-            inner.ops = [_OPPOSITES[type(inner.ops[0])]()]
-            return inner
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        # None and members of enumerations are equal to themselves alone.
-        operators = [
-            _ALIKE.get(type(operator), type(operator))() if _is_unique(right) else operator
-            for operator, right in zip(node.ops, node.comparators, strict=True)
-        ]
-        node.ops = operators
-        return self.generic_visit(node)
-
-    def visit_keyword(self, node: ast.keyword) -> ast.AST | None:
-        return None if node.arg in _STORAGE else self.generic_visit(node)
 
 
 def _difference(source: str, code: str) -> tuple[str, str]:
@@ -314,12 +232,12 @@ def _try_all(mutants: Sequence[Mutant], workers: int) -> list[Mutant]:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(workers):
             copies.put(_copy(Path(folder) / str(number)))
-        limits = _limits({mutant.target.key: mutant.target for mutant in mutants}.values(), copies)
+        limits = _limits({mutant.target.tests for mutant in mutants}, copies)
 
         def attempt(mutant: Mutant) -> tuple[Mutant, str]:
             copy = copies.get()
             try:
-                return mutant, _try(mutant, copy, limits[mutant.target.key])
+                return mutant, _try(mutant, copy, limits[mutant.target.tests])
             finally:
                 copies.put(copy)
 
@@ -352,17 +270,17 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def _limits(targets: Iterable[Target], copies: queue.SimpleQueue[Path]) -> dict[object, float]:
-    """How long a mutant of each target may take, in seconds. The unbroken code has to pass first."""
+def _limits(sets: Iterable[Sequence[str]], copies: queue.SimpleQueue[Path]) -> dict[Sequence[str], float]:
+    """How long each set of tests may take with a mutant, in seconds. The unbroken code has to pass first."""
     copy = copies.get()
-    limits: dict[object, float] = {}
-    for target in targets:
+    limits: dict[Sequence[str], float] = {}
+    for tests in sets:
         begun = time.monotonic()
-        if _run(target, copy, _UNBROKEN_SECONDS) is not _SURVIVED:
+        if _run(tests, copy, _UNBROKEN_SECONDS) is not _SURVIVED:
             sys.exit(
-                f"mutants: the tests of {target.module} fail without any mutant:\n{_output(copy).read_text()}"
+                f"mutants: {' '.join(tests)} fail without any mutant:\n{_output(copy).read_text('utf-8')}"
             )
-        limits[target.key] = _SLOWER * (time.monotonic() - begun) + _GRACE_SECONDS
+        limits[tests] = _SLOWER * (time.monotonic() - begun) + _GRACE_SECONDS
     copies.put(copy)
     return limits
 
@@ -375,17 +293,17 @@ def _try(mutant: Mutant, copy: Path, seconds: float) -> str:
     file.write_text(mutant.code, "utf-8")
     compiled.unlink(missing_ok=True)
     try:
-        return _run(mutant.target, copy, seconds)
+        return _run(mutant.target.tests, copy, seconds)
     finally:
         file.write_bytes(original)
         compiled.unlink(missing_ok=True)
 
 
-def _run(target: Target, copy: Path, seconds: float) -> str:
-    """Run the tests of a target on what ``copy`` holds."""
+def _run(tests: Sequence[str], copy: Path, seconds: float) -> str:
+    """Run tests on what ``copy`` holds."""
     forked = multiprocessing.get_context("forkserver")
     forked.set_forkserver_preload(list(_IMPORTED))
-    process = forked.Process(target=_run_pytest, args=(copy, target.tests))
+    process = forked.Process(target=_run_pytest, args=(copy, tests))
     process.start()
     process.join(seconds)
     if process.exitcode is not None:
@@ -404,6 +322,9 @@ def _run_pytest(copy: Path, tests: Sequence[str]) -> None:
             os.dup2(file.fileno(), descriptor)
     # The copy comes before the installed package, for the tests and for the services that they start.
     os.environ["PYTHONPATH"] = str(copy / "services")
+    # Nothing but the module that is broken is to be compiled again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     sys.path.insert(0, str(copy / "services"))
     # What is imported already cannot have its assertions explained.
     options = [
