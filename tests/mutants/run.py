@@ -32,6 +32,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
+
 from mutants.meanings import meaning_of
 
 if TYPE_CHECKING:
