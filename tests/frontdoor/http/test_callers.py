@@ -33,7 +33,8 @@ DAY = dt.timedelta(days=1)
 
 @pytest.fixture(name="authority", scope="module")
 def _authority() -> trustme.CA:
-    return trustme.CA()
+    # Its long name makes a certificate that it signs longer than one that an authority below it signs.
+    return trustme.CA(organization_name="o" * 1000)
 
 
 def settings_in(folder: Path, authority: trustme.CA) -> FrontDoorSettings:
@@ -108,15 +109,12 @@ def test_a_certificate_with_a_name_that_may_call_is_let_in(
     assert ask(presenting(door, authority, shown)).code == 200
 
 
-@pytest.mark.parametrize(
-    ("organization", "more_names"), [("o" * 1000, 0), ("", 100)], ids=["a long authority", "a long own one"]
-)
+@pytest.mark.parametrize("more_names", [0, 200], ids=["a short certificate", "a long one"])
 def test_a_certificate_of_an_authority_in_between_is_let_in(
-    door: Door, authority: trustme.CA, organization: str, more_names: int
+    door: Door, authority: trustme.CA, more_names: int
 ) -> None:
-    between = trustme.CA(parent_cert=authority, path_length=0, organization_name=organization)
     more = [f"{number}.example.com" for number in range(more_names)]
-    shown = between.issue_cert("api.example.com", *more)
+    shown = authority.create_child_ca().issue_cert("api.example.com", *more)
     assert ask(presenting(door, authority, shown)).code == 200
 
 
