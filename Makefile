@@ -26,10 +26,11 @@ RUNNABLE := $(VENV)/.runnable
 TESTABLE := $(VENV)/.testable
 FUZZABLE := $(VENV)/.fuzzable
 WATCHABLE := $(VENV)/.watchable
+MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long fuzz lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up test test-long fuzz mutants lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ test-long: $(TESTABLE) protos ## Pass the tests that take long: soaks, floods, a
 
 fuzz: $(FUZZABLE) protos ## Look for inputs that break what reads them (SECONDS=60 for each target, TARGET=one alone)
 	@$(BIN)/python tests/fuzzing/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET)) $(ARGS)
+
+mutants: $(MUTABLE) protos ## Break lines that security rests on, and see that a test notices (ARGS=flags of tests/mutants/run.py)
+	@PYTHONPATH=tests $(BIN)/python tests/mutants/run.py $(ARGS)
 
 lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, and the contract
 	@passed=true; \
@@ -75,6 +79,7 @@ lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrad
 	@$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
 	@$(LOCK) --group fuzz --output-file requirements/fuzz.txt
 	@$(LOCK) --group flame --output-file requirements/flame.txt
+	@$(LOCK) --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
 
 sbom: | $(BIN)/python ## Write what gets installed as a bill of materials, CycloneDX, to build/sbom.cdx.json
 	@mkdir -p build
@@ -125,4 +130,9 @@ $(FUZZABLE): requirements/fuzz.txt $(TESTABLE)
 $(WATCHABLE): requirements/flame.txt $(RUNNABLE)
 	@echo "make: installing what watches into $(VENV)" >&2
 	@$(PIP) install --require-hashes --requirement requirements/flame.txt
+	@touch $@
+
+$(MUTABLE): requirements/mutants.txt $(TESTABLE)
+	@echo "make: installing what breaks lines into $(VENV)" >&2
+	@$(PIP) install --require-hashes --requirement requirements/mutants.txt
 	@touch $@

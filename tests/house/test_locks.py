@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOCKS = ["run", "build", "dev", "fuzz", "flame"]
+LOCKS = ["run", "build", "dev", "fuzz", "flame", "mutants"]
 PIN = re.compile(r"^([a-z0-9.-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -55,6 +55,6 @@ def test_every_dependency_is_locked(root: Path) -> None:
     assert run <= pins(root, "run").keys()
     assert run | required(groups["build"]) <= pins(root, "build").keys()
     # what has no wheels but for some machines, or that few want, is in a lock of its own
-    for alone in ("fuzz", "flame"):
+    for alone in ("fuzz", "flame", "mutants"):
         assert required(groups.pop(alone)) <= pins(root, alone).keys()
     assert set().union(*map(required, groups.values())) <= pins(root, "dev").keys()

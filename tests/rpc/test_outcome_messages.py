@@ -38,9 +38,10 @@ def test_no_decision_is_no_allowance() -> None:
         received(pb.Outcome(controller="c"))
 
 
-def test_the_outcome_of_another_controller_is_none() -> None:
+@pytest.mark.parametrize("other", ["", "b", "cc", "d"])
+def test_the_outcome_of_another_controller_is_none(other: str) -> None:
     with pytest.raises(BadAnswerError, match='expected the outcome of "c"'):
-        received(pb.Outcome(controller="d", allowed=pb.Allowed()))
+        received(pb.Outcome(controller=other, allowed=pb.Allowed()))
 
 
 def test_a_validator_may_not_patch() -> None:

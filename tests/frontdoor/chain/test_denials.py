@@ -37,6 +37,12 @@ def test_of_several_denials_each_is_one_cause_in_chain_order() -> None:
     assert [cause.message for cause in details.causes] == [PODS.message, QUOTA.message, INTERNAL.message]
 
 
+def test_causes_of_the_first_of_several_denials_do_not_hide_the_others() -> None:
+    details = combine([INTERNAL, PODS], first_only=False).details
+    assert details is not None
+    assert [cause.message for cause in details.causes] == [INTERNAL.message, PODS.message]
+
+
 def test_details_of_the_first_denial_are_kept() -> None:
     details = combine([PODS, QUOTA], first_only=False).details
     assert details is not None
@@ -44,7 +50,8 @@ def test_details_of_the_first_denial_are_kept() -> None:
 
 
 def test_a_cause_names_the_field_that_its_denial_names() -> None:
-    own = StatusDetails(causes=(StatusCause(message="bad", field="spec.replicas"),))
+    causes = (StatusCause(message="bad", field="spec.replicas"), StatusCause(message="bad", field="spec"))
+    own = StatusDetails(causes=causes)
     invalid = statuses.failure(422, "Invalid", "is invalid", own)
     details = combine([PODS, invalid], first_only=False).details
     assert details is not None

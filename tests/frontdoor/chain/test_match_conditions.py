@@ -264,6 +264,19 @@ def test_a_webhook_is_called_where_its_conditions_hold(
         )
 
 
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_what_the_rules_do_not_match_is_no_matter_of_conditions(kind: str, tmp_path: Path) -> None:
+    with serve({"/a": allowed()}) as server:
+        nodes = [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"]}]
+        document = configuration(kind, f"{server.url}/a", server.ca_bundle, "object.none == 1", rules=nodes)
+        (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
+        configurations = load_configurations([tmp_path])
+        decision = decide(pod_review(), webhook_controllers(), configurations, explain=True)
+    assert [step.outcome for step in decision.steps] == [StepOutcome.SKIPPED]
+    assert decision.steps[0].reason.startswith("no rule matches: ")
+    assert (decision.allowed, server.received) == (True, [])
+
+
 def test_a_mutating_webhooks_conditions_see_what_those_before_it_changed(tmp_path: Path) -> None:
     added = patched([{"op": "add", "path": "/metadata/labels/team", "value": "blue"}])
     with serve({"/a": added, "/b": allowed()}) as server:

@@ -34,7 +34,8 @@ DAY = dt.timedelta(days=1)
 
 @pytest.fixture(name="authority", scope="module")
 def _authority() -> trustme.CA:
-    return trustme.CA()
+    # Its long name makes a certificate that it signs longer than one that an authority below it signs.
+    return trustme.CA(organization_name="o" * 1000)
 
 
 def settings_in(folder: Path, authority: trustme.CA) -> FrontDoorSettings:
@@ -109,8 +110,12 @@ def test_a_certificate_with_a_name_that_may_call_is_let_in(
     assert ask(presenting(door, authority, shown)).code == 200
 
 
-def test_a_certificate_of_an_authority_in_between_is_let_in(door: Door, authority: trustme.CA) -> None:
-    shown = authority.create_child_ca().issue_cert("api.example.com")
+@pytest.mark.parametrize("more_names", [0, 200], ids=["a short certificate", "a long one"])
+def test_a_certificate_of_an_authority_in_between_is_let_in(
+    door: Door, authority: trustme.CA, more_names: int
+) -> None:
+    more = [f"{number}.example.com" for number in range(more_names)]
+    shown = authority.create_child_ca().issue_cert("api.example.com", *more)
     assert ask(presenting(door, authority, shown)).code == 200
 
 
@@ -189,6 +194,7 @@ def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trust
         basic("", PASSWORD),
         basic("other", PASSWORD),
         "Basic !!!",
+        "Basic !" + basic("apiserver", PASSWORD).removeprefix("Basic "),
         "Basic " + base64.b64encode(PASSWORD.encode()).decode(),
     ],
 )

@@ -381,9 +381,10 @@ def test_a_patch_that_cannot_be_decoded_is_a_failure_that_keeps_what_stands_besi
     assert (told.warnings, told.audit_annotations) == (("w",), {"k": "v"})
 
 
-def test_a_patch_of_another_type_is_a_failure() -> None:
-    decided = outcome(v1(patch=encoded(ADD), patchType="Foo")).decision
-    assert decided == Failed(FailureKind.ERROR, 'unsupported patch type "Foo"', 400)
+@pytest.mark.parametrize("patch_type", ["Foo", "JSONPatch ", "jsonpatch", "MergePatch"])
+def test_a_patch_of_another_type_is_a_failure(patch_type: str) -> None:
+    decided = outcome(v1(patch=encoded(ADD), patchType=patch_type)).decision
+    assert decided == Failed(FailureKind.ERROR, f'unsupported patch type "{patch_type}"', 400)
 
 
 @pytest.mark.parametrize("patch_type", ["JSONPatch", "Foo"])

@@ -157,3 +157,16 @@ def test_conditions_variables_messages_and_annotations_see_the_parameter() -> No
     assert judgement.reason == "not one"
     assert len(judgement.denials) == 1
     assert found.audit_annotations == {"p/seen": "one, three"}
+
+
+def test_a_policy_that_means_the_request_with_no_parameter_is_skipped_for_the_first_reason() -> None:
+    conditions = [
+        {"name": f"not{name}", "expression": f"params.metadata.name != '{name}'"} for name in ("one", "two")
+    ]
+    checked = policy("false", paramKind=CONFIG_MAP, matchConditions=conditions)
+    bound = binding(paramRef={"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"})
+    found = verdict(checked, bound, review=deployment_review(cluster=STORE), explain=True)
+    assert [(one.outcome, one.reason) for one in found.judgements] == [
+        (Ending.SKIPPED, 'matchCondition "notone" is false')
+    ]
+    assert found.status is None

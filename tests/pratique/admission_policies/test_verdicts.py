@@ -165,6 +165,23 @@ def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are
     text = "expression 'string(object.none)' resulted in error: no such key: none"
     assert said(*documents) == ("" if outcome is Ending.ALLOWED else text)
     assert found.audit_annotations == {"p/k0": "a"}
+    assert [check.seconds for check in found.checks] == ([] if outcome is Ending.ALLOWED else [0.0])
+
+
+BROKEN = "object.none == 1"
+
+
+@pytest.mark.parametrize(
+    ("expressions", "outcome"), [((BROKEN, FALSE), Ending.FAILED), ((FALSE, BROKEN), Ending.DENIED)]
+)
+@pytest.mark.parametrize("actions", [("Deny",), ("Warn",)])
+def test_of_several_refusals_or_warnings_the_first_says_what_came_of_the_policy(
+    expressions: tuple[str | JSONObject, ...], outcome: Ending, actions: tuple[str, ...]
+) -> None:
+    (judgement,) = verdict(policy(*expressions), binding(actions=actions)).judgements
+    text = f"expression '{BROKEN}' resulted in error: no such key: none"
+    assert judgement.reason == (text if outcome is Ending.FAILED else "no")
+    assert judgement.outcome is (outcome if actions == ("Deny",) else Ending.WARNED)
 
 
 def test_annotations_see_no_authorizer_as_in_the_api_server() -> None:

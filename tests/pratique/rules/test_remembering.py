@@ -53,7 +53,17 @@ def test_however_many_collections_are_asked_about_few_are_remembered() -> None:
     for number in range(1_000):
         resource = GroupVersionResource("", "v1", f"things{number}")
         assert rules.mismatch(dataclasses.replace(PODS, resource=resource)).endswith(resource.resource)
-        assert rules.remembered <= 200
+        assert rules.remembered == number % 200 + 1
+
+
+@pytest.mark.parametrize(("letters", "remembered"), [(198, 1), (199, 0)])
+def test_a_request_about_something_of_two_hundred_letters_is_remembered(
+    letters: int, remembered: int
+) -> None:
+    rules = compile_rules(RULES)
+    resource = GroupVersionResource("", "v1", "x" * letters)
+    assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
+    assert rules.remembered == remembered
 
 
 @pytest.mark.parametrize("field", ["group", "version", "resource"])

@@ -69,6 +69,7 @@ def test_an_empty_list_matches_nothing(empty: str) -> None:
         ("Namespaced", "nodes", "", False),
         ("Cluster", "nodes", "", True),
         ("Cluster", "pods", "shop", False),
+        ("Cluster", "configmaps", "shop", False),
         ("Cluster", "namespaces", "shop", True),
         ("Namespaced", "namespaces", "shop", False),
         ("Cluster", "namespaces/finalize", "shop", True),
@@ -85,9 +86,10 @@ def test_the_scope_is_that_of_the_request(
     assert compile_rules([written]).matches(review(resource, namespace=namespace)) is expected
 
 
-def test_a_namesake_of_namespaces_in_another_group_is_namespaced() -> None:
+@pytest.mark.parametrize(("group", "version"), [("example.com", "v1"), ("", "v0"), ("", "v2")])
+def test_a_namesake_of_namespaces_is_namespaced(group: str, version: str) -> None:
     written = Rule(("*",), ("*",), ("*",), ("*/*",), "Namespaced")
-    assert compile_rules([written]).matches(review("namespaces", group="example.com"))
+    assert compile_rules([written]).matches(review("namespaces", group=group, version=version))
 
 
 def test_any_of_several_rules_is_enough() -> None:
@@ -149,6 +151,26 @@ def plainly_matches(written: Rule, asked: Review) -> bool:
 def test_compiled_rules_match_as_plain_ones(rules: list[Rule], asked: Review) -> None:
     expected = any(plainly_matches(written, asked) for written in rules)
     assert compile_rules(rules).matches(asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("versions", "wanted"),
+    [
+        ([("v1beta1",), ("v2", "v1")], "v1beta1"),
+        ([("v2", "v1")], "v1"),
+        ([("v2",), ("*",)], "v2"),
+        ([("*",)], "v1"),
+        ([("v3",)], None),
+        ([], None),
+    ],
+)
+def test_of_several_versions_the_first_that_the_earliest_rule_names_is_wanted(
+    versions: list[tuple[str, ...]], wanted: str | None
+) -> None:
+    rules = compile_rules([rule("pods", versions=named) for named in versions])
+    offered = [GroupVersionResource("", version, "pods") for version in ("v1", "v2", "v1beta1")]
+    found = rules.first_wanted("CREATE", offered, "", "shop")
+    assert (found.version if found else None) == wanted
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)

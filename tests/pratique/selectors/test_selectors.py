@@ -76,6 +76,14 @@ def test_only_what_has_metadata_can_be_chosen(candidate: JSON, *, chosen: bool) 
     assert selector.matches_object(candidate) is chosen
 
 
+def test_a_selector_is_empty_where_it_asks_for_nothing() -> None:
+    labels = LabelSelector(match_labels={"a": "b"})
+    expressions = LabelSelector(match_expressions=(Requirement("a", "Exists"),))
+    assert LabelSelector().is_empty
+    assert not labels.is_empty
+    assert not expressions.is_empty
+
+
 def test_the_empty_selector_chooses_even_what_is_not_there() -> None:
     selector = compile_selector(EVERYTHING)
     assert selector.is_empty

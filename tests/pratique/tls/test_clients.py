@@ -46,6 +46,32 @@ def test_a_client_is_known_by_any_of_its_names(
     assert clients.client(()) is None
 
 
+def test_a_client_is_called_by_its_first_name_or_by_none() -> None:
+    assert [Client(names, is_allowed=False).name for names in (("one", "two"), ("one",), ())] == [
+        "one",
+        "one",
+        "",
+    ]
+
+
+def test_a_common_name_alone_is_a_name() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = dt.datetime.now(dt.UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "door")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(days=1))
+    assert names_of(builder.sign(key, hashes.SHA256())) == ("door",)
+
+
+@pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])
+def test_a_client_has_its_own_names_and_not_those_of_the_authority_that_it_shows(
+    tmp_path: Path, chain: Callable[[trustme.LeafCert], tuple[bytes, ...]]
+) -> None:
+    authority = trustme.CA()
+    clients = clients_of(tmp_path, authority, names=("a.example.com",))
+    client = clients.client(chain(authority.create_child_ca().issue_cert("a.example.com")))
+    assert client == Client(("a.example.com",), is_allowed=True)
+
+
 def test_who_is_trusted_is_what_the_authorities_are_now(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     clients = clients_of(tmp_path, old)
@@ -73,6 +99,21 @@ def test_a_certificate_that_ends_ends_its_holder(tmp_path: Path, monkeypatch: py
     assert clients.client(shown) is None
 
 
+@pytest.mark.parametrize(("seconds", "known"), [(-1, False), (0, True), (60, True), (61, False)])
+def test_a_certificate_counts_from_its_first_second_to_its_last(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    known: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    authority = trustme.CA()
+    begin = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    end = begin + dt.timedelta(seconds=60)
+    shown = der_of(authority.issue_cert("a.example.com", not_before=begin, not_after=end))
+    monkeypatch.setattr("pratique.tls.clients.time.time", lambda: begin.timestamp() + seconds)
+    assert (clients_of(tmp_path, authority).client(shown) is not None) is known
+
+
 def test_uris_are_names() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     now = dt.datetime.now(dt.UTC)
@@ -96,3 +137,13 @@ def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it
     assert not leads_to([leaf], roots)
     assert not leads_to([leaf, *between], x509.load_pem_x509_certificates(bundle_of(stranger)))
     assert not leads_to([roots[0]], x509.load_pem_x509_certificates(bundle_of(stranger)))
+
+
+@pytest.mark.parametrize(("links", "leads"), [(7, True), (8, False)])
+def test_a_chain_is_followed_so_far_and_believed_no_further(links: int, leads: bool) -> None:  # noqa: FBT001 - likewise
+    root = last = trustme.CA()
+    for _ in range(links):
+        last = last.create_child_ca()
+    chain = x509.load_pem_x509_certificates(chain_of(last.issue_cert("a.example.com")))
+    assert len(chain) == links + 1
+    assert leads_to(chain, x509.load_pem_x509_certificates(bundle_of(root))) is leads
