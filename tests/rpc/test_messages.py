@@ -138,3 +138,25 @@ def test_an_outcome_that_cannot_be_sent_costs_itself_alone(
 def test_steps_end_with_one_that_cannot_be_sent() -> None:
     told = [*outcomes(ALLOWED), UNTELLABLE[0], Outcome(controller="c", decision=REFUSED)]
     assert len(messages.mutate_response(told).steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("uid", "ours", "complaint"),
+    [
+        ("2", True, ""),
+        ("2", False, ""),
+        ("", False, ""),
+        ("", True, "the answer names no review"),
+        ("1", True, "the answer is to another review"),
+        ("3", True, "the answer is to another review"),
+        ("1", False, "the answer is to another review"),
+        ("3", False, "the answer is to another review"),
+    ],
+)
+def test_an_answer_to_another_review_is_refused(uid: str, *, ours: bool, complaint: str) -> None:
+    response = validator_service_pb2.ValidateResponse(uid=uid)
+    if not complaint:
+        messages.check_review(response, "2", ours=ours)
+        return
+    with pytest.raises(BadAnswerError, match=complaint):
+        messages.check_review(response, "2", ours=ours)
