@@ -23,16 +23,16 @@ _SLOW_FACTOR = 3
 """How many times as long as the longest call at the others a call has to take to be slow. 3: the same review may take
 twice as long at a neighbor of something busy."""
 _SLOW_CALLS = 16
-"""Slow calls that leave a replica out. Whoever sends reviews that are slow everywhere leaves one of two replicas out if none
-of 16 goes to the other one: once in 65,536 attempts, and each that fails is followed by a span in which none succeeds."""
+"""Slow calls that leave a replica out. Whoever sends reviews that are slow everywhere leaves one of two replicas out if
+none of 16 goes to the other one: once in 65,536 attempts, and none succeeds in the span after one that failed."""
 _COMPARED_CALLS = 4
-"""Calls that another replica must have had within two spans to be compared with. While one hangs, chance assigns two calls
-to each replica in the time of a review, 10 s by default."""
+"""Calls that another replica must have had within two spans to be compared with. While one hangs, chance assigns two
+calls to each replica in the time of a review, 10 s by default."""
 _REPRIEVE = 3
 """How many slow calls one that is not slow makes up for: a replica is left out where more than three of four are."""
 _SPAN_SECONDS = 30.0
-"""The longest call is that of the present span and the one before it. 30: the longest time that a review can have, so that
-calls that began together are compared whichever ends first."""
+"""The longest call is that of the present span and the one before it. 30: the longest time that a review can have, so
+that calls that began together are compared whichever ends first."""
 _UNKNOWN = float("inf")
 """The limit where there is nothing to compare with."""
 _MOST_DOUBLINGS = 3

@@ -45,7 +45,7 @@ class HostingService:
     """The controllers that it is to host."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - named, and each with a default but the first four
         cls,
         name: str,
         addresses: Sequence[str],
@@ -60,7 +60,8 @@ class HostingService:
     ) -> HostingService:
         """Make the way to a service that hosts something; it connects on first use, or at once for a stream.
 
-        A replica that is much slower than others is left out, at first for ``slow_seconds``; 0: never. With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty.
+        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty. A replica
+        that is much slower than others is left out, at first for ``slow_seconds``; 0: never.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.

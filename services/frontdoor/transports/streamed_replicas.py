@@ -37,8 +37,8 @@ _LONGEST_REQUEST = 64 * 1024
 """What is longer goes by itself, for it would hold up what is behind it. 64 KiB: a frame of HTTP/2 has 16, and few Pods
 have more than 20."""
 _REFUSED_SECONDS = 1.0
-"""How long a refused call counts as in flight. One that refuses at once would have least to do, and get all calls. 1: the
-others then have the calls of a second before that one has another."""
+"""How long a refused call counts as in flight. One that refuses at once would have least to do, and get all calls. 1:
+the others then have the calls of a second before that one has another."""
 
 
 class DisagreementError(Exception):
