@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chains import pod_review
+from frontdoor.hop_metrics import HopMetrics
 from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.hosting_services import HostingService
 from frontdoor.transports.targets import grpc_target
 from pratique.answers import Answer, allow, deny
 from pratique.calls import Call, Deadline
 from pratique.definitions import Phase
+from pratique.digests import Digests
 from pratique.errors import CallError
+from pratique.held_inputs import HeldInputs
 from pratique.json_values import Document
 from pratique.outcomes import Allowed, Denied
 from pratique.rpc.servers import RpcServer
@@ -78,6 +82,20 @@ async def decide(asked: GrpcTransport) -> None:
         assert isinstance(outcome.decision, decision)
 
 
+def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
+    """What readiness warns of, and what metrics show for each replica, by their last words."""
+    service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
+    hops = HopMetrics()
+    digests = Digests.of("", "", "")
+    hops.show_services([service], HeldInputs(digests, None, 0))
+    values = {
+        one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
+        for one in hops.collect()
+        if "replica_" in one.name
+    }
+    return service.left_out(), values
+
+
 def left_out(asked: GrpcTransport) -> int:
     return sum(one.load.left_out for one in asked.replicas)
 
@@ -99,8 +117,16 @@ def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_
                 await decide(asked)
             first.seconds = 0.6
             await decide_until(asked, callers, 1)
+            [warned], values = shown(asked)
+            assert warned.startswith("validator at grpc://127.0.0.1:")
+            assert warned.endswith(" is much slower than others, and left out for now")
+            assert (values["left_out"], values["exclusions"]) == ([0, 1], [0, 1])
             first.seconds = 0
             await decide_until(asked, callers, 0)
+            warnings, values = shown(asked)
+            assert warnings == []
+            assert values["left_out"] == values["calls_in_flight"] == [0, 0]
+            assert values["exclusions"][-1] >= 1
             before = first.got
             await asyncio.gather(*(decide(asked) for _ in range(50)))
             assert first.got > before
