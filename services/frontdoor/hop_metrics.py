@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from frontdoor.transports.balancing import Load
     from frontdoor.transports.hosting_services import HostingService
     from pratique.held_inputs import HeldInputs
 
@@ -67,6 +68,34 @@ class HopMetrics:
             "service",
             "endpoint",
         ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_calls_in_flight",
+            "Calls to a replica without an answer; refused ones count for a second longer.",
+            lambda: self._loads(lambda load: load.in_flight),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_left_out",
+            "1 where a replica gets no calls for a while because it is much slower than others.",
+            lambda: self._loads(lambda load: load.left_out),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_exclusions_total",
+            "How often a replica was left out because it was much slower than others.",
+            lambda: self._loads(lambda load: load.times_left_out),
+            "service",
+            "endpoint",
+        ).collect()
+
+    def _loads(self, read: Callable[[Load], int]) -> dict[tuple[str, ...], float]:
+        return {
+            (service.name, replica.endpoint): read(replica.load)
+            for service in self._services
+            for replica in service.transport.replicas
+        }
 
     def _agreements(self) -> dict[tuple[str, ...], float]:
         digest = "" if self._held is None else self._held.digests.whole

@@ -95,6 +95,7 @@ class RemoteEngine:
             server_name=settings.mutator_server_name,
             observe=hops.observer("mutator"),
             calls=settings.calls,
+            slow_seconds=settings.slow_replica_seconds,
         )
         self._validator = HostingService.open(
             "validator",
@@ -105,6 +106,7 @@ class RemoteEngine:
             server_name=settings.validator_server_name,
             observe=hops.observer("validator"),
             calls=settings.calls,
+            slow_seconds=settings.slow_replica_seconds,
         )
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
@@ -222,11 +224,13 @@ class RemoteEngine:
         """What is no reason to send reviews elsewhere, and yet worth knowing, by what it is about.
 
         ``inputs`` names replicas that are left out because they decide by something else, or are asked for what was
-        before; ``webhooks`` those that are not called now.
+        before; ``replicas`` those that are left out because they are slow; ``webhooks`` those that are not called now.
         """
         differing = [told for service in self._services for told in service.differing(self._held.digests)]
-        left_out = self._breakers.warnings()
-        return {"inputs": differing} | ({"webhooks": left_out} if left_out else {})
+        slow = [told for service in self._services for told in service.left_out()]
+        broken = self._breakers.warnings()
+        found = {"inputs": differing, "replicas": slow, "webhooks": broken}
+        return {about: told for about, told in found.items() if told or about == "inputs"}
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -61,6 +61,10 @@ class FrontDoorSettings:
     """The same of the validators'."""
     calls: CallKind = CallKind.STREAM
     """How the mutator and the validators are called."""
+    slow_replica_seconds: float = 10.0
+    """For how long a replica of theirs is left out, the first time, that is much slower than the others; each slow
+    trial doubles it, up to 8 times. 0: none ever is. 10: the default of ``timeoutSeconds``, so that one review at most
+    waits for such a replica in two such times."""
 
     default_timeout_seconds: float = 10.0
     """Time for a review that comes without ``?timeout=``. 10: the default of ``timeoutSeconds``."""

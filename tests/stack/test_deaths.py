@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import signal
 import time
@@ -14,8 +15,10 @@ from chains import pod_review
 from frontdoor.transports.grpc import GrpcTransport
 from frontdoor.transports.targets import grpc_target
 from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
 from pratique.outcomes import Allowed
 from serving.processes import running
+from waiting import streams_to
 from webhook_servers import closed_port
 
 if TYPE_CHECKING:
@@ -108,3 +111,46 @@ def test_a_validator_that_freezes_loses_no_review_and_is_left_out() -> None:
 
     done, longest = asyncio.run(load(500, freeze))
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
+
+
+def test_a_validator_that_stutters_loses_no_review_gets_few_calls_and_comes_back() -> None:
+    # It answers pings whenever it runs, which is for 20 ms of each 320: as one that swaps, or has no processor time.
+    got: collections.Counter[str] = collections.Counter()
+
+    async def run() -> bool:
+        async with contextlib.AsyncExitStack() as stack:
+            with closed_port() as first, closed_port() as second:
+                ports = [first, second]
+            replicas = [Replica(port, stack) for port in ports]
+            await asyncio.gather(*(replica.start() for replica in replicas))
+            target = grpc_target([f"127.0.0.1:{port}" for port in ports])
+            asked = GrpcTransport(target, streamed=Phase.VALIDATE, slow_seconds=0.5)
+            stack.push_async_callback(asked.close)
+            await streams_to(asked, 2)
+            stutters = asyncio.Event()
+
+            async def caller() -> None:
+                while not stutters.is_set():
+                    [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
+                    assert isinstance(outcome.decision, Allowed)
+                    got[outcome.endpoint] += 1
+                    await asyncio.sleep(0.002)
+
+            callers = [asyncio.ensure_future(caller()) for _ in range(CALLERS)]
+            for _ in range(20):
+                replicas[0].process.signal(signal.SIGSTOP)
+                await asyncio.sleep(0.3)
+                replicas[0].process.signal(signal.SIGCONT)
+                await asyncio.sleep(0.02)
+            stutters.set()
+            await asyncio.gather(*callers)
+            slow, fast = (got[f"grpc://127.0.0.1:{port}"] for port in ports)
+            print(f"{slow} calls of the one that stutters, {fast} of the other, 0 lost")  # noqa: T201 - the figure
+            assert slow < fast / 4
+            async with asyncio.timeout(30):
+                while True:
+                    [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
+                    if outcome.endpoint == f"grpc://127.0.0.1:{first}":
+                        return True
+
+    assert asyncio.run(run())

@@ -62,6 +62,7 @@ class GrpcTransport:
         observe: Observe | None = None,
         streamed: Phase | None = None,
         streams: bool = True,
+        slow_seconds: float = 10.0,
         ours: bool = False,
     ) -> None:
         """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams at once.
@@ -79,6 +80,7 @@ class GrpcTransport:
             streamed: The phase whose calls go to replicas that are known one by one, where that is possible. It takes a
                 service of this suite.
             streams: Those go on a stream to each replica, where that is possible; else each by itself.
+            slow_seconds: For how long one of those that is much slower than others is left out at first; 0: never.
             ours: A mutator or validator of this suite: its answers name the review, and what it was decided by.
         """
         self.endpoint = endpoint or target
@@ -109,6 +111,7 @@ class GrpcTransport:
                 lambda replica: open_channel(replica, replica_options),
                 "grpc" if credentials is None else "grpcs",
                 streams=streams,
+                slow_seconds=slow_seconds,
             )
         self._watching = self._watch(target, resolve, look_seconds)
 

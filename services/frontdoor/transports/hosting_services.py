@@ -45,7 +45,7 @@ class HostingService:
     """The controllers that it is to host."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - named, and each with a default but the first four
         cls,
         name: str,
         addresses: Sequence[str],
@@ -56,10 +56,12 @@ class HostingService:
         server_name: str = "",
         observe: Callable[[str, float], None] | None = None,
         calls: CallKind = CallKind.STREAM,
+        slow_seconds: float = 10.0,
     ) -> HostingService:
         """Make the way to a service that hosts something; it connects on first use, or at once for a stream.
 
-        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty.
+        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty. A replica
+        that is much slower than others is left out, at first for ``slow_seconds``; 0: never.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
@@ -74,6 +76,7 @@ class HostingService:
             observe=observe,
             streamed=phase if expected else None,
             streams=calls is CallKind.STREAM,
+            slow_seconds=slow_seconds,
             ours=True,
         )
         transport.addresses = len(addresses)
@@ -102,6 +105,14 @@ class HostingService:
             f"{self.name} at {one.endpoint} {_difference(digests, one.held)}"
             for one in replicas
             if not one.holds(digests.whole)
+        ]
+
+    def left_out(self) -> list[str]:
+        """Say which replicas get no calls because they are slow."""
+        return [
+            f"{self.name} at {one.endpoint} is much slower than others, and left out for now"
+            for one in self.transport.replicas
+            if one.load.left_out
         ]
 
     async def unready(self, digests: Digests) -> str:

@@ -13,6 +13,7 @@ from pratique.rpc.inputs import inputs_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frontdoor.transports.balancing import Load
     from pratique.calls import Deadline
     from pratique.digests import Digests
     from pratique.rpc.stream_methods import CarriedMethod
@@ -38,6 +39,7 @@ class Replica:
         self,
         open_channel: Callable[[], grpc.aio.Channel],
         method: CarriedMethod,
+        load: Load,
         endpoint: str = "",
         *,
         streams: bool = True,
@@ -47,10 +49,12 @@ class Replica:
         Args:
             open_channel: Makes a channel to it, each with a connection of its own.
             method: What is called.
+            load: What it has to do, which goes on where another object has taken the place of this one.
             endpoint: Where it is, for people.
             streams: Open a stream; else each call is made by itself.
         """
         self.endpoint = endpoint
+        self.load = load
         self._open = open_channel
         self._channel = open_channel()
         self._aside: grpc.aio.Channel | None = None

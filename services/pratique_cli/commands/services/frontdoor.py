@@ -31,6 +31,7 @@ HELPS = MappingProxyType(
         "mutator_server_name": "Name in the mutator's certificate, if not that of its target.",
         "validator_server_name": "Name in the validators' certificates, if not that of their target.",
         "calls": "How services are called: a stream to each replica, or every call by itself (unary).",
+        "slow_replica_seconds": "For how long a service's slow replica is left out; slow trials double it; 0: never.",
         "default_timeout_seconds": "Time for a review that comes without ?timeout=.",
         "max_timeout_seconds": "The longest time for a review, whatever it asks for.",
         "answer_margin_seconds": "How long before its time is up a review is given up, to answer in time.",

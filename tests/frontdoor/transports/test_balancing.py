@@ -1,0 +1,321 @@
+"""Balancing by itself: who gets a call, who is left out, and that nobody can have others left out."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from frontdoor.transports.balancing import Balancer, Ending, Load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECONDS = 10.0
+LONGEST = 8 * SECONDS + 1e-6
+"""How long a replica is left out, and what sums of floats may add to it."""
+FAST, SLOW = 0.01, 2.0
+
+
+class Replica:
+    """Whatever has a load."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+
+
+class World:
+    """Replicas, a clock that goes when it is told to, and chance that can be repeated."""
+
+    def __init__(self, replicas: int, seconds: float = SECONDS, seed: int = 0) -> None:
+        self.now = 0.0
+        self.told: list[tuple[str, bool]] = []
+        self.balancer = Balancer(
+            seconds,
+            clock=lambda: self.now,
+            chance=random.Random(seed).random,
+            tell=lambda load: self.told.append((load.name, load.left_out)),
+        )
+        self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
+
+    def call(self, seconds: Callable[[int], float], ending: Ending = Ending.ANSWERED) -> int:
+        """Make one call, from its beginning to its end; who got it."""
+        chosen, ticket = self.balancer.choose(self.replicas)
+        number = self.replicas.index(chosen)
+        self.now += seconds(number)
+        self.balancer.end(chosen.load, ticket, seconds(number), ending)
+        return number
+
+    def left_out(self) -> list[int]:
+        return [number for number, one in enumerate(self.replicas) if one.load.left_out]
+
+    def work(
+        self, callers: int, calls: int, seconds: Callable[[int, int], float], pause: float = 0.001
+    ) -> list[int]:
+        """Let callers make calls, each one after another; how many each replica got.
+
+        ``seconds`` is given the caller and the replica.
+        """
+        got, order, begun = [0] * len(self.replicas), itertools.count(), 0
+        events: list[tuple[float, int, int, tuple[Replica, int, float] | None]] = [
+            (self.now, next(order), caller, None) for caller in range(callers)
+        ]
+        while events:
+            self.now, _, caller, made = heapq.heappop(events)
+            if made is not None:
+                one, ticket, took = made
+                one.load.in_flight -= 1
+                self.balancer.end(one.load, ticket, took, Ending.ANSWERED)
+                heapq.heappush(events, (self.now + pause, next(order), caller, None))
+            elif begun < calls:
+                begun += 1
+                one, ticket = self.balancer.choose(self.replicas)
+                number = self.replicas.index(one)
+                one.load.in_flight += 1
+                got[number] += 1
+                took = seconds(caller, number)
+                heapq.heappush(events, (self.now + took, next(order), caller, (one, ticket, took)))
+        return got
+
+
+def only(slow: int) -> Callable[[int], float]:
+    return lambda number: SLOW if number == slow else FAST
+
+
+def with_one_left_out(replicas: int = 2, seconds: float = SECONDS) -> World:
+    world = World(replicas, seconds)
+    for _ in range(40 * replicas):
+        world.call(only(0))
+        if world.left_out():
+            break
+    assert world.left_out() == [0]
+    return world
+
+
+def test_a_call_goes_to_whoever_has_least_to_do() -> None:
+    world = World(3)
+    for one, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
+        one.load.in_flight = in_flight
+    # It was no chance, so that its time says nothing about the others.
+    assert {world.balancer.choose(world.replicas) for _ in range(50)} == {(world.replicas[1], 0)}
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 5])
+def test_idle_replicas_share_evenly(replicas: int) -> None:
+    world = World(replicas)
+    got = [world.call(lambda _: FAST) for _ in range(10_000)]
+    assert all(0.9 <= got.count(number) * replicas / 10_000 <= 1.1 for number in range(replicas))
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 5])
+@pytest.mark.parametrize("callers", [1, 8])
+@pytest.mark.parametrize("took", [0.3, 10.0])
+def test_a_slow_replica_is_left_out_and_meanwhile_gets_few_calls(
+    replicas: int, callers: int, took: float
+) -> None:
+    world = World(replicas)
+    got = world.work(callers, 30_000, lambda _, number: took if number == 0 else 0.001, pause=0.1)
+    assert got[0] < 200
+    assert ("0", True) in world.told
+    assert {name for name, left_out in world.told if left_out} <= {"0"}
+
+
+def test_one_that_is_left_out_gets_no_call_until_its_time_is_up_and_then_one() -> None:
+    world = with_one_left_out()
+    began = world.now
+    got = []
+    while world.now < began + SECONDS:
+        got.append(world.call(only(0)))
+    assert set(got) == {1}
+    trial, ticket = world.balancer.choose(world.replicas)
+    assert trial is world.replicas[0]
+    assert [world.balancer.choose(world.replicas)[0] for _ in range(20)] == [world.replicas[1]] * 20
+    world.balancer.end(trial.load, ticket, FAST, Ending.ANSWERED)
+    assert world.left_out() == []
+    assert world.told == [("0", True), ("0", False)]
+
+
+def test_the_time_grows_with_each_slow_trial_up_to_eight_times() -> None:
+    world = with_one_left_out()
+    waits = []
+    for _ in range(6):
+        waits.append(round(world.replicas[0].load.until - world.now))
+        world.now = world.replicas[0].load.until
+        for _ in range(8):  # others to compare with, whatever is forgotten by then
+            chosen, ticket = world.balancer.choose([world.replicas[1]])
+            world.balancer.end(chosen.load, ticket, FAST, Ending.ANSWERED)
+        chosen, ticket = world.balancer.choose(world.replicas)
+        world.balancer.end(chosen.load, ticket, SLOW, Ending.ANSWERED)
+    assert waits == [10, 20, 40, 80, 80, 80]
+    assert world.told == [("0", True)]  # one line, not one for each trial
+
+
+@pytest.mark.parametrize("ending", [Ending.REFUSED, Ending.GIVEN_UP])
+def test_a_trial_that_says_nothing_is_followed_by_another(ending: Ending) -> None:
+    world = with_one_left_out()
+    world.now += SECONDS
+    for _ in range(3):
+        trial, ticket = world.balancer.choose(world.replicas)
+        assert trial is world.replicas[0]
+        world.balancer.end(trial.load, ticket, FAST, ending)
+    assert world.left_out() == [0]
+
+
+def test_a_replica_that_is_left_out_is_used_where_no_other_can_be_asked() -> None:
+    world = with_one_left_out()
+    slow = world.replicas[0]
+    assert world.balancer.choose([slow])[0] is slow
+
+
+def test_calls_that_are_not_alike_are_no_trials_and_count_for_nothing() -> None:
+    world = with_one_left_out()
+    world.now += SECONDS
+    assert world.balancer.choose(world.replicas, comparable=False) == (world.replicas[1], 0)
+
+
+def test_zero_seconds_leave_nobody_out() -> None:
+    world = World(2, seconds=0)
+    assert sum(world.call(only(0)) for _ in range(1_000)) in range(400, 600)
+    assert world.told == []
+
+
+def test_a_replica_that_is_left_out_comes_back_where_it_would_be_more_than_half() -> None:
+    world = with_one_left_out(3)
+    world.balancer.remove(world.replicas[2].load)
+    assert world.left_out() == [0]
+    world.balancer.remove(world.replicas[1].load)
+    assert world.left_out() == []
+
+
+def test_calls_of_a_replica_that_is_gone_say_nothing() -> None:
+    world = World(3)
+    begun = [world.balancer.choose(world.replicas[:1]) for _ in range(100)]
+    for _ in range(50):
+        world.call(lambda _: FAST)
+    world.balancer.remove(world.replicas[0].load)
+    for chosen, ticket in begun:
+        world.balancer.end(chosen.load, ticket, SLOW, Ending.ANSWERED)
+    assert world.told == []
+
+
+@given(
+    endings=st.lists(st.tuples(st.booleans(), st.floats(0, 100)), min_size=30, max_size=200),
+    seed=st.integers(0, 1000),
+)
+def test_what_a_request_may_be_to_blame_for_leaves_nobody_out(
+    endings: list[tuple[bool, float]], seed: int
+) -> None:
+    world = World(2, seed=seed)
+    for _ in range(50):
+        world.call(lambda _: FAST)
+    for _, seconds in endings:
+        world.call(lambda number, seconds=seconds: seconds if number == 0 else 0, Ending.REFUSED)  # type: ignore[misc]  # its default
+    assert world.told == []
+
+
+@given(
+    base=st.floats(0, 30),
+    factors=st.lists(st.floats(1, 3), min_size=50, max_size=300),
+    replicas=st.integers(1, 5),
+    given_up=st.booleans(),
+)
+def test_replicas_that_are_slow_alike_are_all_asked(
+    base: float, factors: list[float], replicas: int, *, given_up: bool
+) -> None:
+    world = World(replicas)
+    for factor in factors:
+        ending = Ending.GIVEN_UP if given_up else Ending.ANSWERED
+        world.call(lambda _, factor=factor: base * factor, ending)  # type: ignore[misc]  # its default
+    assert world.told == []
+
+
+@pytest.mark.parametrize("callers", [1, 4, 16, 100])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("who", ["each caller", "some callers"])
+def test_whoever_sends_slow_reviews_has_nobody_left_out(callers: int, share: float, who: str) -> None:
+    # The same review takes as long at each replica. With one caller a call always finds all of them idle; with many,
+    # the replicas that are busy with slow reviews get fewer of the others.
+    dice = random.Random(callers)
+    for replicas in (2, 3, 5):
+        world = World(replicas, seed=replicas)
+        if who == "each caller":
+            world.work(callers, 3_000, lambda _c, _r: 1.0 if dice.random() < share else 0.001)
+        else:
+            world.work(callers, 3_000, lambda caller, _: 1.0 if caller < share * callers else 0.001)
+        assert world.told == []
+
+
+class Balancing(RuleBasedStateMachine):
+    """Anything may happen to replicas and calls, and most of them are always asked."""
+
+    @initialize(replicas=st.integers(1, 6), seed=st.integers(0, 1000))
+    def begin(self, replicas: int, seed: int) -> None:
+        self.world = World(replicas, seed=seed)
+        self.under_way: list[tuple[Replica, int]] = []
+        self.slow: set[Replica] = set()
+
+    @rule(which=st.integers(0, 5))
+    def turn(self, which: int) -> None:
+        """Make one slow, or fast again."""
+        self.slow ^= {self.world.replicas[which % len(self.world.replicas)]}
+
+    @rule(calls=st.integers(1, 60))
+    def call(self, calls: int) -> None:
+        for _ in range(calls):
+            self.world.call(lambda number: SLOW if self.world.replicas[number] in self.slow else FAST)
+
+    @rule(comparable=st.booleans())
+    def start(self, *, comparable: bool) -> None:
+        chosen, ticket = self.world.balancer.choose(self.world.replicas, comparable=comparable)
+        chosen.load.in_flight += 1
+        self.under_way.append((chosen, ticket))
+
+    @precondition(lambda self: self.under_way)
+    @rule(ending=st.sampled_from(Ending), seconds=st.floats(0, 30))
+    def end(self, ending: Ending, seconds: float) -> None:
+        chosen, ticket = self.under_way.pop(0)
+        chosen.load.in_flight -= 1
+        self.world.balancer.end(chosen.load, ticket, seconds, ending)
+
+    @rule(seconds=st.floats(0, 200))
+    def wait(self, seconds: float) -> None:
+        self.world.now += seconds
+
+    @rule()
+    def come(self) -> None:
+        self.world.replicas.append(Replica(self.world.balancer.add("new")))
+
+    @precondition(lambda self: len(self.world.replicas) > 1)
+    @rule(which=st.integers(0, 5))
+    def go(self, which: int) -> None:
+        gone = self.world.replicas.pop(which % len(self.world.replicas))
+        self.world.balancer.remove(gone.load)
+
+    @invariant()
+    def at_most_half_are_left_out(self) -> None:
+        left_out = self.world.left_out()
+        assert len(left_out) <= len(self.world.replicas) // 2
+        for number in left_out:
+            load = self.world.replicas[number].load
+            assert load.until - self.world.now <= LONGEST
+
+    def teardown(self) -> None:
+        """Once all are healthy and what is under way has ended, all of them come back."""
+        if not hasattr(self, "world"):
+            return
+        for chosen, ticket in self.under_way:
+            chosen.load.in_flight -= 1
+            self.world.balancer.end(chosen.load, ticket, FAST, Ending.ANSWERED)
+        self.world.now += LONGEST
+        for _ in range(20):
+            self.world.call(lambda _: FAST)
+        assert self.world.left_out() == []
+
+
+TestBalancing = Balancing.TestCase

@@ -1,0 +1,191 @@
+"""A slow replica among others: it gets few calls, then none, comes back, and decides nothing otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chains import pod_review
+from frontdoor.hop_metrics import HopMetrics
+from frontdoor.transports.grpc import GrpcTransport
+from frontdoor.transports.hosting_services import HostingService
+from frontdoor.transports.targets import grpc_target
+from pratique.answers import Answer, allow, deny
+from pratique.calls import Call, Deadline
+from pratique.definitions import Phase
+from pratique.digests import Digests
+from pratique.errors import CallError
+from pratique.held_inputs import HeldInputs
+from pratique.json_values import Document
+from pratique.outcomes import Allowed, Denied
+from pratique.rpc.servers import RpcServer
+from pratique.rpc.settings import ServerSettings
+from serving.controllers import hosted
+from serving.servers import VALIDATOR
+from waiting import streams_to, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pratique.reviews import Review
+
+both_ways = pytest.mark.parametrize("streams", [True, False], ids=["stream", "unary"])
+FORBIDDEN = pod_review().with_object(Document.from_data({"metadata": {"name": "forbidden"}}))
+
+
+class Validator:
+    """A validator that denies what is forbidden, as slowly as it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.got = 0
+
+    async def half(self, review: Review) -> Answer:
+        self.got += 1
+        await asyncio.sleep(self.seconds)
+        return deny("no") if review.object["metadata"].get("name") == "forbidden" else allow()
+
+    @contextlib.asynccontextmanager
+    async def serving(self, **settings: int) -> AsyncIterator[str]:
+        services = VALIDATOR.services([hosted("c", self.half, trusted=True)])
+        server = RpcServer(services, ServerSettings(port=0, drain_seconds=0, **settings))  # type: ignore[arg-type]  # all of them are int
+        try:
+            yield await server.start()
+        finally:
+            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def two(*, streams: bool, slow_seconds: float = 0.2) -> AsyncIterator[tuple[Validator, GrpcTransport]]:
+    """Two validators, the first of which can be slow, and the way to them."""
+    first, second = Validator(), Validator()
+    async with first.serving() as a, second.serving() as b:
+        asked = GrpcTransport(
+            grpc_target([a, b]), streamed=Phase.VALIDATE, streams=streams, slow_seconds=slow_seconds
+        )
+        try:
+            await streams_to(asked, 2)
+            yield first, asked
+        finally:
+            await asked.close()
+
+
+async def decide(asked: GrpcTransport) -> None:
+    """Have one review allowed and another one denied."""
+    for review, decision in ((pod_review(), Allowed), (FORBIDDEN, Denied)):
+        [outcome] = await asked.validate(review, [Call("c")], Deadline.after(10))
+        assert isinstance(outcome.decision, decision)
+
+
+def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
+    """What readiness warns of, and what metrics show for each replica, by their last words."""
+    service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
+    hops = HopMetrics()
+    digests = Digests.of("", "", "")
+    hops.show_services([service], HeldInputs(digests, None, 0))
+    values = {
+        one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
+        for one in hops.collect()
+        if "replica_" in one.name
+    }
+    return service.left_out(), values
+
+
+def left_out(asked: GrpcTransport) -> int:
+    return sum(one.load.left_out for one in asked.replicas)
+
+
+async def decide_until(asked: GrpcTransport, callers: int, wanted: int) -> None:
+    """Decide until so many replicas are left out."""
+    async with asyncio.timeout(90):
+        while left_out(asked) != wanted:
+            await asyncio.gather(*(decide(asked) for _ in range(callers)))
+
+
+@pytest.mark.parametrize(("callers", "streams"), [(8, True), (1, False)], ids=["stream", "unary"])
+def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_ever(
+    callers: int, caplog: pytest.LogCaptureFixture, *, streams: bool
+) -> None:
+    async def run() -> None:
+        async with two(streams=streams) as (first, asked):
+            for _ in range(20):
+                await decide(asked)
+            first.seconds = 0.6
+            await decide_until(asked, callers, 1)
+            [warned], values = shown(asked)
+            assert warned.startswith("validator at grpc://127.0.0.1:")
+            assert warned.endswith(" is much slower than others, and left out for now")
+            assert (values["left_out"], values["exclusions"]) == ([0, 1], [0, 1])
+            first.seconds = 0
+            await decide_until(asked, callers, 0)
+            warnings, values = shown(asked)
+            assert warnings == []
+            assert values["left_out"] == values["calls_in_flight"] == [0, 0]
+            assert values["exclusions"][-1] >= 1
+            before = first.got
+            await asyncio.gather(*(decide(asked) for _ in range(50)))
+            assert first.got > before
+
+    with caplog.at_level(logging.INFO, "frontdoor"):
+        asyncio.run(run())
+    told = [one.message for one in caplog.records if "replica" in one.message]
+    assert told == [
+        "a replica is left out: it is much slower than others",
+        "a replica that was left out is asked again",
+    ]
+
+
+@both_ways
+def test_a_slow_replica_gets_few_calls_even_where_it_is_never_left_out(*, streams: bool) -> None:
+    async def run() -> int:
+        async with two(streams=streams, slow_seconds=0) as (first, asked):
+            first.seconds = 0.15
+
+            async def caller() -> None:
+                for _ in range(50):
+                    await decide(asked)
+
+            await asyncio.gather(*(caller() for _ in range(8)))
+            assert left_out(asked) == 0
+            return first.got
+
+    assert asyncio.run(run()) < 200  # of 800, where each in turn would have given it 400
+
+
+@both_ways
+def test_one_that_refuses_at_once_does_not_get_all_calls(*, streams: bool) -> None:
+    shedding, taking = Validator(), Validator()
+    shedding.seconds, taking.seconds = 1, 0.02  # the one that it takes keeps it from taking another
+    refused: collections.Counter[bool] = collections.Counter()
+
+    async def run() -> None:
+        async with shedding.serving(max_concurrent_calls=1) as a, taking.serving() as b:
+            asked = GrpcTransport(grpc_target([a, b]), streamed=Phase.VALIDATE, streams=streams)
+            try:
+                await streams_to(asked, 2)
+
+                async def caller() -> None:
+                    for _ in range(20):
+                        try:
+                            await asked.validate(pod_review(), [Call("c")], Deadline.after(10))
+                            refused[False] += 1
+                        except CallError:
+                            refused[True] += 1
+
+                await asyncio.gather(*(caller() for _ in range(8)))
+                assert left_out(asked) == 0
+
+                async def settled() -> bool:
+                    return all(one.load.in_flight == 0 for one in asked.replicas)
+
+                await until(10, settled)
+            finally:
+                await asked.close()
+
+    asyncio.run(run())
+    assert refused[False] > refused[True] > 0
