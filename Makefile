@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 LOCK := $(BIN)/uv pip compile --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--custom-compile-command "make lock" --exclude-newer "1 week" --quiet $(ARGS)
-GENERATED := services/pratique/admission
+GENERATED := services/pratique/admission/v1
 
 # What .venv holds, and when it was put there.
 RUNNABLE := $(VENV)/.runnable

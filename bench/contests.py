@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from deployments import Certificate
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 OURS = "Pratique"
 PHASES = ("validate", "mutate")

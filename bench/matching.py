@@ -12,27 +12,27 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.assemble import Parts, assemble
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.configurations.all_configurations import Configurations
-from pratique.configurations.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
-from pratique.definitions import Phase
-from pratique.json_values import Document
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.outcomes import ALLOWED, Outcome
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
-from pratique.selectors import EVERYTHING, LabelSelector
+from frontdoor.chain.assembly import Parts, assemble
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import ALLOWED, Outcome
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import Configurations
+from pratique.configuration.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from measures import Section
 
-    from frontdoor.chain.chains import Chain
-    from pratique.calls import Call
+    from frontdoor.chain.chain import Chain
+    from pratique.admission.calls import Call
 
 MATCHING = 3
 SIZES = (10, 100, 1000)

@@ -13,16 +13,16 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from mutator.hosts import MutatorHost
-from pratique.calls import Call
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.definitions import Phase
-from pratique.hosted_controllers import configured
-from pratique.json_values import Document, encode
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review
-from pratique.rules import compile_rules
+from mutator.host import MutatorHost
+from pratique.admission.calls import Call
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery.json_values import Document, encode
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
     from measures import Section

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 CONNECTIONS = (1, 16, 64)
 PATHS = ("/mutate", "/validate", "/admit")

@@ -17,7 +17,7 @@ import uvloop
 from pratique.admission.v1 import outcome_pb2, validator_service_pb2
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 _TIME = re.compile(r"\.(\d+)ms\.")
 

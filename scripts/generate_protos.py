@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - scripts are run, never imported
-"""Generate the gRPC code from ``proto/`` into ``services/pratique/admission``.
+"""Generate the gRPC code from ``proto/`` into ``services/pratique/admission/v1``.
 
 Does nothing where the code at hand was made from these very contracts by these very generators. The code is
 made aside and put in place whole, so that a refused contract leaves the code of the last good one.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
-TARGET = ROOT / "services" / "pratique" / "admission"
+TARGET = ROOT / "services" / "pratique" / "admission" / "v1"
 STAMP = TARGET / ".made-from"
 GENERATORS = ("grpcio-tools", "mypy-protobuf", "protobuf")
 INIT = '"""Generated from proto/ by scripts/generate_protos.py; not to be edited."""\n'
@@ -77,7 +77,7 @@ def main() -> None:
     # beside the target, because a rename is atomic only within one file system
     with tempfile.TemporaryDirectory(dir=TARGET.parent, prefix=".protos-") as scratch:
         generate(contracts, Path(scratch))
-        put_in_place(Path(scratch) / "pratique" / "admission", stamp, Path(scratch) / "attic")
+        put_in_place(Path(scratch) / "pratique" / "admission" / "v1", stamp, Path(scratch) / "attic")
 
 
 if __name__ == "__main__":

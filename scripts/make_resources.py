@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # ruff: noqa: T201 - a command speaks to whoever runs it
-"""Make ``services/pratique/resources.json`` from the API descriptions that Kubernetes publishes.
+"""Make ``services/pratique/cluster/resources.json`` from the API descriptions that Kubernetes publishes.
 
 Each argument is the source tree of one release, oldest first, as ``RELEASE=FOLDER``; the last one is the
 release that counts as current::

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # ruff: noqa: T201 - a command speaks to whoever runs it
-"""Make ``services/pratique/schemas/built_in.json`` from the API descriptions that Kubernetes publishes.
+"""Make ``services/pratique/cluster/built_in.json`` from the API descriptions that Kubernetes publishes.
 
 The argument is the source tree of a release, as ``RELEASE=FOLDER``::
 

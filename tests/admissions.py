@@ -7,25 +7,25 @@ import dataclasses
 import inspect
 from typing import TYPE_CHECKING
 
-from pratique import statuses
-from pratique.answers import Allow, Answer, Deny, Patch
-from pratique.clusters import ANY_NAMESPACE
-from pratique.definitions import Phase
-from pratique.errors import RefusalError
-from pratique.hosted_controllers import configured
-from pratique.json_values import JSON, Document, JSONObject
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.patches import apply_patch
-from pratique.reviews import Operation, Review, UserInfo
-from pratique.rules import compile_rules
+from pratique.admission.answers import Allow, Answer, Deny, Patch
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.definitions import Controller, Half, Halves
-    from pratique.statuses import Status
+    from pratique.admission.controllers import Controller, Half, Halves
+    from pratique.apimachinery.statuses import Status
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.loading import Configurations
 
 BOTH = (Phase.MUTATE, Phase.VALIDATE)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from frontdoor.blames import blame_of
-from frontdoor.blames.fields import ABSENT
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique.definitions import Phase
-from pratique.json_values import JSON, Document, JSONObject
-from pratique.patches import apply_patch
-from pratique.pointers import pointer
+from frontdoor.blame.documents import blame_of
+from frontdoor.blame.fields import ABSENT
+from frontdoor.chain.decisions import Decision, Step
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, pointer
+from pratique.apimachinery.patches import apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontdoor.blames import Change
+    from frontdoor.blame.changes import Change
 
 
 def mutation(*operations: JSONObject, controller: str = "Mutator", **changes: object) -> Step:

@@ -7,28 +7,28 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.chain.assemble import Parts, assemble
+from frontdoor.chain.assembly import Parts, assemble
 from frontdoor.transports.in_process import InProcessTransport
-from frontdoor.webhook_credentials import WebhookCredentials
-from frontdoor.webhook_transports import WebhookTransports
-from mutator.hosts import MutatorHost
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.configurations.all_configurations import Configurations
-from pratique.definitions import BOTH, Phase
-from pratique.hosted_controllers import configured
-from pratique.https.https_clients import HttpsClients
-from pratique.json_values import Document
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
-from validator.hosts import ValidatorHost
+from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
+from mutator.host import MutatorHost
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import Configurations
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.configured_controllers import configured
+from pratique.https.clients import HttpsClients
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.decisions import Decision
+    from frontdoor.chain.decisions import Decision
     from frontdoor.transports import Transport
-    from pratique.definitions import Controller
+    from pratique.admission.controllers import Controller
 
 POD = {
     "apiVersion": "v1",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "07-in-a-cluster"
 FILES = sorted((EXAMPLE / "stack").glob("*.yaml"))

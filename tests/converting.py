@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from pratique.clusters import ANY_NAMESPACE, Cluster
-from pratique.conversions import convert
-from pratique.json_values import Document, JSONObject
-from pratique.kinds import GroupVersionKind, parse_api_version
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, parse_api_version
+from pratique.cluster.conversion import convert
+from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 if TYPE_CHECKING:
-    from pratique.kinds import GroupVersionResource
-    from pratique.resources import Resources
+    from pratique.apimachinery.kinds import GroupVersionResource
+    from pratique.cluster.api_resources import Resources
 
 
 def converted(document: JSONObject, api_version: str, *, cluster: Cluster = ANY_NAMESPACE) -> JSONObject:

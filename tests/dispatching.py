@@ -16,33 +16,31 @@ from urllib.parse import urlsplit
 
 from doors.engines import AllowingEngine
 from doors.running import open_door
-from frontdoor.chain.assemble import Parts, assemble
-from frontdoor.chain_sources import open_clients
+from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.engines.engine import open_clients
 from frontdoor.transports.in_process import InProcessTransport
-from frontdoor.webhook_credentials import WebhookCredentials
-from frontdoor.webhook_transports import WebhookTransports
-from mutator.hosts import MutatorHost
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.configurations.all_configurations import Configurations
-from pratique.configurations.decoding import decode_configuration
-from pratique.configurations.webhooks import ConfigurationKind, WebhookConfiguration
-from pratique.definitions import Phase
-from pratique.hosted_controllers import configured
-from validator.hosts import ValidatorHost
+from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
+from mutator.host import MutatorHost
+from pratique.admission.controllers import Phase
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import Configurations
+from pratique.configuration.webhooks import ConfigurationKind, WebhookConfiguration, decode_configuration
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.configured_controllers import configured
+from validator.host import ValidatorHost
 from webhook_servers import NAMES, answered, authority, raw, respond, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from doors.running import Answer, Door
-    from frontdoor.decisions import Decision
-    from frontdoor.engines import Engine
-    from pratique.calls import Deadline
-    from pratique.clusters import Cluster
-    from pratique.definitions import Controller
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.engines.engine import Engine
+    from pratique.admission.calls import Deadline
+    from pratique.admission.controllers import Controller
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.store import Cluster
     from webhook_servers import Behaviour, Received, WebhookServer
 
 SERVICE = ("webhook-test", "default")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.json_values import JSON, JSONObject, member
-from pratique.pointers import unescape
+from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
 
 if TYPE_CHECKING:
     from admissions import Admission

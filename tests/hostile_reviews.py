@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique.definitions import Phase
-from pratique.errors import InputError
-from pratique.json_values import Document
-from pratique.positions import Position
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
-from pratique.source_documents import JsonOrigin, SourceDocument, SourceText
-from pratique.statuses import failure
+from frontdoor.chain.decisions import Decision, Step
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.positions import Position
+from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
+from pratique.apimachinery.statuses import failure
 from pratique_cli.outputs import Missed, Reviewed
 
 HOSTILE = 'a\x00b\x1b[31m\r\n::error file=x:: ]]> <x a="&amp;"> \U0001f6a2 100% d,e\x85\ufffe\udcff\tf'

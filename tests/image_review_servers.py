@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import trustme
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, Received
 
 

@@ -10,21 +10,21 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from packages import lay_out
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.hosting import hosting
-from pratique.isolation.modes import Isolation
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.configuration.settings import Isolation
+from pratique.hosting.services import hosting
 from serving import hostile_controllers
 from serving.reviews import POD, review_of
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSON
-    from pratique.outcomes import Outcome
-    from pratique.settings import ChainSettings
+    from pratique.admission.outcomes import Outcome
+    from pratique.apimachinery.json_values import JSON
+    from pratique.configuration.settings import ChainSettings
 
 PATIENCE_SECONDS = 60
 

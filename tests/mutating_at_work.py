@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies_at_work import EVERYTHING, GROUP, deployment_review, loaded
-from pratique.admission_policies.mutating import MutatingPolicies
-from pratique.admission_policies.sights import UNLIMITED, Limits
+from pratique.policies.activation import UNLIMITED, Limits
+from pratique.policies.mutating import MutatingPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pratique.admission_policies.mutating_judgements import Admittance
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.policies.mutating import Admittance
 
 
 def mutating_policies_of(*documents: JSONObject) -> MutatingPolicies:

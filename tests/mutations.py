@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from admissions import admit
 from expectations import at
-from pratique.json_values import JSON, Document
-from pratique.patches import apply_patch
+from pratique.apimachinery.json_values import JSON, Document
+from pratique.apimachinery.patches import apply_patch
 
 if TYPE_CHECKING:
     from admissions import Admission
-    from pratique.definitions import Controller
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Controller
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 
 def admitted_twice(controller: Controller, review: Review, configuration: JSON = None) -> Admission:

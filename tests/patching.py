@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.patches import PatchError, apply_patch
+from pratique.apimachinery.patches import PatchError, apply_patch
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 DOCUMENT = {"m": {"a": "1", "n": None}, "l": ["x", "y"], "deep": {"l": [{"k": 1}]}, "": 0, "a/b": {"~": 1}}
 

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.clusters import ObjectStore
-from pratique.pod_security.evaluators import NEWEST
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_security.evaluation import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 _FOLDER = Path(__file__).parent / "data" / "pod_security"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.authorizers import Decision
+from pratique.cluster.authorization import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.authorizers import Attributes
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.authorization import Attributes
 
 ANY = {"rule": "RunAsAny"}
 RULES = {"runAsUser": ANY, "seLinux": ANY, "fsGroup": ANY, "supplementalGroups": ANY}

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from admissions import answer_of, review_of
 from pod_security_cases import cases, labelled
-from pratique.answers import Deny
-from pratique.clusters import ObjectStore
+from pratique.admission.answers import Deny
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.hosted_controllers import configured
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.answers import Answer
-    from pratique.definitions import Half
-    from pratique.json_values import JSONObject
+    from pratique.admission.answers import Answer
+    from pratique.admission.controllers import Half
+    from pratique.apimachinery.json_values import JSONObject
 
 
 def half(**exemptions: list[str]) -> Half:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admissions import review_of
-from pratique.admission_policies.sights import UNLIMITED, Limits
-from pratique.admission_policies.validating import ValidatingPolicies
-from pratique.clusters import ObjectStore
-from pratique.configurations.load import load_configurations
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import load_configurations
+from pratique.policies.activation import UNLIMITED, Limits
+from pratique.policies.validating import ValidatingPolicies
 
 if TYPE_CHECKING:
-    from pratique.admission_policies.verdicts import Verdict
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.configuration.loading import Configurations
+    from pratique.policies.validating_outcomes import Verdict
 
 GROUP = "admissionregistration.k8s.io"
 EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.trials import ChainTrial
-from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.load import load_configurations
-from pratique.practices.findings import find
-from pratique.practices.registry import RULES
-from pratique.settings import ChainSettings
+from frontdoor.engines.outage_simulation import ChainTrial
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.lint.registry import RULES, find
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.practices.findings import Finding
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.lint.rules import Finding
 
 GROUP = "admissionregistration.k8s.io"
 NOW = 1_800_000_000.0

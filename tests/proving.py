@@ -6,19 +6,19 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.mutator_sets import MutatorSet
-from pratique.clusters import ObjectStore
-from pratique.settings import ChainSettings
-from pratique_cli.proofs.cases import Case
-from pratique_cli.proofs.runs import ProofRun
-from pratique_cli.proofs.trials import Bench
+from frontdoor.engines.mutator_sets import MutatorSet
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
+from pratique_cli.mutator_checks.cases import Case
+from pratique_cli.mutator_checks.mutator_runs import Bench
+from pratique_cli.mutator_checks.runs import ProofRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
-    from pratique_cli.proofs.findings import Report
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique_cli.mutator_checks.violations import Report
 
 POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 WEBHOOKS = ("MutatingAdmissionWebhook",)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pratique import statuses
-from pratique.errors import RefusalError
-from pratique.json_values import member
-from pratique.ledgers import Account, Charge
-from pratique.quantities import Quantity
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.quantities import Quantity
+from pratique.controllers.quota.ledger import Account, Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.ledgers import Decide, Ledger, Usage
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.controllers.quota.ledger import Decide, Ledger, Usage
 
 
 def amounts(**texts: str) -> Usage:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admissions import review_of
-from pratique.clusters import ObjectStore
-from pratique.demands import read_list
-from pratique.field_errors import ROOT
+from pratique.apimachinery.field_errors import ROOT
+from pratique.cluster.store import ObjectStore
+from pratique.pods.resource_requirements import read_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.clusters import Cluster
-    from pratique.demands import ResourceList
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.pods.resource_requirements import ResourceList
 
 KINDS = {
     "pods": "Pod",

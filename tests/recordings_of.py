@@ -6,19 +6,19 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.codecs import decode_review
-from frontdoor.engines import open_local
-from frontdoor.recordings.lines import Entry, LineWriter
-from pratique.calls import Deadline
-from pratique.cluster_files import load_cluster
-from pratique.definitions import BOTH
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import open_local
+from frontdoor.http.codecs import decode_review
+from frontdoor.recording.recorders import Entry, LineWriter
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PATIENCE_SECONDS = 30.0
 

@@ -8,31 +8,31 @@ import enum
 from typing import TYPE_CHECKING
 
 from chains import webhook_controllers
-from frontdoor.chain.assemble import Parts, assemble
+from frontdoor.chain.assembly import Parts, assemble
 from frontdoor.transports.in_process import InProcessTransport
-from mutator.hosts import MutatorHost
-from pratique import statuses
-from pratique.calls import Deadline
-from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.all_configurations import Configurations
-from pratique.configurations.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
-from pratique.definitions import BOTH, Phase
-from pratique.differences import diff
-from pratique.errors import BadAnswerError, CallTimeoutError, UnreachableError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.rules import EVERYTHING as EVERY_REQUEST
-from pratique.rules import Rule
-from pratique.selectors import EVERYTHING, LabelSelector
-from validator.hosts import ValidatorHost
+from mutator.host import MutatorHost
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
+from pratique.admission.rules import Rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import diff
+from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.loading import Configurations
+from pratique.configuration.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontdoor.decisions import Decision
-    from pratique.calls import Call
-    from pratique.json_values import JSONObject
-    from pratique.outcomes import Decided
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.calls import Call
+    from pratique.admission.outcomes import Decided
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 
 CALLERS = webhook_controllers()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admissions import review_of
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def claim_review(

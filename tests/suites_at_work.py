@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.chains import Chains
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
-from pratique_cli.suites.running import CaseRunner
+from pratique_cli.suites.running import CaseRunner, Chains
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.errors import InputError
-    from pratique_cli.suites.cases import Case
-    from pratique_cli.suites.results import Result
+    from pratique.apimachinery.errors import InputError
+    from pratique_cli.suites.cases import Case, Result
 
 POLICIES = """\
 apiVersion: admissionregistration.k8s.io/v1

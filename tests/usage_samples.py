@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.usage_histories.sqlite_histories import SCHEMA
+from pratique.controllers.usage_history.sqlite import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 _FOLDER = Path(__file__).parent / "vectors"
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.transports.https import HttpsTransport
-from frontdoor.webhook_credentials import WebhookCredentials
-from pratique.calls import Call, Deadline
-from pratique.configurations.webhooks import ClientConfig, ServiceReference, Webhook
-from pratique.definitions import Phase
-from pratique.errors import CallError
-from pratique.https.https_clients import HttpsClients
+from frontdoor.webhooks.clients import WebhookCredentials
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import CallError
+from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
+from pratique.https.clients import HttpsClients
 from pratique.https.service_resolvers import by_name
 from webhook_servers import authority
 
 if TYPE_CHECKING:
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
     from pratique.https.service_resolvers import Resolve
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
 
 NAME = "test.example.com"
 """The name of every webhook here."""

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from frontdoor.apps import build_app
 from frontdoor.decision_logs.writers import open_decision_log
-from frontdoor.engines import open_remote
-from frontdoor.open_files import give_large_buffers_back, take_enough_open_files
-from frontdoor.recordings.recorders import open_recorder
-from frontdoor.servers import FrontDoorServer
-from pratique.logs import configure_logging, log_loop_error
-from pratique.tracing.opening import open_tracing
-from pratique.turns import take_short_turns
+from frontdoor.engines.engine import open_remote
+from frontdoor.http.app import build_app
+from frontdoor.http.servers import FrontDoorServer, give_large_buffers_back, take_enough_open_files
+from frontdoor.recording.recorders import open_recorder
+from pratique.processes.thread_pool import take_short_turns
+from pratique.telemetry.logs import configure_logging, log_loop_error
+from pratique.telemetry.tracing import open_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from frontdoor.engines import Engine
+    from frontdoor.engines.engine import Engine
     from frontdoor.settings import FrontDoorSettings
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.call_kinds import CallKind
-from pratique.settings import ChainSettings
+from frontdoor.transports.hosting_services import CallKind
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

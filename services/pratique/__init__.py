@@ -11,22 +11,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pratique.answers import Allow, Answer, Deny, Patch, allow, deny, patch, warn
-    from pratique.clusters import Cluster
-    from pratique.definitions import Controller, Half, Halves, NoSettings, Phase
-    from pratique.edits import Edits
-    from pratique.errors import ConfigurationError, RefusalError
-    from pratique.json_values import JSON, member
-    from pratique.policies import mutator, validator
-    from pratique.reviews import (
-        GroupVersionKind,
-        GroupVersionResource,
-        Operation,
-        Review,
-        UserInfo,
-    )
-    from pratique.rules import EVERYTHING, Rule, rule
-    from pratique.statuses import Status
+    from pratique.admission.answers import Allow, Answer, Deny, Patch, allow, deny, patch, warn
+    from pratique.admission.controllers import Controller, Half, Halves, NoSettings, Phase, mutator, validator
+    from pratique.admission.edits import Edits
+    from pratique.admission.reviews import Operation, Review, UserInfo
+    from pratique.admission.rules import EVERYTHING, Rule, rule
+    from pratique.apimachinery.errors import ConfigurationError, RefusalError
+    from pratique.apimachinery.json_values import JSON, member
+    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+    from pratique.apimachinery.statuses import Status
+    from pratique.cluster.store import Cluster
 
 __all__ = [
     "EVERYTHING",
@@ -62,16 +56,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "answers": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
-    "clusters": ("Cluster",),
-    "definitions": ("Controller", "Half", "Halves", "NoSettings", "Phase"),
-    "edits": ("Edits",),
-    "errors": ("ConfigurationError", "RefusalError"),
-    "json_values": ("JSON", "member"),
-    "policies": ("mutator", "validator"),
-    "reviews": ("GroupVersionKind", "GroupVersionResource", "Operation", "Review", "UserInfo"),
-    "rules": ("EVERYTHING", "Rule", "rule"),
-    "statuses": ("Status",),
+    "admission.answers": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
+    "cluster.store": ("Cluster",),
+    "admission.controllers": ("Controller", "Half", "Halves", "NoSettings", "Phase", "mutator", "validator"),
+    "admission.edits": ("Edits",),
+    "apimachinery.errors": ("ConfigurationError", "RefusalError"),
+    "apimachinery.json_values": ("JSON", "member"),
+    "admission.reviews": ("Operation", "Review", "UserInfo"),
+    "apimachinery.kinds": ("GroupVersionKind", "GroupVersionResource"),
+    "admission.rules": ("EVERYTHING", "Rule", "rule"),
+    "apimachinery.statuses": ("Status",),
 }
 """In which module each public name is defined."""
 

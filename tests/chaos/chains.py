@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from packages import lay_out
 from pratique import allow, deny, member, patch
-from pratique.definitions import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Halves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pratique import Answer, Review
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 CONTROLLERS = (
     "NamespaceLifecycle",

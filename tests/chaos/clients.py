@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from chaos.histories import SILENCE, Answered, Asked, Failed
-from pratique.json_values import encode
+from pratique.apimachinery.json_values import encode
 
 if TYPE_CHECKING:
     import ssl

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from chaos.chains import FIRST, SECOND, chaperone_installed
 from chaos.systems import chain_settings
-from frontdoor.codecs import decode_review
-from frontdoor.engines import open_local
-from pratique.calls import Deadline
-from pratique.cluster_files import load_cluster
-from pratique.definitions import MUTATE, VALIDATE
+from frontdoor.engines.engine import open_local
+from frontdoor.http.codecs import decode_review
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import MUTATE, VALIDATE
+from pratique.cluster.files import load_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from chaos.workloads import Request
-    from frontdoor.decisions import Decision
-    from frontdoor.engines import Engine
-    from pratique.json_values import JSON
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.engines.engine import Engine
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON
 
 _SECONDS = 30.0
 

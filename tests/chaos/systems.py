@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from pratique.settings import ChainSettings
+    from pratique.configuration.settings import ChainSettings
 
 CALLER = "kube-apiserver"
 _HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -78,7 +78,7 @@ async def make_certificates(folder: Path, *hosts: str) -> None:
 
 def chain_settings(folder: Path, name: str) -> ChainSettings:
     """What the services are told of the chain, for the oracle; with one of the two configurations."""
-    from pratique.settings import ChainSettings
+    from pratique.configuration.settings import ChainSettings
 
     policies = write_documents(folder / f"{name}.yaml", configuration(name))
     cluster = write_documents(folder / "cluster.yaml", CLUSTER)

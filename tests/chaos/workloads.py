@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 PATHS = ("/validate", "/mutate", "/admit", "/admit")
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")

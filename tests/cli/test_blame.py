@@ -8,17 +8,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from blaming import mutation
-from frontdoor.decisions import Decision, StepOutcome
-from pratique.definitions import Phase
-from pratique.json_values import Document, JSONObject, encode
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
-from pratique.source_documents import JsonOrigin, SourceDocument, SourceText
-from pratique.statuses import failure
+from frontdoor.chain.decisions import Decision
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.json_values import Document, JSONObject, encode
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
+from pratique.apimachinery.statuses import failure
 from pratique_cli.outputs import Reviewed
-from pratique_cli.outputs.decision_documents import decision_document
+from pratique_cli.outputs.documents import decision_document
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import Texts
-from pratique_cli.palettes import Palette
+from pratique_cli.terminal import Palette
 
 if TYPE_CHECKING:
     import subprocess

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from pratique.tls.pairs import PairFiles, read_pair
+from pratique.https.tls import PairFiles, read_pair
 from pratique_cli.certificates import issuing
 from pratique_cli.main import main
 

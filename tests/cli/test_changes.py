@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.outputs.changes import Change, ChangeTeller, path_text
-from pratique_cli.outputs.differences import difference
+from pratique_cli.outputs.texts import Change, ChangeTeller, difference, path_text
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 POD: JSONObject = {
     "apiVersion": "v1",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from pratique.practices.registry import PRACTICES
+from pratique.lint.registry import PRACTICES
 
 if TYPE_CHECKING:
     import subprocess

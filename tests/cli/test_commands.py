@@ -13,9 +13,9 @@ import click
 import pytest
 
 from pratique_cli.commands import serve
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import Flag
+from pratique_cli.exit_codes import ExitCode
 from pratique_cli.main import SUMMARIES, main
+from pratique_cli.options import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def test_a_review_of_a_manifest_waits_for_no_network_library(pratique: Program) 
     manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     ran = pratique("review", "-", stdin=manifest, PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rsplit("|", 1)[-1].strip() for line in ran.stderr.splitlines() if "|" in line}
-    assert "frontdoor.local_engines" in imported
+    assert "frontdoor.engines.local" in imported
     assert not imported & {"grpc", "uvloop", "starlette", "uvicorn", "prometheus_client", "watchfiles"}
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from frontdoor.decision_logs.hash_chains import Chain
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.front_door_flags import DECISION_LOG_HELPS
+from pratique_cli.front_door_options import DECISION_LOG_HELPS
 from pratique_cli.main import root
 
 TEXT = (Path(__file__).parents[2] / "docs" / "decision-log.md").read_text("utf-8")

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from frontdoor.decisions import Decision
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH, Phase
-from pratique.statuses import failure
-from pratique_cli.exits import ExitCode
+from frontdoor.chain.decisions import Decision
+from pratique.admission.controllers import BOTH, Phase
+from pratique.apimachinery.statuses import failure
+from pratique.cluster.store import ObjectStore
+from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs.github import GitHub
 from pratique_cli.outputs.junit import JUnit
 from pratique_cli.outputs.sarif import Sarif
 from pratique_cli.outputs.texts import Texts
-from pratique_cli.palettes import Palette
-from pratique_cli.review_runs import ReviewRun
+from pratique_cli.reviews.runs import ReviewRun
+from pratique_cli.terminal import Palette
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Sequence
 
-    from pratique.calls import Deadline
-    from pratique.reviews import Review
+    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Review
     from pratique_cli.outputs import Output
 
     Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]

@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from frontdoor.decisions import Decision, Step, StepOutcome
+from frontdoor.chain.decisions import Decision, Step
 from hostile_reviews import denied_hostilely
-from pratique.definitions import Phase
-from pratique.statuses import Status, StatusCause, StatusDetails, failure
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, failure
 from pratique_cli.outputs.findings import findings
 
 

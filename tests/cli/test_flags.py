@@ -7,10 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pratique.releases import Release
-from pratique.settings import ChainSettings
-from pratique_cli.chain_flags import chain_arguments, chain_flags, chain_variables
-from pratique_cli.flags import PORT, ExistingPath, NameList, Number, Seconds, WholeNumber, flag
+from pratique.configuration.releases import Release
+from pratique.configuration.settings import ChainSettings
+from pratique_cli.chain_options import chain_arguments, chain_flags, chain_variables
+from pratique_cli.options import PORT, ExistingPath, NameList, Number, Seconds, WholeNumber, flag
 
 
 def chain_of(*arguments: str, env: dict[str, str] | None = None) -> ChainSettings:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.errors import InputError
-from pratique_cli.inputs import read_inputs
+from pratique.apimachinery.errors import InputError
+from pratique_cli.reviews.inputs import read_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path

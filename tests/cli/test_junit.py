@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
-from pratique.errors import InputError
+from pratique.apimachinery.errors import InputError
 from pratique_cli.outputs import Missed, Tally
 from pratique_cli.outputs.junit import JUnit
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.children import Child, Service, ending_text
-from pratique_cli.keepers import Keeper, StartError
+from pratique_cli.stack.subprocesses import Child, Service, ending_text
+from pratique_cli.stack.supervisor import Keeper, StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

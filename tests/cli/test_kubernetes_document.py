@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from cluster_manifests import EXAMPLE
-from frontdoor.webhook_credentials import WebhookCredentials
-from pratique.kubeconfigs import load_kubeconfig
+from frontdoor.webhooks.clients import WebhookCredentials
+from pratique.https.kubeconfigs import load_kubeconfig
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")

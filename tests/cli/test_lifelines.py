@@ -7,7 +7,7 @@ import pytest
 
 CHILD = """
 import signal, sys, time
-from pratique_cli import lifelines
+from pratique_cli.stack import subprocesses as lifelines
 lifelines.GRACE_SECONDS = 0.2
 {handler}
 lifelines.end_with_standard_input()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique_cli.outputs import Tally
-from pratique_cli.progresses import INTERVAL_SECONDS, Progress
+from pratique_cli.terminal import INTERVAL_SECONDS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.formats import REVIEW_FORMATS
+from pratique_cli.options import REVIEW_FORMATS
 
 if TYPE_CHECKING:
     import subprocess

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pratique_cli.palettes import Palette, palette_for, printable
+from pratique_cli.terminal import Palette, palette_for, printable
 
 
 class Terminal(io.TextIOWrapper):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique_cli.proofs.texts import HEADS
+from pratique_cli.mutator_checks.reports import HEADS
 
 if TYPE_CHECKING:
     import subprocess

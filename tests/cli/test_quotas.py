@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from pratique.ledgers import open_ledger
+from pratique.controllers.quota.ledger import open_ledger
 from quotas import account, charge, plus
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.front_door_flags import RECORD_HELPS
+from pratique_cli.front_door_options import RECORD_HELPS
 from pratique_cli.replays.comparisons import Kind
 from recordings_of import deployment, record
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Ran = subprocess.CompletedProcess[str]
     Pratique = Callable[..., Ran]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chains import POD, pod_review
-from frontdoor.decisions import Decision
-from pratique.clusters import ObjectStore
-from pratique.documents import read_text
-from pratique.json_values import Document
-from pratique.reviews import Operation
-from pratique_cli.requests import remember, review_of
+from frontdoor.chain.decisions import Decision
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.json_values import Document
+from pratique.cluster.store import ObjectStore
+from pratique_cli.reviews.requests import remember, review_of
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 

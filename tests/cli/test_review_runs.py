@@ -5,20 +5,20 @@ import dataclasses
 import io
 from typing import TYPE_CHECKING
 
-from frontdoor.decisions import Decision
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH, Phase
-from pratique_cli.exits import ExitCode
+from frontdoor.chain.decisions import Decision
+from pratique.admission.controllers import BOTH, Phase
+from pratique.cluster.store import ObjectStore
+from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs.texts import Texts
-from pratique_cli.palettes import Palette
-from pratique_cli.review_runs import ReviewRun
+from pratique_cli.reviews.runs import ReviewRun
+from pratique_cli.terminal import Palette
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.calls import Deadline
-    from pratique.reviews import Review
+    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Review
 
 
 @dataclasses.dataclass

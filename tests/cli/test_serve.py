@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frontdoor.settings import FrontDoorSettings
-from mutator.settings import MutatorSettings
+from mutator.service import MutatorSettings
 from pratique.rpc.probes import probe
 from pratique_cli.commands.services import frontdoor
-from pratique_cli.server_helps import SERVER_HELPS
-from validator.settings import ValidatorSettings
+from pratique_cli.settings_options import SERVER_HELPS
+from validator.service import ValidatorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

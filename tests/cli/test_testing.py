@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ci_reports import read_junit, read_sarif
-from pratique_cli.formats import REVIEW_FORMATS
+from pratique_cli.options import REVIEW_FORMATS
 from suites_at_work import HEAD, case, deployment, write_suite
 
 if TYPE_CHECKING:

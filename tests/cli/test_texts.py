@@ -4,16 +4,18 @@ import io
 
 import pytest
 
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique.definitions import Phase
-from pratique.json_values import NULL, Document, JSONObject
-from pratique.patches import apply_patch
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
-from pratique.source_documents import JsonOrigin, SourceDocument, SourceText
-from pratique.statuses import Status, failure
+from frontdoor.chain.decisions import Decision, Step
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.json_values import NULL, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
+from pratique.apimachinery.statuses import Status, failure
 from pratique_cli.outputs import Reviewed, Tally
 from pratique_cli.outputs.texts import Texts
-from pratique_cli.palettes import Palette
+from pratique_cli.terminal import Palette
 
 POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "a"}}
 WRITTEN = SourceDocument(POD, "pod.yaml", 0, 3, JsonOrigin(SourceText(b"", "pod.yaml"), 0))

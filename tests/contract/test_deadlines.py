@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from pratique.admission.answers import allow
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Failed, FailureKind
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from pratique.answers import allow
-from pratique.calls import Call
-from pratique.outcomes import Failed, FailureKind
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
 from serving.servers import KINDS, Kind, serving
 
 if TYPE_CHECKING:
-    from pratique.answers import Answer
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 import pytest
 
+from pratique.admission.answers import Allow, allow
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Allowed, Failed, FailureKind
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
-from pratique.answers import Allow, allow
-from pratique.calls import Call
-from pratique.errors import InputError
-from pratique.outcomes import Allowed, Failed, FailureKind
+from pratique.apimachinery.errors import InputError
 from pratique.rpc import messages
 from pratique.rpc.handlers import unary
-from pratique.rpc.servers import RpcServer, Service
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings, Service
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.reviews import POD, review_of
@@ -27,9 +26,9 @@ from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind, serving
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.definitions import Half
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Half
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 CANARY_POD = POD | {"metadata": {"name": SECRET, "annotations": {SECRET: SECRET}}}
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -14,20 +14,19 @@ from google.protobuf import text_format
 from google.protobuf.message import Message as MessageType
 
 from contract.schemas import PROTO
-from pratique import statuses
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED, Denied, Ending, Failed, FailureKind, Outcome, Part, Patched
+from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
-from pratique.calls import Call
-from pratique.clusters import ANY_NAMESPACE
-from pratique.digests import Digests
-from pratique.held_inputs import HeldInputs
-from pratique.json_values import Document
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.parts import Ending, Part
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.statuses import StatusCause, StatusDetails
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.inputs import Digests, HeldInputs
 from pratique.rpc import messages
 from pratique.rpc.inputs import inputs_from_messages, inputs_to_messages
-from pratique.statuses import StatusCause, StatusDetails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

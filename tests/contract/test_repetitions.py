@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from frontdoor.transports.grpc import GrpcTransport
-from pratique.calls import Call, Deadline
-from pratique.outcomes import Allowed, Outcome
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import Allowed, Outcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.rpc.handlers import is_repeated
 from pratique.rpc.messages import validate_response
-from pratique.rpc.repetitions import is_repeated
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Allowed, Denied
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from pratique.calls import Call
-from pratique.outcomes import Allowed, Denied
 from serving.processes import Process, running
 from serving.reviews import review_of
 from serving.servers import KINDS, Kind

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.answers import Allow, allow
-from pratique.calls import Call
-from pratique.json_values import Document
-from pratique.outcomes import Allowed, Patched
-from pratique.rpc.settings import ServerSettings
+from pratique.admission.answers import Allow, allow
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Allowed, Patched
+from pratique.apimachinery.json_values import Document
+from pratique.rpc.servers import ServerSettings
 from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import POD, review_of
 from serving.servers import KINDS, MUTATOR, Kind, serving
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 MIB = 1024 * 1024
 

@@ -13,8 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.servers import KINDS, Kind, serving

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.answers import Answer, allow
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.admission.answers import Answer, allow
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.servers import KINDS, VALIDATOR, Kind, serving
@@ -19,8 +18,8 @@ from serving.streams import SECONDS, streaming
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.hosted_controllers import HostedController
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.hosting.configured_controllers import HostedController
     from serving.streams import Stream
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)

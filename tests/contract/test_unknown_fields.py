@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.calls import Call
-from pratique.errors import BadAnswerError
-from pratique.outcomes import ALLOWED, Outcome
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED, Outcome
+from pratique.apimachinery.errors import BadAnswerError
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique import statuses
-from pratique.clusters import ANY_NAMESPACE
-from pratique.definitions import Phase
-from pratique.json_values import Document
+from frontdoor.chain.decisions import Decision, Step
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import Document
+from pratique.cluster.store import ANY_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.calls import Deadline
-    from pratique.clusters import Cluster
-    from pratique.reviews import Review
+    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Review
+    from pratique.cluster.store import Cluster
 
 
 @dataclasses.dataclass

@@ -12,7 +12,7 @@ from frontdoor.serve import run
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
-    from frontdoor.engines import Engine
+    from frontdoor.engines.engine import Engine
 
 
 async def open_engine(_: FrontDoorSettings) -> Engine:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from doors.reviews import review_document
-from frontdoor.apps import build_app
-from frontdoor.remote_engines import RemoteEngine
-from frontdoor.servers import FrontDoorServer
+from frontdoor.engines.remote import RemoteEngine
+from frontdoor.http.app import build_app
+from frontdoor.http.servers import FrontDoorServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from doors.reviews import review_body
-from frontdoor.apps import build_app
-from frontdoor.servers import FrontDoorServer
+from frontdoor.http.app import build_app
+from frontdoor.http.servers import FrontDoorServer
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable, Iterator, Mapping
 
-    from frontdoor.engines import Engine
-    from pratique.json_values import JSON
+    from frontdoor.engines.engine import Engine
+    from pratique.apimachinery.json_values import JSON
 
 PATIENCE_SECONDS = 20
 """How long a test waits for what has to happen before it fails."""

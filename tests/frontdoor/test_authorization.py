@@ -13,28 +13,27 @@ import yaml
 import vectors_of
 from admissions import Admission, review_of
 from expectations import check
-from frontdoor.codecs import decode_review
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
+from frontdoor.http.codecs import decode_review
 from granting import binding, role, role_of, rule
-from pratique.authorizers import Attributes
-from pratique.calls import Deadline
-from pratique.clusters import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
-from pratique.definitions import Phase
-from pratique.json_values import encode
-from pratique.manifests import review_of_manifest
-from pratique.reviews import UserInfo
-from pratique.rpc.messages import mutate_request
-from pratique.rpc.review_messages import review_from_message
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import UserInfo
+from pratique.apimachinery.json_values import encode
+from pratique.cluster.authorization import Attributes
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
+from pratique.configuration.settings import ChainSettings
+from pratique.manifests.requests import review_of_manifest
+from pratique.rpc.messages import mutate_request, review_from_message
 from webhook_servers import allowed, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 OWNERS = "OwnerReferencesPermissionEnforcement"
 BEFORE_1_11 = {f"{OWNERS}-004", f"{OWNERS}-006"}

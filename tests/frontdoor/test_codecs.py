@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from frontdoor.codecs import decode_large_review, decode_review, encode_answer
-from frontdoor.decisions import Decision
-from pratique import statuses
-from pratique.clusters import ANY_NAMESPACE
-from pratique.errors import ReviewError
-from pratique.large_texts.readers import Reader
-from pratique.reviews import Operation
+from frontdoor.chain.decisions import Decision
+from frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
+from pratique.admission.reviews import Operation
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ReviewError
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.processes.large_texts import Reader
 
 REQUEST = {
     "uid": "u1",

@@ -17,17 +17,17 @@ import pod_security_policies
 import vectors_of
 from admissions import Admission, review_of
 from expectations import check
-from frontdoor.engines import open_local
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.definitions import Phase
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import open_local
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import Phase
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 HOSTED = [one.name for one in load_catalogue() if one.hosted]
 BY_ROLES = {"PodSecurityPolicy"}

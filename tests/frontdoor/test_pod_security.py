@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from admissions import review_of
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
-from pratique.definitions import Phase
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import Phase
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
+    from frontdoor.chain.decisions import Decision
+    from pratique.apimachinery.json_values import JSONObject
 
 BOTH = frozenset(Phase)
 EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]

@@ -12,23 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from admissions import review_of
-from frontdoor.decisions import StepOutcome
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from fuzzing import clusters
 from pod_security_cases import pod_request
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.definitions import MUTATE, VALIDATE, Phase
-from pratique.json_values import Document
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import MUTATE, VALIDATE, Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.json_values import Document
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 from strategies.privileges import pods, privileges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontdoor.engines import Engine
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from frontdoor.engines.engine import Engine
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 REFUSES_ALL = {"AlwaysDeny"}
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.told_fields import field_of, parse_field, written_field
+from frontdoor.http.decision_documents import field_of, parse_field, written_field
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 POD: JSONObject = {
     "metadata": {"name": "web", "labels": {"app/tier": "a"}},

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frontdoor.trials import ChainTrial
+from frontdoor.engines.outage_simulation import ChainTrial
 from practising import mutating, rule, validating, webhook, write
-from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.load import load_configurations
-from pratique.configurations.webhooks import ConfigurationKind
-from pratique.errors import ConfigurationError
-from pratique.manifests import review_of_manifest
-from pratique.practices.trials import HookName, Tried
-from pratique.settings import ChainSettings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.configuration.webhooks import ConfigurationKind
+from pratique.lint.outage_simulation import HookName, Tried
+from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 POD: JSONObject = {
     "apiVersion": "v1",

@@ -7,10 +7,10 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from frontdoor.chain_sources import ChainSources
+from frontdoor.engines.engine import ChainSources
 from fuzzing.seed_files import lines
-from pratique.errors import ConfigurationError
-from pratique.settings import ChainSettings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pratique import durations
-from pratique.errors import InputError
-from pratique.quantities import Quantity
+from pratique.apimachinery import durations
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.quantities import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from admissions import pod_review
 from chains import POD
-from frontdoor.webhook_answers import read_answer, to_outcome
-from frontdoor.webhook_reviews import build_review
-from pratique.definitions import Phase
-from pratique.errors import BadAnswerError
-from pratique.json_values import encode
-from pratique.outcomes import Patched
-from pratique.patches import PatchDecodeError, PatchError, apply_patch, decode_patch
-from pratique.rpc.outcome_messages import outcome_to_message
+from frontdoor.webhooks.answers import read_answer, to_outcome
+from frontdoor.webhooks.reviews import build_review
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Patched
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.patches import PatchDecodeError, PatchError, apply_patch, decode_patch
+from pratique.rpc.messages import outcome_to_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 

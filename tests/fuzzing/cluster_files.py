@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from fuzzing import clusters
 from fuzzing.seed_files import files
-from pratique.cluster_files import load_cluster
-from pratique.errors import ConfigurationError
-from pratique.json_values import encode
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import encode
+from pratique.cluster.files import load_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pod_security_policies
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 def _named(version: str, kind: str, name: str, namespace: str = "", **members: object) -> JSONObject:

@@ -7,17 +7,17 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from fuzzing import clusters
 from fuzzing.seed_files import files, lines
-from pratique.errors import ConfigurationError
-from pratique.settings import ChainSettings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @contextlib.contextmanager

@@ -7,10 +7,8 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any, cast
 
-from frontdoor.authentication.callers import Callers
-from frontdoor.authentication.digests import Digests
-from frontdoor.authentication.secret_files import read_logins, read_tokens
-from pratique.errors import ConfigurationError
+from frontdoor.http.authentication import Callers, Digests, read_logins, read_tokens
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

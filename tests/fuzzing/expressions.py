@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chains import POD
 from fuzzing.seed_files import lines
 from pratique.cel import costs
-from pratique.cel.budgets import Budget
+from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
 from pratique.cel.expressions import compile_expression

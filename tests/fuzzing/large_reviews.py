@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from frontdoor.codecs import decode_large_review, decode_review
-from pratique.clusters import ANY_NAMESPACE
-from pratique.errors import ReviewError
-from pratique.large_texts.reader_process import read
+from frontdoor.http.codecs import decode_large_review, decode_review
+from pratique.apimachinery.errors import ReviewError
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.processes.large_text_process import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontdoor.codecs import ReceivedReview
-    from pratique.large_texts.cuts import Cut, Remainder
+    from frontdoor.http.codecs import ReceivedReview
+    from pratique.processes.large_text_frames import Cut, Remainder
 
 PIECE_BYTES = 37
 """Short, so that most values are in several pieces."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from fuzzing import clusters
 from fuzzing.seed_files import files
-from pratique.errors import InputError
-from pratique.reviews import Operation
-from pratique_cli.inputs import read_inputs
-from pratique_cli.requests import RequestShape, review_of
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.errors import InputError
+from pratique_cli.reviews.inputs import read_inputs
+from pratique_cli.reviews.requests import RequestShape, review_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

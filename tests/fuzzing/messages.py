@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from pratique import statuses
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
-from pratique.calls import Call
-from pratique.clusters import ANY_NAMESPACE
-from pratique.errors import BadAnswerError, ReviewError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import BadAnswerError, ReviewError
+from pratique.cluster.store import ANY_NAMESPACE
 from pratique.rpc import messages
 from serving.reviews import review_of
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.errors import InputError
-from pratique.label_sets import parse_label_set
-from pratique.selectors import LabelSelector, compile_selector
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.selectors import LabelSelector, compile_selector, parse_label_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

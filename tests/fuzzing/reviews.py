@@ -9,26 +9,27 @@ import json
 import zlib
 from typing import TYPE_CHECKING
 
-from frontdoor.codecs import decode_review, encode_answer
-from frontdoor.decisions import StepOutcome, to_document
-from frontdoor.engines import open_local
+from frontdoor.chain.decisions import to_document
+from frontdoor.engines.engine import open_local
+from frontdoor.http.codecs import decode_review, encode_answer
 from fuzzing import clusters
 from fuzzing.seed_files import EXAMPLES, files, lines
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.definitions import BOTH
-from pratique.errors import ReviewError
-from pratique.json_values import decode, encode
-from pratique.patches import apply_patch
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.errors import ReviewError
+from pratique.apimachinery.json_values import decode, encode
+from pratique.apimachinery.patches import apply_patch
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frontdoor.codecs import ReceivedReview
-    from frontdoor.decisions import Decision
-    from frontdoor.engines import Engine
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.engines.engine import Engine
+    from frontdoor.http.codecs import ReceivedReview
 
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
 MAY_FAIL = {"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}

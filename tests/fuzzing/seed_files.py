@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parent / "examples"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pratique.errors import InputError
+    from pratique.apimachinery.errors import InputError
 
 
 @contextlib.contextmanager

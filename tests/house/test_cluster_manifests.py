@@ -20,18 +20,17 @@ from cluster_manifests import (
 )
 from granting import binding, role
 from practising import findings_of
-from pratique.authorizers import Attributes
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.rbac.authorizers import RbacAuthorizer
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.authorization import Attributes, RbacAuthorizer
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.commands import certs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 PORTS = {"frontdoor": 8443, "mutator": 9001, "validator": 9002}
 DNS = ("kube-system", "kube-dns")

@@ -8,11 +8,11 @@ import click
 import pytest
 import yaml
 
-from pratique.ledgers.urls import parse
-from pratique_cli.chain_flags import chain_flags
+from pratique.controllers.quota.ledger_urls import parse
+from pratique_cli.chain_options import chain_flags
 
 if TYPE_CHECKING:
-    from pratique.settings import ChainSettings
+    from pratique.configuration.settings import ChainSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -138,7 +138,7 @@ def test_the_image_is_made_of_what_was_locked() -> None:
 def test_the_build_sees_only_what_the_image_is_made_of() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert next(line for line in lines if not line.startswith("#")) == "*"
-    assert "services/pratique/admission/" in lines
+    assert "services/pratique/admission/v1/" in lines
 
 
 def test_the_front_door_is_published_to_this_machine_alone_unless_somebody_asks_for_more() -> None:

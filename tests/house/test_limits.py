@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frontdoor.settings import FrontDoorSettings
-from pratique import json_limits
-from pratique.concluding import MOST_OPERATIONS
-from pratique.https.https_sessions import BODY_LIMIT
-from pratique.patches import COPY_LIMIT
-from pratique.rpc.settings import ServerSettings
+from pratique.apimachinery import json_reading
+from pratique.apimachinery.patches import COPY_LIMIT
+from pratique.hosting.running import MOST_OPERATIONS
+from pratique.https.clients import BODY_LIMIT
+from pratique.rpc.servers import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,13 +56,13 @@ def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -
 @pytest.mark.parametrize(
     ("title", "limit"),
     [
-        ("JSON", f"| {json_limits.MOST_LEVELS} |"),
-        ("JSON", f"| {json_limits.MOST_NODES} | 400, `holds {json_limits.TOO_MUCH}` |"),
-        ("JSON", f"more than {json_limits.LARGE_BYTES} bytes"),
-        ("JSON", f"more than {json_limits.WHOLE_VALUES} values"),
+        ("JSON", f"| {json_reading.MOST_LEVELS} |"),
+        ("JSON", f"| {json_reading.MOST_NODES} | 400, `holds {json_reading.TOO_MUCH}` |"),
+        ("JSON", f"more than {json_reading.LARGE_BYTES} bytes"),
+        ("JSON", f"more than {json_reading.WHOLE_VALUES} values"),
         ("Patches", f"| {MOST_OPERATIONS} |"),
         ("Patches", f"| {COPY_LIMIT} bytes |"),
-        ("Patches", f"| {json_limits.MOST_NODES} |"),
+        ("Patches", f"| {json_reading.MOST_NODES} |"),
         ("Answers of webhooks", f"| {BODY_LIMIT} bytes |"),
     ],
 )

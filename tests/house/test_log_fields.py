@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from pratique.logs import FIELDS
+from pratique.telemetry.logs import FIELDS
 
 SERVICES = Path(__file__).parents[2] / "services"
 

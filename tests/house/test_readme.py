@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pratique.definitions import Controller, NoSettings
+from pratique.admission.controllers import Controller, NoSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

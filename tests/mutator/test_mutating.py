@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mutator.hosts import MutatorHost
-from pratique.answers import allow, patch
-from pratique.calls import Call, Deadline
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.json_values import Document
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.patches import apply_patch
+from mutator.host import MutatorHost
+from pratique.admission.answers import allow, patch
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import POD, review_of
@@ -21,9 +21,9 @@ from serving.reviews import POD, review_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pratique.answers import Answer
-    from pratique.definitions import Half
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.controllers import Half
+    from pratique.admission.reviews import Review
 
 
 def mutate(halves: Mapping[str, Half], review: Review | None = None, calls: str = "") -> list[Outcome]:

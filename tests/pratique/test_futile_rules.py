@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique import rule
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.futile_rules import FutileRules, futile_rules, operations_of
-from pratique.resources import built_in
-from pratique.rules import Rule, compile_rules
+from pratique.admission.futile_rules import FutileRules, futile_rules, operations_of
+from pratique.admission.rules import Rule, compile_rules
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
 
 
 @pytest.mark.parametrize(

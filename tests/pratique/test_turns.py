@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pratique.turns import SWITCH_SECONDS
+from pratique.processes.thread_pool import SWITCH_SECONDS
 
 SERVICE = """
 import sys
@@ -21,7 +21,7 @@ FRONT_DOOR = """
 import sys
 from frontdoor.serve import run
 from frontdoor.settings import FrontDoorSettings
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
 
 async def open_engine(settings):
     print(sys.getswitchinterval())

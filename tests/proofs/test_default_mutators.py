@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.mutator_sets import MutatorSet
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.definitions import MUTATE, Phase
-from pratique.settings import ChainSettings
-from pratique_cli.proofs.cases import Case
-from pratique_cli.proofs.kinds import kinds_for
-from pratique_cli.proofs.making import make
-from pratique_cli.proofs.words import Words
+from frontdoor.engines.mutator_sets import MutatorSet
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import MUTATE, Phase
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.mutator_checks.cases import Case
+from pratique_cli.mutator_checks.making import make
+from pratique_cli.mutator_checks.words import Words, kinds_for
 from proving import found, prove
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 EXAMPLES = int(os.environ.get("PRATIQUE_PROOF_EXAMPLES", "25"))
 """Objects of each kind."""

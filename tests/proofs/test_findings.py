@@ -13,7 +13,7 @@ from proving import POD, found, prove
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 SIDECAR = applied(
     'Object{spec: Object.spec{containers: [Object.spec.containers{name: "side", image: "side:1"}]}}'

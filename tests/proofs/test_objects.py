@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frontdoor.mutator_sets import Mutator
-from pratique.clusters import ObjectStore
-from pratique.rules import EVERYTHING, rule
-from pratique.schemas import ListType, MapType, Structure
-from pratique_cli.proofs.cases import Case
-from pratique_cli.proofs.kinds import MadeKind, kinds_for
-from pratique_cli.proofs.making import make, smallest
-from pratique_cli.proofs.words import Words, gather
+from frontdoor.engines.mutator_sets import Mutator
+from pratique.admission.rules import EVERYTHING, rule
+from pratique.cluster.schemas import ListType, MapType, Structure
+from pratique.cluster.store import ObjectStore
+from pratique_cli.mutator_checks.cases import Case
+from pratique_cli.mutator_checks.making import make, smallest
+from pratique_cli.mutator_checks.words import MadeKind, Words, gather, kinds_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.rules import Rule
-    from pratique.schemas import Type
+    from pratique.admission.rules import Rule
+    from pratique.cluster.schemas import Type
 
 STORE = ObjectStore(assume_namespaces=True)
 WORDS = Words(frozenset({"env"}), ("env", "foo-sidecar", "prod"))

@@ -4,10 +4,10 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from pratique.clusters import ANY_NAMESPACE
-from pratique.kinds import GroupVersionKind
-from pratique.schemas import schema_of
-from pratique_cli.proofs.reductions import Reduction
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.schemas import schema_of
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique_cli.mutator_checks.runs import Reduction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from proving import POD, WEBHOOKS, found, prove
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 APPEND = [{"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "side:1"}}]
 LABEL = [{"op": "add", "path": "/metadata/labels", "value": {"team": "a"}}]

@@ -14,12 +14,11 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mounts import Mount, bundle_of, chain_of, key_of
-from pratique.calls import Call
-from pratique.errors import ConfigurationError
-from pratique.outcomes import ALLOWED
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.rpc.credentials import ServerTls
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of

@@ -10,19 +10,18 @@ import grpc
 import pytest
 import trustme
 
-from pratique.calls import Call
-from pratique.errors import ConfigurationError
-from pratique.outcomes import ALLOWED
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.rpc.credentials import ServerTls
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
 from serving.servers import MUTATOR
 
 if TYPE_CHECKING:
-    from pratique.outcomes import Outcome
+    from pratique.admission.outcomes import Outcome
 
 
 @pytest.fixture(scope="module")

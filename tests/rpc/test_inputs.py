@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pratique.admission.v1.digest_pb2 import Inputs
-from pratique.digests import Digests
+from pratique.configuration.inputs import Digests
 from pratique.rpc.inputs import inputs_from_messages
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from pratique import statuses
+from pratique.admission.calls import Call
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
 from pratique.admission.v1 import outcome_pb2 as pb
-from pratique.calls import Call
-from pratique.definitions import Phase
-from pratique.errors import BadAnswerError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.rpc.outcome_messages import outcome_from_message, outcome_to_message
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.rpc.messages import outcome_from_message, outcome_to_message
 from strategies.reviews import outcomes
 
 

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 
 from hostile_texts import HOSTILE
+from pratique.admission.reviews import Operation
 from pratique.admission.v1 import review_pb2
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.errors import ReviewError
-from pratique.json_values import Document
-from pratique.reviews import Operation
-from pratique.rpc.review_messages import review_from_message, write_review
+from pratique.apimachinery.errors import ReviewError
+from pratique.apimachinery.json_values import Document
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.rpc.messages import review_from_message, write_review
 from serving.reviews import review_of
 from strategies.reviews import reviews
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 
 def review_to_message(review: Review) -> review_pb2.Review:

@@ -12,10 +12,9 @@ import pytest
 import trustme
 
 from mounts import WAYS, Mount, Rotation, bundle_of, chain_of, key_of
-from pratique.calls import Call
-from pratique.outcomes import ALLOWED
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of

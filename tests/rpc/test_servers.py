@@ -9,9 +9,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from pratique.errors import ConfigurationError
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.servers import MUTATOR
 
 

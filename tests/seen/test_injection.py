@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mutator.hosts import MutatorHost
-from pratique.calls import Call
-from pratique.clusters import ANY_NAMESPACE
-from pratique.logs import LONGEST_TEXT, configure_logging
-from pratique.reviews import UserInfo
-from pratique_cli.palettes import printable
+from mutator.host import MutatorHost
+from pratique.admission.calls import Call
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.telemetry.logs import LONGEST_TEXT, configure_logging
+from pratique_cli.terminal import printable
 from serving import controllers
 from serving.reviews import review_of
 

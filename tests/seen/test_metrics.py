@@ -17,27 +17,25 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doors.reviews import review_document
-from frontdoor.codecs import decode_review
-from frontdoor.engines import open_local
-from frontdoor.metrics import Metrics
-from mutator.hosts import MutatorHost
-from mutator.servicer import services
+from frontdoor.engines.engine import open_local
+from frontdoor.http.codecs import decode_review
+from frontdoor.http.metrics import Metrics
+from mutator.host import MutatorHost
+from mutator.service import services
 from observed_stacks import observed_stack
 from policies_at_work import binding, deployment_review, loaded, policy
-from pratique.calls import Call, Deadline
-from pratique.clusters import ANY_NAMESPACE, ReloadableCluster
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import BOTH, Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE, ReloadableCluster
+from pratique.configuration.inputs import HeldInputs
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers import validating_admission_policy
-from pratique.definitions import BOTH, Phase
-from pratique.errors import ConfigurationError
-from pratique.held_inputs import HeldInputs
-from pratique.hosted_controllers import configured
-from pratique.hosting import Hosting
-from pratique.measures.registries import open_registry, text_of
-from pratique.measures.servers import MOST_CLIENTS, MetricsServer
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.service_metrics import ServiceMetrics
-from pratique.rpc.settings import ServerSettings
-from pratique.settings import ChainSettings
+from pratique.hosting.configured_controllers import configured
+from pratique.hosting.services import Hosting
+from pratique.rpc.servers import RpcServer, ServerSettings
+from pratique.rpc.telemetry import ServiceMetrics
+from pratique.telemetry.metrics_server import MOST_CLIENTS, MetricsServer, open_registry, text_of
 from serving import controllers
 from serving.reviews import review_of
 from serving.servers import DIGESTS, MUTATOR
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pratique.hosted_controllers import HostedController
+    from pratique.hosting.configured_controllers import HostedController
 
 MOST_SERIES = 200
 RANDOM_REVIEWS = 10_000

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from observed_stacks import observed_stack
 from packages import lay_out
-from pratique.logs import FIELDS
+from pratique.telemetry.logs import FIELDS
 from serving import hostile_controllers
 
 if TYPE_CHECKING:

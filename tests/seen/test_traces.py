@@ -9,8 +9,8 @@ import pytest
 
 from doors.reviews import review_document
 from observed_stacks import observed_stack
-from pratique.errors import ConfigurationError
-from pratique.tracing.opening import open_tracing
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.telemetry.tracing import open_tracing
 from trace_collectors import collecting_over_grpc, collecting_over_http
 
 CHAIN = ("--admission-control", "NamespaceLifecycle,AlwaysPullImages,DefaultTolerationSeconds")
@@ -157,17 +157,17 @@ def test_variables_that_say_what_is_not_known_are_refused(environment: dict[str,
 
 
 @pytest.mark.parametrize(
-    "module", ["frontdoor.serve", "mutator.serve", "validator.serve", "frontdoor.remote_engines"]
+    "module", ["frontdoor.serve", "mutator.service", "validator.service", "frontdoor.engines.remote"]
 )
 def test_services_that_trace_nothing_do_not_even_import_what_would(module: str) -> None:
     code = (
         f"import sys, {module}\n"
-        "from frontdoor.apps import build_app\n"
-        "from frontdoor.engines import open_local\n"
+        "from frontdoor.http.app import build_app\n"
+        "from frontdoor.engines.engine import open_local\n"
         "from frontdoor.settings import FrontDoorSettings\n"
-        "from pratique.clusters import ANY_NAMESPACE\n"
-        "from pratique.settings import ChainSettings\n"
-        "from pratique.tracing.opening import open_tracing\n"
+        "from pratique.cluster.store import ANY_NAMESPACE\n"
+        "from pratique.configuration.settings import ChainSettings\n"
+        "from pratique.telemetry.tracing import open_tracing\n"
         "tracing = open_tracing('frontdoor', {})\n"
         "build_app(open_local(ChainSettings(), ANY_NAMESPACE), FrontDoorSettings(), None, tracing)\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"

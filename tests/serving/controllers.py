@@ -6,16 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from pratique.answers import Allow, Answer, allow, deny, patch
-from pratique.definitions import BOTH, Controller, Halves, NoSettings
-from pratique.hosted_controllers import HostedController
+from pratique.admission.answers import Allow, Answer, allow, deny, patch
+from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
+from pratique.hosting.configured_controllers import HostedController
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from pratique.definitions import Half
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Half
+    from pratique.admission.reviews import Review
 
 SECRET = "canary-4f9d2c"  # what no log, message or status may show
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from pratique.admission.calls import Call
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import (
     PHASE_MUTATE,
@@ -23,11 +24,9 @@ from pratique.admission.v1.catalogue_service_pb2_grpc import (
     add_CatalogueServiceServicer_to_server,
 )
 from pratique.admission.v1.stream_pb2 import StreamedAnswer
-from pratique.calls import Call
-from pratique.held_inputs import HeldInputs
+from pratique.configuration.inputs import HeldInputs
 from pratique.rpc.inputs import inputs_to_messages
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from pratique.definitions import Half
+    from pratique.admission.controllers import Half
 
     Address = contextlib.AbstractAsyncContextManager[str]
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

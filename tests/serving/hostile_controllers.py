@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pratique import Controller, Halves, allow, deny, member, patch, warn
-from pratique.definitions import BOTH
+from pratique.admission.controllers import BOTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,7 @@ def patch_it(review: Review) -> Answer:
 
 def look_up(review: Review) -> Answer:
     """Say what the cluster holds, and whether the user may read it."""
-    from pratique.authorizers import Attributes
+    from pratique.cluster.authorization import Attributes
 
     names = ",".join(one["metadata"]["name"] for one in review.cluster.list("", "namespaces"))
     asked = Attributes(user=review.user, verb="get", resource="namespaces", name="shop")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.clusters import ANY_NAMESPACE
-from pratique.json_values import NULL, Document
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.store import ANY_NAMESPACE
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
+    from pratique.cluster.store import Cluster
 
 POD: JSON = {
     "apiVersion": "v1",

@@ -8,33 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-import mutator.servicer
-import validator.servicer
-from mutator.hosts import MutatorHost
+import mutator.service
+import validator.service
+from mutator.host import MutatorHost
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
-from pratique.catalogues import load_catalogue
-from pratique.cluster_files import load_cluster
-from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.load import load_configurations
-from pratique.digests import Digests, chain_digest, cluster_digest, configuration_digest
-from pratique.held_inputs import HeldInputs
-from pratique.plugin_configurations import load_plugin_configurations
+from pratique.cluster.files import load_cluster
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.inputs import (
+    Digests,
+    HeldInputs,
+    chain_digest,
+    cluster_digest,
+    configuration_digest,
+)
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 from pratique.rpc import messages
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
-from pratique.settings import ChainSettings
-from validator.hosts import ValidatorHost
+from pratique.rpc.servers import RpcServer, ServerSettings
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from google.protobuf.message import Message
 
-    from pratique.calls import Call
-    from pratique.clusters import Cluster
-    from pratique.hosted_controllers import HostedController
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.calls import Call
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
+    from pratique.cluster.store import Cluster
+    from pratique.hosting.configured_controllers import HostedController
     from pratique.rpc.servers import Service
 
 LIMITS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
@@ -98,7 +102,7 @@ MUTATOR = Kind(
     "mutator",
     "/pratique.admission.v1.MutatorService/Mutate",
     MutatorHost,
-    mutator.servicer.services,
+    mutator.service.services,
     messages.mutate_request,
     mutator_service_pb2.MutateResponse,
     messages.outcomes_from_mutate,
@@ -107,7 +111,7 @@ VALIDATOR = Kind(
     "validator",
     "/pratique.admission.v1.ValidatorService/Validate",
     ValidatorHost,
-    validator.servicer.services,
+    validator.service.services,
     messages.validate_request,
     validator_service_pb2.ValidateResponse,
     messages.outcomes_from_validate,

@@ -7,16 +7,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from pratique.answers import allow
+from pratique.admission.answers import allow
 from pratique.rpc.lifetimes import be_process, live
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.servers import KINDS
 
 if TYPE_CHECKING:
-    from pratique.answers import Answer
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.reviews import Review
 
 
 def say_began() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from pratique.admission.calls import Call
+from pratique.admission.controllers import Phase
 from pratique.admission.v1.stream_pb2 import StreamedAnswer, StreamedCall
-from pratique.calls import Call
-from pratique.definitions import Phase
-from pratique.rpc.stream_methods import METHODS
+from pratique.rpc.streams import METHODS
 from serving.reviews import review_of
 from serving.servers import MUTATOR, Kind
 

@@ -16,14 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doors.remote import remote_door
-from frontdoor.requests import query_reader
+from frontdoor.http.requests import query_reader
 from frontdoor.settings import FrontDoorSettings
-from pratique.answers import allow
-from pratique.calls import Call
-from pratique.outcomes import Allowed, Failed, FailureKind
-from pratique.rpc.servers import RpcServer, Service
-from pratique.rpc.settings import ServerSettings
-from pratique.settings import ChainSettings
+from pratique.admission.answers import allow
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Allowed, Failed, FailureKind
+from pratique.configuration.settings import ChainSettings
+from pratique.rpc.servers import RpcServer, ServerSettings, Service
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
@@ -32,9 +31,9 @@ from serving.servers import MUTATOR, VALIDATOR, Kind, serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pratique.answers import Answer
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 CONTROLLER = "AlwaysPullImages"
 ROUNDING = 0.01

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.targets import grpc_target
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.outcomes import Allowed
+from frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Allowed
 from serving.processes import running
 from waiting import streams_to
 from webhook_servers import closed_port

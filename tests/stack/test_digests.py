@@ -12,16 +12,15 @@ import pytest
 import yaml
 
 from doors.remote import RemoteDoor, remote_door
-from frontdoor.call_kinds import CallKind
 from frontdoor.settings import FrontDoorSettings
-from mutator.hosts import MutatorHost
-from pratique.definitions import Phase
-from pratique.hosting import hosting
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
-from pratique.settings import ChainSettings
+from frontdoor.transports.hosting_services import CallKind
+from mutator.host import MutatorHost
+from pratique.admission.controllers import Phase
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.services import hosting
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.servers import MUTATOR, VALIDATOR, Kind
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

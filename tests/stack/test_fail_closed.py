@@ -12,8 +12,8 @@ import pytest
 from doors.remote import RemoteDoor, remote_door
 from frontdoor.settings import FrontDoorSettings
 from pratique.admission.v1 import outcome_pb2
-from pratique.configurations.load import load_configurations
-from pratique.settings import ChainSettings
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
 from serving import controllers
 from serving.faulty_services import (
     CONTROLLER,

@@ -13,8 +13,8 @@ import pytest
 
 from isolating import pod
 from packages import lay_out
-from pratique.calls import Call
-from pratique.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
 from serving import hostile_controllers
 from serving.processes import Process, running
 from serving.reviews import review_of
@@ -24,7 +24,7 @@ from waiting import within
 if TYPE_CHECKING:
     import contextlib
 
-    from pratique.outcomes import Outcome
+    from pratique.admission.outcomes import Outcome
 
 NAMES = ("AlwaysAdmit", "SpinAsync", "ExitAtOnce", "Segfault", "RaiseUnusual", "DenyIt", "SayPid")
 

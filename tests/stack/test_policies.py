@@ -17,7 +17,7 @@ from waiting import within
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 CHAIN = "MutatingAdmissionPolicy,ValidatingAdmissionPolicy"

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frontdoor.codecs import decode_review
-from frontdoor.local_engines import LocalEngine
+from frontdoor.engines.local import LocalEngine
+from frontdoor.http.codecs import decode_review
 from policies_at_work import binding, policy
-from pratique.calls import Deadline
-from pratique.cluster_files import load_cluster
-from pratique.definitions import BOTH
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 from stacks import Stack, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 LISTED = """
 apiVersion: v1

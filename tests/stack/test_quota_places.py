@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frontdoor.transports.grpc import GrpcTransport
-from pratique.calls import Call, Deadline
-from pratique.json_values import Document
-from pratique.outcomes import Denied
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import Denied
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import postgres
-from pratique.clusters import ObjectStore
-from pratique.ledgers import open_ledger
-from pratique.ledgers.sql_ledgers import SQLLedger
-from pratique.quotas import usage_of
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.quota.checks import usage_of
+from pratique.controllers.quota.ledger import open_ledger
+from pratique.controllers.quota.sql_ledger import SQLLedger
 from quotas import account, pods_used
 from stacks import Stack, kill, running
 

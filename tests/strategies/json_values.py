@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 KEYS = st.sampled_from(["", "a", "b", "name", "a/b", "~", "~1", "0", "-", "é"])
 """Few, so that two documents often have the same; the ones that a pointer has to escape are among them."""

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from pratique.json_values import member
-from pratique.patches import apply_patch
-from pratique.pointers import pointer
+from pratique.apimachinery.json_values import member, pointer
+from pratique.apimachinery.patches import apply_patch
 from strategies.json_values import KEYS, named_items, values
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _ROOT: tuple[str | int, ...] = ()
 

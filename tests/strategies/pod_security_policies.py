@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies.pods import optional
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 _FLAGS = st.booleans()
 _MAYBE = st.none() | _FLAGS

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from pratique.pods import CONTAINER_FIELDS
+from pratique.pods.containers import CONTAINER_FIELDS
 from strategies.pods import IMAGES, NAMES, PULL_POLICIES, affinities, optional, resources, tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 _MAYBE = st.none() | st.booleans()
 _CAPABILITIES = st.lists(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quotas_of import container, pod, quota
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 NAMES = ("pods", "count/pods", "cpu", "requests.memory", "requests.example.com/gpu")
 SCOPES = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 import granting
-from pratique.authorizers import Attributes
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.authorization import Attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 NAMESPACES = ["shop", "bank"]
 NAMES = ["a", "b", "c"]

@@ -6,11 +6,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pratique import statuses
-from pratique.json_values import NULL, Document
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, Review, UserInfo
-from pratique.statuses import Status, StatusCause, StatusDetails
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from strategies.json_values import objects
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

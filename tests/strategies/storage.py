@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies.pods import QUANTITIES, optional
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 NAMES = st.sampled_from(["a", "data", "disk-1"])
 FINALIZERS = st.lists(st.sampled_from(["kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "x/y"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pratique.tolerations import EFFECTS, OPERATORS, Toleration
+from pratique.pods.tolerations import EFFECTS, OPERATORS, Toleration
 
 KEYS = st.sampled_from(["", "a", "b"])
 VALUES = st.sampled_from(["", "x"])

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.answers import allow
-from pratique.calls import Call, Deadline
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.errors import ReviewError
-from pratique.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.admission.answers import allow
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.apimachinery.errors import ReviewError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import review_of
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
-    from pratique.answers import Answer
-    from pratique.definitions import Half
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.controllers import Half
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 
 def validate(
@@ -143,5 +143,5 @@ def test_hosts_know_no_transport() -> None:
     import subprocess
     import sys
 
-    code = "import sys, mutator.hosts, validator.hosts; sys.exit('grpc' in sys.modules)"
+    code = "import sys, mutator.host, validator.host; sys.exit('grpc' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,4 @@
-"""MutatingAdmissionWebhook: webhooks one after another, each on the object as it then is.
-
-Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go``.
-"""
+"""MutatingAdmissionWebhook: webhooks one after another, each on the object as it then is."""
 
 from __future__ import annotations
 
@@ -9,22 +6,100 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.audit_annotations import mutation_annotation, patch_annotation, webhook_annotations
-from frontdoor.chain.effects import effect_of
-from frontdoor.chain.hooks import Hook, Result, ask
-from frontdoor.chain.matching import Refused, Skipped
-from frontdoor.decisions import Step, StepOutcome
-from pratique import statuses
-from pratique.definitions import Phase
-from pratique.outcomes import Denied, Patched
-from pratique.schemas import built_in
+from frontdoor.chain.decisions import Step
+from frontdoor.chain.webhooks import Hook, Refused, Result, Skipped, ask
+from frontdoor.webhooks.answers import mutation_annotation, patch_annotation, webhook_annotations
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Denied, Patched
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.errors import ConversionError, PratiqueError
+from pratique.apimachinery.json_values import JSON, Document, json_type
+from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.cluster import schemas
+from pratique.cluster.conversion import convert
+from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 
 if TYPE_CHECKING:
-    from frontdoor.chain.effects import Effect
-    from frontdoor.chain.hook_lists import HookList
     from frontdoor.chain.stages import Pass
-    from pratique.reviews import Review
-    from pratique.targets import Target
+    from frontdoor.chain.webhooks import HookList
+    from pratique.admission.matched_resources import Target
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.statuses import Status
+
+_TYPE = ("apiVersion", "kind")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effect:
+    """What a webhook's answer does to the review."""
+
+    denial: Status | None = None
+    """Why the request is refused; None where it is not."""
+    code: int = 0
+    """The HTTP code of a refusal or failure as the API server's metrics count it."""
+    operations: tuple[JSONObject, ...] = ()
+    """What the webhook asked for, on the object as it saw it."""
+    applied: tuple[JSONObject, ...] = ()
+    """What that is on the object as the request has it."""
+    document: Document | None = None
+    """The object, as the request has it, once it has changed; None where it has not."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the object is another one now."""
+        return self.document is not None
+
+
+def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effect:
+    """Apply a webhook's patch. What cannot be applied refuses the request, whatever the failure policy.
+
+    Args:
+        webhook: The webhook's name.
+        result: What it answered.
+        seen: The review as the webhook saw it.
+        asked: The same review in the version of the request.
+    """
+    decision = result.outcome.decision
+    if not isinstance(decision, Patched) or not decision.operations:
+        return Effect(result.denial, result.code)
+    before = seen.object_document
+    if before.is_null:
+        text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
+        return Effect(statuses.internal_error(text + "which is not supported for this operation"))
+    try:
+        patched = _typed(patch_document(before, decision.operations), before.data)
+        document = decode_changed(seen.kind, before.data, patched)
+        if identical(before.data, document.data):
+            # A patch to what the request calls otherwise would be none that anybody could apply.
+            applied = decision.operations if seen is asked else ()
+            return Effect(operations=decision.operations, applied=applied)
+        if seen is asked:
+            return Effect(operations=decision.operations, applied=decision.operations, document=document)
+        document = convert(document, asked.resource, asked.kind, asked.cluster)
+    except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
+        return Effect(statuses.internal_error(str(error)))
+    applied = tuple(diff(asked.object, document.data))
+    return Effect(operations=decision.operations, applied=applied, document=document)
+
+
+class _RetypedError(PratiqueError):
+    """A patch made something else of the object."""
+
+
+def _typed(document: Document, before: JSON) -> Document:
+    """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+    patched = document.data
+    if not isinstance(patched, dict):
+        raise _RetypedError(f"the patched object is {json_type(patched)}")
+    had = {name: before[name] for name in _TYPE if isinstance(before, dict) and name in before}
+    for name, value in had.items():
+        if (patched.get(name) or value) != value:
+            raise _RetypedError(f"the patched object has another {name}")
+    return document if patched.items() >= had.items() else Document.from_data(patched | had)
+
 
 _FEW_OPERATIONS = 200
 """Up to here a patch is applied in the event loop. 200 usual ones take 1 ms; 140,000, which a webhook may send, take
@@ -39,7 +114,7 @@ class MutatingWebhooks:
 
     def __post_init__(self) -> None:
         """Read the schemas that patches are held against before the first review."""
-        built_in.load()
+        schemas.load()
 
     async def admit(self, passing: Pass) -> bool:
         """Call those that match, one after another; the first refusal ends it."""

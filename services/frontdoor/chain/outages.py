@@ -10,17 +10,17 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from pratique import statuses
-from pratique.definitions import Phase
-from pratique.errors import CallError, CallTimeoutError, PratiqueError
+from pratique.admission.controllers import Phase
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import CallError, CallTimeoutError, PratiqueError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from typing import Self
 
-    from pratique.calls import Deadline
-    from pratique.outcomes import Outcome
-    from pratique.statuses import Status
+    from pratique.admission.calls import Deadline
+    from pratique.admission.outcomes import Outcome
+    from pratique.apimachinery.statuses import Status
 
 _SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
 _SHOWN = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}

@@ -11,23 +11,23 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
-from frontdoor.audit_annotations import webhook_annotations
-from frontdoor.chain.hooks import Hook, Result, ask
-from frontdoor.chain.matching import Matched, Refused
-from frontdoor.chain.records import Record
-from frontdoor.decisions import Step, StepOutcome
-from pratique import statuses
-from pratique.definitions import Phase
-from pratique.outcomes import Failed, FailureKind, Outcome
-from pratique.subjects import Subject
-from pratique.tracebacks import described
+from frontdoor.chain.decisions import Step
+from frontdoor.chain.stages import Record
+from frontdoor.chain.webhooks import Hook, Matched, Refused, Result, ask
+from frontdoor.webhooks.answers import webhook_annotations
+from pratique.admission.controllers import Phase
+from pratique.admission.label_subjects import Subject
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import Failed, FailureKind, Outcome
+from pratique.apimachinery import statuses
+from pratique.telemetry.logs import described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.chain.hook_lists import Candidate, HookList
-    from pratique.calls import Deadline
-    from pratique.reviews import Review
+    from frontdoor.chain.webhooks import Candidate, HookList
+    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Review
 
 _log = logging.getLogger(__name__)
 

@@ -9,18 +9,18 @@ import hmac
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.causes import DENYING
-from frontdoor.recordings.lines import size_of
-from frontdoor.recordings.redactions import Redaction
-from pratique.json_values import NULL, decode, encode
+from frontdoor.http.decision_documents import DENYING
+from frontdoor.recording.recorders import size_of
+from frontdoor.recording.redaction import Redaction
+from pratique.apimachinery.json_values import NULL, decode, encode
 
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from frontdoor.codecs import ReceivedReview
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.http.codecs import ReceivedReview
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 LONGEST_TEXT = 1024
 """Characters of a message or a name that are kept: four times the longest name that Kubernetes allows. It bounds a

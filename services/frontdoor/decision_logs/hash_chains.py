@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pratique.errors import ConfigurationError
-from pratique.json_values import encode
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

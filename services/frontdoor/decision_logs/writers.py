@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.decision_logs.entries import EntryWriter, Observation, written_time
 from frontdoor.decision_logs.hash_chains import VERSION, Chain, last_link, read_key
-from frontdoor.recordings.configuration_digests import ConfigurationDigest
-from frontdoor.recordings.files import RotatedFile
-from frontdoor.requests import RequestError
-from pratique import statuses
-from pratique.errors import ConfigurationError
+from frontdoor.http.requests import RequestError
+from frontdoor.recording.files import RotatedFile
+from frontdoor.recording.recorders import ConfigurationDigest
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from starlette.types import Scope

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.calls import Call, Deadline
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 
 class Transport(Protocol):

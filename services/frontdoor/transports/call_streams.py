@@ -15,13 +15,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from pratique.rpc.inputs import inputs_from_messages
-from pratique.rpc.stream_methods import streamed_call
+from pratique.rpc.streams import streamed_call
 
 if TYPE_CHECKING:
-    from pratique.calls import Deadline
-    from pratique.digests import Digests
-    from pratique.rpc.stream_methods import CarriedMethod, StreamedAnswer
-    from pratique.tracing.contexts import Carried
+    from pratique.admission.calls import Deadline
+    from pratique.configuration.inputs import Digests
+    from pratique.rpc.streams import CarriedMethod, StreamedAnswer
+    from pratique.telemetry.tracing import Carried
 
 _BATCH_BYTES = 256 * 1024
 """When a request has to wait for the next message: as long as it takes to send a quarter of a MiB."""

@@ -14,18 +14,18 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from pratique.errors import BadAnswerError, CallTimeoutError, UnreachableError
-from pratique.measures.series import Observed
+from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
+from pratique.telemetry.metrics import Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from frontdoor.settings import FrontDoorSettings
     from frontdoor.transports import Transport
-    from pratique.calls import Call, Deadline
-    from pratique.definitions import Phase
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.controllers import Phase
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 _log = logging.getLogger(__name__)
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.webhook_answer_documents import StatusDocument
-from frontdoor.webhook_answers import denial
-from pratique.outcomes import Denied, Failed
+from frontdoor.webhooks.answers import StatusDocument, denial
+from pratique.admission.outcomes import Denied, Failed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontdoor.transports.grpc import GrpcTransport
-    from pratique.calls import Call, Deadline
-    from pratique.outcomes import Decided, Outcome
-    from pratique.reviews import Review
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Decided, Outcome
+    from pratique.admission.reviews import Review
 
 FAILURE_PREFIX = "failed to call webhook: "
 """How the API server begins the reason of a call that did not come through."""

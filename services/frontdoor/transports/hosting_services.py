@@ -1,26 +1,202 @@
-"""Hosting services: the mutator and the validators, as the front door knows them."""
+"""The mutator and the validators, as the front door knows them."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import functools
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from frontdoor.call_kinds import CallKind
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.targets import grpc_target
+from frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from pratique.definitions import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.tls import Kept, PairFiles, read_authorities, read_pair
 from pratique.rpc.inputs import inputs_from_messages
+from pratique.telemetry.metrics import Counts, Durations, Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from frontdoor.transports.services_tls import ServicesTls
-    from pratique.definitions import Controller
-    from pratique.digests import Digests
-    from pratique.held_inputs import HeldInputs
+    from prometheus_client.metrics_core import Metric
+
+    from frontdoor.settings import FrontDoorSettings
+    from frontdoor.transports.balancing import Load
+    from pratique.admission.controllers import Controller
+    from pratique.configuration.inputs import Digests, HeldInputs
+
+
+class CallKind(enum.StrEnum):
+    """What carries calls to the services of this suite. Those to webhooks are always made by themselves."""
+
+    STREAM = "stream"
+    """A stream to each replica, on which many are under way at a time; by themselves where a service knows none."""
+    UNARY = "unary"
+    """Each by itself, balanced and made again by gRPC."""
+
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds. A hop on one machine takes 1 ms, and none has more than 30 s."""
+
+
+class HopMetrics:
+    """All hops of one front door, by service."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._hops = Counts(
+            "pratique_frontdoor_hops_total",
+            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
+            ("service", "code"),
+        )
+        self._seconds = Durations(
+            "pratique_frontdoor_hop_duration_seconds",
+            "Time from a call to a service to its answer, by service.",
+            _BUCKETS,
+            ("service",),
+        )
+        self._services: Sequence[HostingService] = ()
+        self._held: HeldInputs[Any] | None = None
+
+    def observer(self, service: str) -> Callable[[str, float], None]:
+        """What is to be told of each hop to a service: gRPC's code for it by Go's name, and seconds."""
+        return functools.partial(self._observe, service)
+
+    def _observe(self, service: str, code: str, seconds: float) -> None:
+        self._hops.add(service, code)
+        self._seconds.observe(seconds, service)
+
+    def show_services(self, services: Sequence[HostingService], held: HeldInputs[Any]) -> None:
+        """Show how many addresses of these are known, and which of their replicas decide by what is ``held`` here."""
+        self._services, self._held = services, held
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all of them, for a registry."""
+        yield from self._hops.collect()
+        yield from self._seconds.collect()
+        yield from Observed(
+            "pratique_frontdoor_service_addresses",
+            "Addresses of a service that are known: its replicas, where each has one.",
+            lambda: {(one.name,): one.transport.addresses for one in self._services},
+            "service",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_agrees",
+            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
+            self._agreements,
+            "service",
+            "endpoint",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_calls_in_flight",
+            "Calls to a replica without an answer; refused ones count for a second longer.",
+            lambda: self._loads(lambda load: load.in_flight),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_left_out",
+            "1 where a replica gets no calls for a while because it is much slower than others.",
+            lambda: self._loads(lambda load: load.left_out),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from Observed(
+            "pratique_frontdoor_replica_exclusions_total",
+            "How often a replica was left out because it was much slower than others.",
+            lambda: self._loads(lambda load: load.times_left_out),
+            "service",
+            "endpoint",
+        ).collect()
+
+    def _loads(self, read: Callable[[Load], int]) -> dict[tuple[str, ...], float]:
+        return {
+            (service.name, replica.endpoint): read(replica.load)
+            for service in self._services
+            for replica in service.transport.replicas
+        }
+
+    def _agreements(self) -> dict[tuple[str, ...], float]:
+        digest = "" if self._held is None else self._held.digests.whole
+        return {
+            (service.name, replica.endpoint): int(replica.holds(digest))
+            for service in self._services
+            for replica in service.transport.replicas
+        }
+
+
+_PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
+
+
+class ServicesTls:
+    """What every channel to the mutator and the validators is made with."""
+
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Read the files.
+
+        Raises:
+            ConfigurationError: one cannot be used, or is given without another that it needs.
+        """
+        files = PairFiles.given(settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS)
+        authority_file = settings.services_ca_file
+        self._pair = None
+        if files is not None:
+            read = functools.partial(read_pair, files)
+            self._pair = Kept(
+                "services client certificate", read, files.paths, ends_at=lambda pair: pair.ends_at
+            )
+        self._authorities = None
+        if authority_file is not None:
+            read_bundle = functools.partial(read_authorities, authority_file, "--services-ca-file")
+            self._authorities = Kept(
+                "services authorities", read_bundle, (authority_file,), ends_at=lambda bundle: bundle.ends_at
+            )
+        self.kept: tuple[Kept[Any], ...] = tuple(
+            one for one in (self._pair, self._authorities) if one is not None
+        )
+        """What is read again, and how it is with each."""
+
+    @classmethod
+    def of(cls, settings: FrontDoorSettings) -> ServicesTls | None:
+        """The TLS that the settings ask for; None where services are asked without.
+
+        Raises:
+            ConfigurationError: as above, or names are given for services that are not to show any.
+        """
+        tls = cls(settings)
+        if tls.kept:
+            _check_names(settings)
+            return tls
+        for flag, name in _names(settings):
+            if name:
+                raise ConfigurationError(f"{flag} needs TLS: give --services-ca-file as well")
+        return None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Make what a channel is opened with, of what is in the files now."""
+        bundle = None if self._authorities is None else self._authorities.value.pem
+        if self._pair is None:
+            return grpc.ssl_channel_credentials(bundle)
+        pair = self._pair.value
+        return grpc.ssl_channel_credentials(bundle, pair.key, pair.chain)
+
+
+def _names(settings: FrontDoorSettings) -> tuple[tuple[str, str], ...]:
+    return (
+        ("--mutator-server-name", settings.mutator_server_name),
+        ("--validator-server-name", settings.validator_server_name),
+    )
+
+
+def _check_names(settings: FrontDoorSettings) -> None:
+    if len(settings.validators) > 1 and not settings.validator_server_name:
+        raise ConfigurationError(
+            "--validator: several addresses with TLS need --validator-server-name, a name that is in the "
+            "certificate of each"
+        )
+
 
 _PROBE_SECONDS = 1.0
 """The timeout of a kubelet's readiness probe, unless it is told otherwise: a later answer would not be heard."""

@@ -11,28 +11,26 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from frontdoor.webhook_answers import read_answer, to_outcome
-from frontdoor.webhook_reviews import build_review
-from frontdoor.webhook_urls import webhook_url
-from pratique.definitions import Phase
-from pratique.errors import CallError, CallTimeoutError
-from pratique.https.http_answers import answered_body
-from pratique.https.https_clients import ClientKind
-from pratique.https.https_exchanges import HttpRequest, exchange
-from pratique.json_limits import LARGE_BYTES
+from frontdoor.webhooks.answers import read_answer, to_outcome
+from frontdoor.webhooks.clients import webhook_url
+from frontdoor.webhooks.reviews import build_review
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import CallError, CallTimeoutError
+from pratique.apimachinery.json_reading import LARGE_BYTES
+from pratique.https.clients import ClientKind
+from pratique.https.exchanges import HttpRequest, answered_body, exchange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.webhook_credentials import WebhookCredentials
-    from frontdoor.webhook_reviews import SentReview
-    from frontdoor.webhook_urls import WebhookUrl
-    from pratique.calls import Call, Deadline
-    from pratique.configurations.webhooks import Webhook
+    from frontdoor.webhooks.clients import WebhookCredentials, WebhookUrl
+    from frontdoor.webhooks.reviews import SentReview
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
+    from pratique.configuration.webhooks import Webhook
+    from pratique.https.clients import HttpsClients
     from pratique.https.credentials import Credentials
-    from pratique.https.https_clients import HttpsClients
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
 
 _HEADERS = (
     ("Accept", "application/json, */*"),

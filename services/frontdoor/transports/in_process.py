@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mutator.hosts import MutatorHost
-    from pratique.calls import Call, Deadline
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
-    from validator.hosts import ValidatorHost
+    from mutator.host import MutatorHost
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
+    from validator.host import ValidatorHost
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,14 +1,77 @@
-"""Compilation errors: what the type checker says, as the API server says it.
-
-The checker is Google's in C++, the API server's Google's in Go. Their texts are nearly the same, positions and all;
-what differs is put right here as far as it can be, the rest is listed in ``docs/cel.md``.
-"""
+"""What the type checker says, as the API server says it, with types as cel-go writes them."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from pratique.cel.types import parse_type
+from pratique.cel import syntax_trees
+
+if TYPE_CHECKING:
+    from pratique.cel.syntax_trees import Message
+
+_PRIMITIVES = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
+_WELL_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}
+_DYN, _NULL, _PRIMITIVE, _WRAPPER, _KNOWN, _LIST, _MAP = 1, 2, 3, 4, 5, 6, 7
+_MESSAGE, _PARAMETER, _TYPE, _ABSTRACT = 9, 10, 11, 14
+
+
+def render_type(encoded: bytes) -> str:
+    """Write an encoded ``cel.expr.Type``; what the checker left open is ``dyn``."""
+    message = syntax_trees.read_message(encoded)
+    field = next(iter(message), _DYN)
+    match field:
+        case 2:
+            return "null_type"
+        case 3:
+            return _PRIMITIVES.get(syntax_trees.number_at(message, _PRIMITIVE), "dyn")
+        case 4:
+            return f"wrapper({_PRIMITIVES.get(syntax_trees.number_at(message, _WRAPPER), 'dyn')})"
+        case 5:
+            return _WELL_KNOWN.get(syntax_trees.number_at(message, _KNOWN), "dyn")
+        case 9:
+            return syntax_trees.text_at(message, _MESSAGE)
+        case _:
+            return _composite(field, message)
+
+
+def parse_type(text: str) -> tuple[str, tuple[str, ...]]:
+    """Take a type as cel-go writes it apart: ``map(string, list(int))`` into its name and its parameters."""
+    name, _, rest = text.partition("(")
+    parts: list[str] = []
+    depth = start = 0
+    inner = rest[:-1]
+    for place, character in enumerate(inner):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(inner[start:place].strip())
+            start = place + 1
+    return name, (*parts, inner[start:].strip()) if inner else ()
+
+
+def _composite(field: int, message: Message) -> str:
+    inner = (
+        syntax_trees.read_message(syntax_trees.data_at(message, field))
+        if field in (_LIST, _MAP, _ABSTRACT)
+        else {}
+    )
+    match field:
+        case 6:
+            return f"list({render_type(syntax_trees.data_at(inner, 1))})"
+        case 7:
+            return f"map({render_type(syntax_trees.data_at(inner, 1))}, {render_type(syntax_trees.data_at(inner, 2))})"
+        case 11:
+            return f"type({render_type(syntax_trees.data_at(message, _TYPE))})"
+        case 14:
+            parameters = [render_type(part) for part in inner.get(2, ()) if isinstance(part, bytes)]
+            return (
+                f"{syntax_trees.text_at(inner, 1)}({', '.join(parameters)})"
+                if parameters
+                else syntax_trees.text_at(inner, 1)
+            )
+        case _:
+            return "dyn"
+
 
 _KIND = re.compile(r"\A[A-Z_]+: ")
 _TAIL = re.compile(r" \[[A-Z_]+\]\Z")

@@ -1,20 +1,49 @@
-"""Costs: what calling a function costs.
-
-The numbers are cel-go's (``interpreter/runtimecost.go``, ``ext/lists.go``, ``ext/sets.go``) and Kubernetes'
-(``k8s.io/apiserver/pkg/cel/library/cost.go``), which go by a function's name and come first. A call is charged before
-it is made, so that one that would cost too much is never made.
-"""
+"""Costs: what calling a function costs, and what several expressions may cost together."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from pratique.cel.errors import OutOfBudgetError
 from pratique.cel.values import Optional, Value
 
 if TYPE_CHECKING:
     from pratique.cel.syntax_trees import Call
+
+
+@dataclasses.dataclass(slots=True)
+class Budget:
+    """What is left of it."""
+
+    remaining: int
+
+    def charge(self, cost: int) -> None:
+        """Take off what an expression cost. Raises OutOfBudgetError where that is more than is left.
+
+        It is looked at when the expression has ended, as the API server does, which then drops what it gave.
+        """
+        if cost > self.remaining:
+            raise OutOfBudgetError
+        self.remaining -= cost
+
+
+@dataclasses.dataclass(slots=True)
+class Patience:
+    """What may be spent on expressions where others wait, such as on an event loop."""
+
+    cost: int
+    """By cel-go's count; a step of it takes about 0.2 µs."""
+    toil: int
+    """Of what cel-go does not count."""
+
+    def spend(self, cost: int, toil: int) -> None:
+        """Take off what an expression took."""
+        self.cost -= cost
+        self.toil -= toil
+
 
 Cost: TypeAlias = Callable[..., int]
 """Gives the cost of a call from its arguments."""

@@ -11,7 +11,7 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from pratique.cel.compositions import TYPE, VARIABLES
+from pratique.cel.activation import TYPE, VARIABLES
 from pratique.cel.declarations import function_configurations, type_configuration
 from pratique.cel.libraries import (
     addresses,
@@ -35,11 +35,11 @@ from pratique.cel.type_descriptors import build_pool
 if TYPE_CHECKING:
     from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
 
-    from pratique.cel.calls import Functions
-    from pratique.cel.compositions import Field
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cel.activation import Field
     from pratique.cel.declarations import Library
+    from pratique.cel.plan_nodes import Functions
     from pratique.cel.type_descriptors import StructTypes
-    from pratique.json_values import JSONObject
 
 _VARIABLES = {
     "object": "dyn",

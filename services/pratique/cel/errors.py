@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pratique.errors import InputError, PratiqueError
+from pratique.apimachinery.errors import InputError, PratiqueError
 
 
 class CompilationError(InputError):

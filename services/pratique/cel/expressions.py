@@ -1,16 +1,16 @@
-"""Expressions: compiled once, evaluated often.
-
-Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` and ``activation.go``.
-"""
+"""Expressions: compiled once, evaluated often; and the conditions that are made of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel import costs
-from pratique.cel.compilation_errors import error_at, in_api_servers_words
+from pratique.cel.activation import TOIL_LIMIT, Frame
+from pratique.cel.compilation_errors import error_at, in_api_servers_words, render_type
+from pratique.cel.costs import Budget, Patience
+from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan
 from pratique.cel.environments import checker_of, functions_of
 from pratique.cel.errors import (
     CancelledError,
@@ -19,17 +19,13 @@ from pratique.cel.errors import (
     EvaluationError,
     SlowEvaluationError,
 )
-from pratique.cel.frames import TOIL_LIMIT, Frame
 from pratique.cel.inspections import inspect
 from pratique.cel.plans import plan
-from pratique.cel.struct_names import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan
 from pratique.cel.syntax_trees import decode
-from pratique.cel.types import render_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pratique.cel.budgets import Budget, Patience
     from pratique.cel.environments import Environment
     from pratique.cel.plans import Plan
     from pratique.cel.syntax_trees import SyntaxTree
@@ -163,3 +159,54 @@ def _wrong_type(expected: tuple[str, ...], found: str) -> str:
     if len(expected) == 1:
         return f"must evaluate to {expected[0]} but got {found}"
     return f"must evaluate to one of [{' '.join(expected)}] but got {found}"
+
+
+ConditionFinding: TypeAlias = "tuple[str, bool | EvaluationError]"
+"""A condition's name, and what it came to: true, false, or why it is neither."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition, compiled."""
+
+    name: str
+    expression: Expression
+
+
+def evaluate_conditions(
+    conditions: Sequence[Condition],
+    variables: Mapping[str, Value],
+    until: float | None = None,
+    patience: Patience | None = None,
+) -> list[ConditionFinding]:
+    """Evaluate all conditions, those after a false one too: the API server does, and it tells in the cost.
+
+    Args:
+        conditions: The conditions.
+        variables: What they see.
+        until: When they are cut off, by ``time.monotonic``.
+        patience: What may be spent where they run; None means all that they may cost.
+
+    Raises:
+        OutOfBudgetError: together they cost more than they may.
+        SlowEvaluationError: they take more than ``patience``.
+    """
+    budget = Budget(costs.PER_MATCH_CONDITIONS)
+    findings: list[ConditionFinding] = []
+    for condition in conditions:
+        try:
+            value = condition.expression.evaluate(variables, budget, until=until, patience=patience)
+            findings.append((condition.name, value is True))
+        except EvaluationError as error:
+            findings.append((condition.name, error))
+    return findings
+
+
+def first_false(findings: Sequence[ConditionFinding]) -> str | None:
+    """The name of the first condition that is false; None where none is. A false one outweighs all errors."""
+    return next((name for name, finding in findings if finding is False), None)
+
+
+def errors_of(findings: Sequence[ConditionFinding]) -> list[str]:
+    """Why conditions are neither true nor false."""
+    return [str(finding) for _, finding in findings if isinstance(finding, EvaluationError)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pratique.cel.activation import Frame
+from pratique.cel.compilation_errors import render_type
 from pratique.cel.errors import EvaluationError
-from pratique.cel.frames import Frame
 from pratique.cel.syntax_trees import (
     Call,
     Comprehension,
@@ -20,12 +21,11 @@ from pratique.cel.syntax_trees import (
     Select,
     StructLiteral,
 )
-from pratique.cel.types import render_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pratique.cel.calls import Functions
+    from pratique.cel.plan_nodes import Functions
     from pratique.cel.syntax_trees import Node, SyntaxTree
 
 _DYN = "dyn"

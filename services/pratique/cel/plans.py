@@ -9,13 +9,23 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.cel import calls, costs
-from pratique.cel.attributes import Attribute, Qualifier, Step
-from pratique.cel.compositions import VARIABLES
+from pratique.cel import costs, plan_nodes
+from pratique.cel.activation import VARIABLES, Frame
 from pratique.cel.errors import CompilationError, EvaluationError
-from pratique.cel.folds import Fold, Quantifier, Range, plan_quantifier, read_accumulator
-from pratique.cel.frames import Frame
-from pratique.cel.literals import plan_append, plan_insert, plan_list, plan_map
+from pratique.cel.plan_nodes import (
+    Attribute,
+    Fold,
+    Qualifier,
+    Quantifier,
+    Range,
+    Step,
+    plan_append,
+    plan_insert,
+    plan_list,
+    plan_map,
+    plan_quantifier,
+    read_accumulator,
+)
 from pratique.cel.structs import plan_struct
 from pratique.cel.syntax_trees import (
     Call,
@@ -34,7 +44,7 @@ from pratique.cel.values import TypeName, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pratique.cel.calls import Functions
+    from pratique.cel.plan_nodes import Functions
 
 _TYPE_OF_A_TYPE = b"\x5a"
 """How an encoded ``cel.expr.Type`` begins that is the type of a type: field 11, with a length."""
@@ -157,7 +167,7 @@ class _Planner:
             return self._index(node, scope, optional=_INDEXES[node.function])
         if node.function == "_?_:_":
             condition, then, otherwise = (self.plan(argument, scope) for argument in node.arguments)
-            chosen = calls.plan_condition(condition.step, then.branch, otherwise.branch)
+            chosen = plan_nodes.plan_condition(condition.step, then.branch, otherwise.branch)
             return _Planned(chosen, Attribute(chosen, cost=0))
         if node.function == "@in" and (membership := self._membership(node, scope)):
             return membership
@@ -169,7 +179,7 @@ class _Planner:
         return _Planned(self._ordinary(node, steps))
 
     def _ordinary(self, node: Call, steps: list[Step]) -> Step:
-        return calls.plan_call(node.function, self._functions[node.function], steps, costs.cost_of(node))
+        return plan_nodes.plan_call(node.function, self._functions[node.function], steps, costs.cost_of(node))
 
     def _index(self, node: Call, scope: Mapping[str, Step], *, optional: bool) -> _Planned:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
@@ -186,7 +196,7 @@ class _Planner:
             return _constant(value=False)
         if any(type(item) not in (bool, int, float, str) for item in items.value):
             return None
-        return _Planned(calls.plan_membership(value.step, items.value))
+        return _Planned(plan_nodes.plan_membership(value.step, items.value))
 
     def _conversion(self, node: Call, scope: Mapping[str, Step]) -> _Planned:
         argument = self.plan(node.arguments[0], scope)
@@ -258,7 +268,7 @@ class _Planner:
     def _appending(self, node: Node, name: str, scope: Mapping[str, Step], *, starts_empty: bool) -> Step:
         match node:
             case Call(_, "_?_:_", (condition, then, otherwise)):
-                return calls.plan_condition(
+                return plan_nodes.plan_condition(
                     self._step(condition, scope),
                     self._appending(then, name, scope, starts_empty=starts_empty),
                     self.plan(otherwise, scope).branch,
@@ -337,12 +347,12 @@ _INDEXES = {"_[_]": False, "_[?_]": True, "_?._": True}
 """The functions that select, and whether what they select may be missing."""
 
 _SPECIAL: dict[str, Callable[..., Step]] = {
-    "_&&_": calls.plan_conjunction,
-    "_||_": calls.plan_disjunction,
-    "_==_": lambda left, right: calls.plan_equality(left, right, negated=False),
-    "_!=_": lambda left, right: calls.plan_equality(left, right, negated=True),
-    "@not_strictly_false": calls.plan_not_strictly_false,
-    "or": lambda left, right: calls.plan_alternative(left, right, unwrap=False),
-    "orValue": lambda left, right: calls.plan_alternative(left, right, unwrap=True),
+    "_&&_": plan_nodes.plan_conjunction,
+    "_||_": plan_nodes.plan_disjunction,
+    "_==_": lambda left, right: plan_nodes.plan_equality(left, right, negated=False),
+    "_!=_": lambda left, right: plan_nodes.plan_equality(left, right, negated=True),
+    "@not_strictly_false": plan_nodes.plan_not_strictly_false,
+    "or": lambda left, right: plan_nodes.plan_alternative(left, right, unwrap=False),
+    "orValue": lambda left, right: plan_nodes.plan_alternative(left, right, unwrap=True),
 }
 """The functions that do not simply take values."""

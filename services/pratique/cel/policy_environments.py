@@ -1,20 +1,111 @@
-"""Policy environments: what the expressions of one policy may use.
-
-Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/composition.go`` and ``compile.go`` ``mustBuildEnvs``.
-"""
+"""What the expressions of a policy may use, and what they see of a review."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.cel.compositions import declared_type, mentioned
+from pratique.cel.activation import declared_type, mentioned
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import compile_expression
+from pratique.cel.libraries.authorizers import AuthorizerValue, ResourceCheck
 
 if TYPE_CHECKING:
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
     from pratique.cel.expressions import Expression
+    from pratique.cel.values import Value
+    from pratique.cluster.authorization import Authorizer
+
+
+class AdmissionVariables(dict[str, "Value"]):
+    """The variables by name, each made when an expression first asks for it.
+
+    Objects are the review's own parsed JSON: nothing is converted, and no expression can change it.
+    """
+
+    def __init__(self, review: Review, authorizer: Authorizer, namespace: JSONObject | None = None) -> None:
+        """Show ``review``; ``namespace`` is the variable ``namespaceObject``, always null for webhooks."""
+        super().__init__(namespaceObject=namespace)
+        self._review = review
+        self._authorizer = authorizer
+
+    def __missing__(self, name: str) -> Value:
+        """Make a variable. Raises KeyError where there is none of that name."""
+        value = self[name] = self._make(name)
+        return value
+
+    def _make(self, name: str) -> Value:
+        match name:
+            case "object":
+                return self._review.object
+            case "oldObject":
+                return self._review.old_object
+            case "request":
+                return request_of(self._review)
+            case "authorizer":
+                return AuthorizerValue(self._authorizer, self._review.user)
+            case "authorizer.requestResource":
+                return self._request_resource()
+            case _:
+                raise KeyError(name)
+
+    def _request_resource(self) -> ResourceCheck:
+        review = self._review
+        resource = review.request_resource or review.resource
+        return ResourceCheck(
+            authorizer=AuthorizerValue(self._authorizer, review.user),
+            group=resource.group,
+            resource=resource.resource,
+            subresource=review.subresource,
+            namespace=review.namespace,
+            name=review.name,
+        )
+
+
+def request_of(review: Review) -> JSONObject:
+    """The variable ``request``: what is empty is absent, as in the JSON of an AdmissionRequest.
+
+    ``kind`` is the kind that the object is shown in, ``resource`` the one that was requested: so has it the API
+    server, unlike in the AdmissionReviews that it sends.
+    """
+    resource = _resource(review.request_resource or review.resource)
+    request: JSONObject = {
+        "kind": _kind(review.kind),
+        "resource": resource,
+        "subResource": review.subresource,
+        "requestKind": _kind(review.request_kind or review.kind),
+        "requestResource": resource,
+        "requestSubResource": review.request_subresource or review.subresource,
+        "name": review.name,
+        "namespace": review.namespace,
+        "operation": str(review.operation),
+        "userInfo": _user(review),
+        "dryRun": review.dry_run,
+        "options": review.options,
+    }
+    return {name: value for name, value in request.items() if value not in ("", None)}
+
+
+def _kind(kind: GroupVersionKind) -> JSONObject:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(resource: GroupVersionResource) -> JSONObject:
+    return {"group": resource.group, "version": resource.version, "resource": resource.resource}
+
+
+def _user(review: Review) -> JSONObject:
+    user = review.user
+    info: JSONObject = {
+        "username": user.username,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {name: value for name, value in info.items() if value}
 
 
 @dataclasses.dataclass(slots=True)

@@ -1,24 +1,34 @@
-"""Structs: the values that ``Object{…}`` and ``JSONPatch{…}`` make.
-
-Sources: ``k8s.io/apiserver/pkg/cel/mutation/jsonpatch.go`` and ``…/dynamic/objects.go``; what making one costs:
-``github.com/google/cel-go/interpreter/interpretable.go`` ``evalObj``.
-"""
+"""Structs, equality and order of CEL's values, and CEL's values as JSON."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from pratique.cel import costs
-from pratique.cel.errors import EvaluationError
-from pratique.cel.struct_names import PATCH, PATCH_FIELDS
-from pratique.cel.values import NOTHING, Optional, Value, something, type_name
+from pratique.cel.declarations import PATCH, PATCH_FIELDS
+from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.values import (
+    NOTHING,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+    duration_text,
+    something,
+    timestamp_text,
+    type_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pratique.cel.attributes import Step
-    from pratique.cel.frames import Frame
+    from pratique.apimachinery.json_values import JSON
+    from pratique.cel.activation import Frame
+    from pratique.cel.plan_nodes import Step
 
 _EMPTY = {"string": "", "dyn": None}
 
@@ -90,3 +100,124 @@ def _check_texts(fields: dict[str, Value]) -> None:
     for name, value in fields.items():
         if PATCH_FIELDS[name] == "string" and type(value) is not str:
             raise EvaluationError(f"unexpected type {type_name(value)} for JSONPatchType '{name}' field")
+
+
+NUMBERS = frozenset({int, Uint, float})
+"""The types that compare with each other."""
+
+_ORDERED = frozenset({bool, str, bytes, Duration, Timestamp})
+
+
+def equal(left: Value, right: Value, frame: Frame) -> bool:
+    """Tell whether two values are equal; values of different types are not."""
+    kind, other = type(left), type(right)
+    if kind is not other:
+        return kind in NUMBERS and other in NUMBERS and bool(left == right)
+    if kind is list:
+        frame.work(len(left))
+        return len(left) == len(right) and all(
+            equal(one, another, frame) for one, another in zip(left, right, strict=True)
+        )
+    if kind is dict:
+        return _equal_maps(left, right, frame)
+    if kind is Optional:
+        return left.present == right.present and equal(left.value, right.value, frame)
+    if kind is Struct:
+        return left.cel_type == right.cel_type and _equal_maps(left.fields, right.fields, frame)
+    return bool(left == right)
+
+
+def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Frame) -> bool:
+    frame.work(len(left))
+    if len(left) != len(right):
+        return False
+    return all(key in right and equal(value, right[key], frame) for key, value in left.items())
+
+
+def compare(left: Value, right: Value) -> int:
+    """Order two values: -1, 0 or 1. Raises EvaluationError where they have no order."""
+    kind, other = type(left), type(right)
+    if kind in NUMBERS and other in NUMBERS:
+        if math.isnan(left) or math.isnan(right):
+            raise EvaluationError("NaN values cannot be ordered")
+    elif kind is not other or kind not in _ORDERED:
+        raise NoSuchOverloadError
+    return int(left > right) - int(left < right)
+
+
+def contains(items: list[Value], value: Value, frame: Frame) -> bool:
+    """Tell whether a list has an element that equals ``value``."""
+    if type(value) is str:  # strings equal only strings, and Python compares those as CEL does
+        return value in items
+    return any(equal(item, value, frame) for item in items)
+
+
+_SAFE = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps: ``common/types/int.go`` ``isJSONSafe``."""
+
+
+def to_json(value: Value) -> JSON:
+    """Make JSON of a value. Numbers that not every reader of JSON keeps become texts.
+
+    Raises:
+        EvaluationError: it has no form in JSON.
+    """
+    return _write(value, exact=False)
+
+
+def to_object(value: Value) -> JSON:
+    """Make the JSON of a Kubernetes object of a value, whole numbers as they are.
+
+    Raises:
+        EvaluationError: it has no form in JSON.
+    """
+    return _write(value, exact=True)
+
+
+def _write(value: Value, *, exact: bool) -> JSON:
+    match value:
+        case None | bool() | str():
+            return value
+        case Struct():
+            return {name: _write(child, exact=exact) for name, child in value.fields.items()}
+        case dict():
+            return {_key(name): _write(child, exact=exact) for name, child in value.items()}
+        case list():
+            return [_write(child, exact=exact) for child in value]
+        case int():
+            return int(value) if exact or -_SAFE <= value <= _SAFE else str(int(value))
+        case _:
+            return _write_other(value, exact=exact)
+
+
+def _write_other(value: Value, *, exact: bool) -> JSON:
+    if isinstance(value, Optional):
+        return _write(value.value, exact=exact) if value.present else None
+    write = _SCALARS.get(type(value))
+    if write is None:
+        raise EvaluationError(f"unsupported type conversion from '{type_name(value)}' to JSON")
+    return write(value)
+
+
+def _number(value: float) -> JSON:
+    if math.isfinite(value):
+        return value
+    raise EvaluationError("a number that is infinite or none has no form in JSON")
+
+
+_SCALARS: dict[type, Callable[[Value], JSON]] = {
+    float: _number,
+    bytes: lambda value: base64.b64encode(value).decode(),
+    Duration: duration_text,
+    Timestamp: timestamp_text,
+}
+
+
+def _key(key: Value) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | Uint):
+        return str(int(key))
+    raise EvaluationError(f"a key of type '{type_name(key)}' has no form in JSON")

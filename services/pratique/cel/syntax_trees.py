@@ -1,22 +1,107 @@
-"""Syntax trees: an expression, parsed and type-checked.
-
-They are read from the ``cel.expr.CheckedExpr`` that the checker writes, in which names are resolved and macros
-expanded. Source: https://github.com/google/cel-spec/tree/master/proto/cel/expr.
-"""
+"""Syntax trees: an expression, parsed and type-checked."""
 
 from __future__ import annotations
 
 import dataclasses
+import struct
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.cel import wires
 from pratique.cel.values import Uint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.cel.values import Value
-    from pratique.cel.wires import Message
+
+Message: TypeAlias = dict[int, list[int | bytes]]
+"""A message's fields by number, each with its values in order; texts and messages inside are bytes."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def read_message(data: bytes) -> Message:
+    """Split a message into its fields. Raises ValueError where it is cut short."""
+    fields: Message = {}
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
+        value, position = _value(data, position, key & 7)
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def _value(data: bytes, position: int, wire_type: int) -> tuple[int | bytes, int]:
+    if wire_type == _VARINT:
+        return _varint(data, position)
+    if wire_type == _FIXED64:
+        return data[position : position + 8], position + 8
+    if wire_type == _FIXED32:
+        return data[position : position + 4], position + 4
+    if wire_type != _BYTES:
+        raise ValueError(f"unknown wire type {wire_type}")
+    length, start = _varint(data, position)
+    if start + length > len(data):
+        raise ValueError("message cut short")
+    return data[start : start + length], start + length
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    result = shift = 0
+    while True:
+        if position >= len(data):
+            raise ValueError("message cut short")
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, position
+        shift += 7
+
+
+def number_at(message: Message, field: int) -> int:
+    """A non-negative number; 0 where absent."""
+    value = message.get(field, (0,))[-1]
+    return value if isinstance(value, int) else 0
+
+
+def signed(value: int) -> int:
+    """A 64-bit number as two's complement says it."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def double(value: bytes) -> float:
+    """A double of eight bytes."""
+    return float(struct.unpack("<d", value)[0])
+
+
+def data_at(message: Message, field: int) -> bytes:
+    """A text's or message's bytes; empty where absent."""
+    value = message.get(field, (b"",))[-1]
+    return value if isinstance(value, bytes) else b""
+
+
+def text_at(message: Message, field: int) -> str:
+    """A text; empty where absent."""
+    return data_at(message, field).decode()
+
+
+def messages_at(message: Message, field: int) -> list[Message]:
+    """The messages in a repeated field."""
+    return [read_message(value) for value in message.get(field, ()) if isinstance(value, bytes)]
+
+
+def numbers(message: Message, field: int) -> list[int]:
+    """The numbers of a repeated field, packed or not."""
+    found: list[int] = []
+    for value in message.get(field, ()):
+        if isinstance(value, int):
+            found.append(value)
+            continue
+        position = 0
+        while position < len(value):
+            one, position = _varint(value, position)
+            found.append(one)
+    return found
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,19 +218,17 @@ class SyntaxTree:
 
 def decode(serialized: bytes) -> SyntaxTree:
     """Read what ``Expression.serialize`` writes: a ``google.protobuf.Any`` of a CheckedExpr."""
-    checked = wires.read(wires.data(wires.read(serialized), 2))
-    references = {
-        wires.number(entry, 1): wires.read(wires.data(entry, 2)) for entry in wires.messages(checked, 2)
-    }
+    checked = read_message(data_at(read_message(serialized), 2))
+    references = {number_at(entry, 1): read_message(data_at(entry, 2)) for entry in messages_at(checked, 2)}
     overloads = {
         number: tuple(text.decode() for text in reference.get(3, ()) if isinstance(text, bytes))
         for number, reference in references.items()
     }
-    positions = wires.messages(wires.read(wires.data(checked, 5)), 4)
+    positions = messages_at(read_message(data_at(checked, 5)), 4)
     return SyntaxTree(
-        root=_node(wires.read(wires.data(checked, 4)), overloads),
-        types={wires.number(entry, 1): wires.data(entry, 2) for entry in wires.messages(checked, 3)},
-        offsets={wires.number(entry, 1): wires.number(entry, 2) for entry in positions},
+        root=_node(read_message(data_at(checked, 4)), overloads),
+        types={number_at(entry, 1): data_at(entry, 2) for entry in messages_at(checked, 3)},
+        offsets={number_at(entry, 1): number_at(entry, 2) for entry in positions},
     )
 
 
@@ -155,16 +238,16 @@ _Overloads: TypeAlias = "dict[int, tuple[str, ...]]"
 def _node(message: Message, overloads: _Overloads) -> Node:
     for field, read in _READERS.items():
         if field in message:
-            return read(wires.number(message, 2), wires.read(wires.data(message, field)), overloads)
+            return read(number_at(message, 2), read_message(data_at(message, field)), overloads)
     raise ValueError("unknown kind of expression")
 
 
 def _child(message: Message, field: int, overloads: _Overloads) -> Node:
-    return _node(wires.read(wires.data(message, field)), overloads)
+    return _node(read_message(data_at(message, field)), overloads)
 
 
 def _children(message: Message, field: int, overloads: _Overloads) -> tuple[Node, ...]:
-    return tuple(_node(child, overloads) for child in wires.messages(message, field))
+    return tuple(_node(child, overloads) for child in messages_at(message, field))
 
 
 def _constant(number: int, message: Message, _: _Overloads) -> Node:
@@ -177,52 +260,52 @@ def _constant(number: int, message: Message, _: _Overloads) -> Node:
 _INTEGERS: dict[int, Callable[[int], Value]] = {
     1: lambda _: None,
     2: bool,
-    3: wires.signed,
+    3: signed,
     4: Uint,
 }
-_TEXTS: dict[int, Callable[[bytes], Value]] = {5: wires.double, 6: bytes.decode, 7: bytes}
+_TEXTS: dict[int, Callable[[bytes], Value]] = {5: double, 6: bytes.decode, 7: bytes}
 
 
 def _identifier(number: int, message: Message, _: _Overloads) -> Node:
-    return Identifier(number, wires.text(message, 1))
+    return Identifier(number, text_at(message, 1))
 
 
 def _select(number: int, message: Message, overloads: _Overloads) -> Node:
     operand = _child(message, 1, overloads)
-    return Select(number, operand, wires.text(message, 2), bool(wires.number(message, 3)))
+    return Select(number, operand, text_at(message, 2), bool(number_at(message, 3)))
 
 
 def _call(number: int, message: Message, overloads: _Overloads) -> Node:
     target = (_child(message, 1, overloads),) if 1 in message else ()
     arguments = target + _children(message, 3, overloads)
-    return Call(number, wires.text(message, 2), arguments, overloads.get(number, ()))
+    return Call(number, text_at(message, 2), arguments, overloads.get(number, ()))
 
 
 def _list(number: int, message: Message, overloads: _Overloads) -> Node:
-    return ListLiteral(number, _children(message, 1, overloads), frozenset(wires.numbers(message, 2)))
+    return ListLiteral(number, _children(message, 1, overloads), frozenset(numbers(message, 2)))
 
 
 def _struct(number: int, message: Message, overloads: _Overloads) -> Node:
     if 1 in message:
         fields = tuple(
-            Field(wires.text(entry, 2), _child(entry, 4, overloads), bool(wires.number(entry, 5)))
-            for entry in wires.messages(message, 2)
+            Field(text_at(entry, 2), _child(entry, 4, overloads), bool(number_at(entry, 5)))
+            for entry in messages_at(message, 2)
         )
-        return StructLiteral(number, wires.text(message, 1), fields)
+        return StructLiteral(number, text_at(message, 1), fields)
     entries = tuple(
-        Entry(_child(entry, 3, overloads), _child(entry, 4, overloads), bool(wires.number(entry, 5)))
-        for entry in wires.messages(message, 2)
+        Entry(_child(entry, 3, overloads), _child(entry, 4, overloads), bool(number_at(entry, 5)))
+        for entry in messages_at(message, 2)
     )
     return MapLiteral(number, entries)
 
 
 def _comprehension(number: int, message: Message, overloads: _Overloads) -> Node:
-    second = wires.text(message, 8)
+    second = text_at(message, 8)
     return Comprehension(
         number=number,
-        variables=(wires.text(message, 1), second) if second else (wires.text(message, 1),),
+        variables=(text_at(message, 1), second) if second else (text_at(message, 1),),
         items=_child(message, 2, overloads),
-        accumulator=wires.text(message, 3),
+        accumulator=text_at(message, 3),
         start=_child(message, 4, overloads),
         condition=_child(message, 5, overloads),
         step=_child(message, 6, overloads),

@@ -21,12 +21,12 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
+if TYPE_CHECKING:
+    from pratique.cel.activation import Field
+
 _WELL_KNOWN = (
     any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from pratique.cel.compositions import Field
 
 StructTypes: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 """Names of types, each with the names and types of its fields."""

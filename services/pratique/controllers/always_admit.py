@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.answers import Allow, allow
-from pratique.definitions import BOTH, Controller, Halves, NoSettings
+from pratique.admission.answers import Allow, allow
+from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 
 def admit(_: Review) -> Allow:

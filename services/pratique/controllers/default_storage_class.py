@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import claims
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import member
+from pratique.pods import volumes
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 """The annotations of a default class; either of them has to be ``"true"``."""
@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Set the class of a claim that does not say which it wants."""
-    if not claims.is_claim(review.object) or claims.class_of(review.object) is not None:
+    if not volumes.is_claim(review.object) or volumes.class_of(review.object) is not None:
         return allow()
     marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_marked(each)]
     if not marked:

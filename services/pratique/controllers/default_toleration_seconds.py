@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import pods, statuses
-from pratique.answers import Answer, deny
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -41,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Add the tolerations that the Pod does not have in one form or another."""
-    if not pods.is_pod(review.object):
+    if not containers.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *api.Pod but got {_go_type(review.object)}"))
     tolerations = member(review.object, *_PATH)
     present = tolerations if isinstance(tolerations, list) else ()

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import pods, statuses
-from pratique.answers import Answer, Deny, allow, deny
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, Deny, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 RULES = (rule("pods/exec", "pods/attach", operations=("CONNECT",)),)
 """The requests that get into a running Pod. Port forwarding and proxying do not."""
@@ -59,7 +60,7 @@ def target(review: Review) -> JSONObject | Deny:
 
 def refuse_privileged(pod: JSONObject) -> Answer:
     """Refuse where any container is privileged, whichever of them is asked for."""
-    for field, _, container in pods.containers(pod):
+    for field, _, container in containers.containers(pod):
         privileged = member(container, "securityContext", "privileged") is True
         if privileged and field != "ephemeralContainers":
             return deny("cannot exec into or attach to a privileged container")

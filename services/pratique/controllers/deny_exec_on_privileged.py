@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.answers import Answer, Deny
+from pratique.admission.answers import Answer, Deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
 from pratique.controllers.deny_escalating_exec import RULES, refuse_privileged, target
-from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 
 def validate(review: Review) -> Answer:

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
-from pratique import statuses
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.errors import ConfigurationError
-from pratique.field_errors import ROOT, GoLiteral, invalid, join, not_supported
-from pratique.json_values import member
-from pratique.reviews import Charging
-from pratique.rules import rule
-from pratique.token_buckets import Rate, TokenBuckets
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.reviews import Charging
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.field_errors import ROOT, GoLiteral, invalid, join, not_supported
+from pratique.apimachinery.flow_control import Rate, TokenBuckets
+from pratique.apimachinery.json_values import member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pratique.field_errors import FieldError, FieldPath
-    from pratique.kinds import GroupVersionKind
-    from pratique.reviews import Review
-    from pratique.statuses import Status
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.field_errors import FieldError, FieldPath
+    from pratique.apimachinery.kinds import GroupVersionKind
+    from pratique.apimachinery.statuses import Status
 
 _API_VERSION = "eventratelimit.admission.k8s.io/v1alpha1"
 _KIND = "Configuration"

@@ -7,27 +7,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pods, resource_names, statuses, tolerations
-from pratique.answers import Answer, deny
-from pratique.definitions import MUTATE, Controller, Halves, NoSettings
-from pratique.edits import Edits
-from pratique.go_types import go_type
-from pratique.json_values import member
-from pratique.rules import rule
-from pratique.tolerations import EXISTS, NO_SCHEDULE, Toleration
+from pratique.admission.answers import Answer, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import quantities, statuses
+from pratique.apimachinery.go_formats import go_type
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers, tolerations
+from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 _FIELDS = ("containers", "initContainers")
 
 
 def mutate(review: Review) -> Answer:
     """Add a toleration for each extended resource that a container asks for, in the order of their names."""
-    if not pods.is_pod(review.object):
+    if not containers.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *core.Pod but got {go_type(review.object)}"))
     edits = Edits(review.object)
     for name in sorted(set(_extended_resources(review.object))):
@@ -47,10 +48,10 @@ def _tolerate(edits: Edits, wanted: Toleration) -> None:
 
 
 def _extended_resources(pod: JSONObject) -> Iterator[str]:
-    for field, _, container in pods.containers(pod):
+    for field, _, container in containers.containers(pod):
         requests = member(container, "resources", "requests")
         if field in _FIELDS and isinstance(requests, dict):
-            yield from filter(resource_names.is_extended, requests)
+            yield from filter(quantities.is_extended, requests)
 
 
 def _build(_: NoSettings) -> Halves:

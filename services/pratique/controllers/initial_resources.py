@@ -14,25 +14,30 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import RefusalError
-from pratique.json_values import member
-from pratique.quantities import Quantity
-from pratique.rules import rule
-from pratique.tracebacks import described
-from pratique.usage_histories.image_names import LONGEST, repository_of
-from pratique.usage_histories.opening import open_history
-from pratique.usage_histories.usages import UsageHistoryError, UsageQuery
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.quantities import Quantity
+from pratique.controllers.usage_history.histories import (
+    LONGEST,
+    UsageHistoryError,
+    UsageQuery,
+    open_history,
+    repository_of,
+)
+from pratique.pods import containers as containers_module
+from pratique.telemetry.logs import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
-    from pratique.usage_histories.usages import UsageHistory
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.controllers.usage_history.histories import UsageHistory
 
 ANNOTATION = "kubernetes.io/initial-resources"
 """What was set, for people to read."""
@@ -115,8 +120,8 @@ class _Estimates:
 
     async def mutate(self, review: Review) -> Answer:
         """Set the requests of containers that leave them open, where enough is known of their images."""
-        if not pods.is_pod(review.object):
-            return deny(status=statuses.bad_request(pods.NOT_A_POD))
+        if not containers_module.is_pod(review.object):
+            return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
         containers = list(_open_containers(review.object))
         if not containers:
             return allow()
@@ -175,7 +180,7 @@ class _Estimates:
 
 
 def _open_containers(pod: JSONObject) -> Iterator[_Container]:
-    for field, index, container in pods.containers(pod):
+    for field, index, container in containers_module.containers(pod):
         image, resources = container.get("image"), container.get("resources")
         if field in _TITLES and isinstance(image, str) and _has_run(image):
             given = {*_names(resources, "requests"), *_names(resources, "limits")}

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.authorizers import Attributes
-from pratique.definitions import MUTATE, Controller, Halves, NoSettings
-from pratique.edits import Edits
-from pratique.field_errors import ROOT, FieldError, invalid
-from pratique.json_values import member
-from pratique.reviews import Operation, Review
-from pratique.rules import Rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import Rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
+from pratique.apimachinery.json_values import member
+from pratique.cluster.authorization import Attributes
+from pratique.pods import containers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSON, JSONObject
-    from pratique.kinds import GroupVersionResource
-    from pratique.statuses import Status
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.kinds import GroupVersionResource
+    from pratique.apimachinery.statuses import Status
+    from pratique.cluster.store import Cluster
 
 _CONFIGURATIONS = ("admissionregistration.k8s.io", "initializerconfigurations")
 _PATH = ("metadata", "initializers")
@@ -75,7 +76,7 @@ def _update(review: Review) -> Answer:
 def _is_mirror(review: Review) -> bool:
     """True for the Pod that shows what a kubelet runs already."""
     is_pod = (review.kind.group, review.kind.kind) == ("", "Pod")
-    return is_pod and member(review.object, "metadata", "annotations", pods.MIRROR) is not None
+    return is_pod and member(review.object, "metadata", "annotations", containers.MIRROR) is not None
 
 
 def _is_empty(initializers: JSON) -> bool:

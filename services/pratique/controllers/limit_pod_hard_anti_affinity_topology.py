@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -23,8 +24,8 @@ _PATH = ("spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnored
 
 def validate(review: Review) -> Answer:
     """Refuse a required anti-affinity term of any other topology than the node; the first one decides."""
-    if not pods.is_pod(review.object):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not containers.is_pod(review.object):
+        return deny(status=statuses.bad_request(containers.NOT_A_POD))
     terms = member(review.object, *_PATH)
     for term in terms if isinstance(terms, list) else ():
         key = member(term, "topologyKey") or ""

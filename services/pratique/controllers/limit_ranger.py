@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import limit_ranges, pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.claims import is_claim
-from pratique.definitions import BOTH, Controller, Halves
-from pratique.demands import Demand, container_demands, pod_demand, read_demand
-from pratique.edits import Edits
-from pratique.errors import RefusalError
-from pratique.field_errors import FieldPath
-from pratique.json_values import member
-from pratique.limit_ranges import CLAIM, CONTAINER, POD, Bounds
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers as containers_module
+from pratique.pods import limit_ranges
+from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, Bounds
+from pratique.pods.resource_requirements import Demand, container_demands, pod_demand, read_demand
+from pratique.pods.volumes import is_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pratique.edits import Path
-    from pratique.json_values import JSON, JSONObject
+    from pratique.admission.edits import Path
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 """Tells which amounts were not the user's own."""
@@ -56,8 +58,8 @@ def mutate(settings: Settings, review: Review) -> Answer:
     """Give every container the default amounts that it does not name itself."""
     if review.resource.resource != "pods" or _is_ignored(settings, review):
         return allow()
-    if not pods.is_pod(review.object):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not containers_module.is_pod(review.object):
+        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
     edits = Edits(review.object)
     annotation = ""
     for limit_range in _ranges(review):
@@ -97,7 +99,7 @@ def _fill(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
 
 
 def _containers(pod: JSON, field: str) -> list[tuple[int, JSONObject]]:
-    return [(index, each) for name, index, each in pods.containers(pod) if name == field]
+    return [(index, each) for name, index, each in containers_module.containers(pod) if name == field]
 
 
 def validate(settings: Settings, review: Review) -> Answer:
@@ -105,8 +107,8 @@ def validate(settings: Settings, review: Review) -> Answer:
     if _is_ignored(settings, review):
         return allow()
     pod = review.resource.resource == "pods"
-    if pod and not pods.is_pod(review.object):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if pod and not containers_module.is_pod(review.object):
+        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
     if not pod and not is_claim(review.object):
         return deny(status=statuses.bad_request(_NOT_A_CLAIM))
     ranges = _ranges(review)
@@ -166,7 +168,7 @@ def _is_ignored(settings: Settings, review: Review) -> bool:
         return False
     if member(review.old_object, "metadata", "deletionTimestamp") is not None:
         return True
-    return pods.is_reviewed(review) and not settings.pod_updates
+    return containers_module.is_reviewed(review) and not settings.pod_updates
 
 
 def _ranges(review: Review) -> tuple[JSONObject, ...]:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.answers import Answer, allow
-from pratique.definitions import MUTATE, Controller, Halves, NoSettings
-from pratique.measures.policy_checks import mutating_checks
+from pratique.admission.answers import Answer, allow
+from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.telemetry.policy_metrics import mutating_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.definitions import Half
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Half
+    from pratique.admission.reviews import Review
+    from pratique.configuration.loading import Configurations
 
 
 def _nothing(_: Review) -> Answer:
@@ -37,9 +37,9 @@ class _Policies:
             self._admit = None
             return _nothing
         # CEL is 14 MB of code that only those who have policies need.
-        from pratique.admission_policies.answering import admit  # noqa: PLC0415
-        from pratique.admission_policies.mutating import MutatingPolicies  # noqa: PLC0415
-        from pratique.schemas import built_in  # noqa: PLC0415
+        from pratique.cluster import schemas as built_in  # noqa: PLC0415
+        from pratique.policies.mutating import MutatingPolicies  # noqa: PLC0415
+        from pratique.policies.validating import admit  # noqa: PLC0415
 
         policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
         built_in.load()

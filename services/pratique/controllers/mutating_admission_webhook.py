@@ -5,8 +5,8 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating``. The front do
 
 from __future__ import annotations
 
-from pratique.definitions import MUTATE, Controller
-from pratique.webhook_settings import WebhookAdmissionConfiguration, build
+from pratique.admission.controllers import MUTATE, Controller
+from pratique.configuration.plugins import WebhookAdmissionConfiguration, build
 
 CONTROLLER = Controller(
     name="MutatingAdmissionWebhook",

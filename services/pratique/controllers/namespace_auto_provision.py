@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import clusters, namespaces
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import MUTATE, Controller, Halves, NoSettings
-from pratique.errors import CallError, RefusalError
-from pratique.rules import Rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.rules import Rule
+from pratique.apimachinery.errors import CallError, RefusalError
+from pratique.cluster import store
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 
 async def mutate(review: Review) -> Answer:
     """Create the namespace where it does not exist; the reviewed object stays as it is."""
-    if review.dry_run or not namespaces.is_inside(review):
+    if review.dry_run or not store.is_inside(review):
         return allow()
     if review.cluster.get("", "namespaces", review.namespace) is not None:
         return allow()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": review.namespace}}
     try:
         # That it is there after all, because another request was faster, is as good.
-        await clusters.create(review.cluster, namespace)
+        await store.create(review.cluster, namespace)
     except RefusalError as error:
         if error.status.reason == "Forbidden":
             return deny(status=error.status)

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import namespaces, statuses
-from pratique.answers import Answer, allow, deny
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.rules import Rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import CallError
+from pratique.cluster import store
 from pratique.controllers.namespace_lifecycle import LaggingCluster
-from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
-from pratique.errors import CallError
-from pratique.rules import Rule
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
 
 
 async def validate(review: Review) -> Answer:
     """Refuse where the namespace does not exist."""
-    if not namespaces.is_inside(review):
+    if not store.is_inside(review):
         return allow()
     try:
         namespace = await _find(review.cluster, review.namespace)

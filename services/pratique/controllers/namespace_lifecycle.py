@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import statuses
-from pratique.answers import Answer, Deny, allow, deny
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.errors import CallError
-from pratique.json_values import member
-from pratique.reviews import Operation, Review
-from pratique.rules import Rule
-from pratique.statuses import StatusCause
+from pratique.admission.answers import Answer, Deny, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import Rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.statuses import StatusCause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from pratique.json_values import JSONObject
-    from pratique.resources import Resources
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.api_resources import Resources
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 """Namespaces that cannot be deleted. ``kube-node-lease`` is none of them."""
@@ -56,16 +56,16 @@ class LaggingCluster(abc.ABC):
 
     @abc.abstractmethod
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object as the cache has it, as in :class:`pratique.clusters.Cluster`."""
+        """One object as the cache has it, as in :class:`pratique.cluster.store.Cluster`."""
 
     @abc.abstractmethod
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource as the cache has them, as in :class:`pratique.clusters.Cluster`."""
+        """All objects of a resource as the cache has them, as in :class:`pratique.cluster.store.Cluster`."""
 
     @property
     @abc.abstractmethod
     def resources(self) -> Resources:
-        """All kinds that the cluster knows, as in :class:`pratique.clusters.Cluster`."""
+        """All kinds that the cluster knows, as in :class:`pratique.cluster.store.Cluster`."""
 
     @abc.abstractmethod
     async def get_live(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:

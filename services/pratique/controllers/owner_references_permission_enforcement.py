@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.answers import Answer, allow, deny
-from pratique.authorizers import Attributes, Decision
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.equalities import semantically_equal
-from pratique.errors import InputError, RefusalError
-from pratique.json_values import member
-from pratique.owner_kinds import owner_collections
-from pratique.reviews import Operation
-from pratique.rules import Rule
-from pratique.statuses import bad_request
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.reviews import Operation
+from pratique.admission.rules import Rule
+from pratique.apimachinery.diff import semantically_equal
+from pratique.apimachinery.errors import InputError, RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.statuses import bad_request
+from pratique.cluster.api_resources import owner_collections
+from pratique.cluster.authorization import Attributes, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSON
-    from pratique.kinds import ResourceType
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON
+    from pratique.apimachinery.kinds import ResourceType
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

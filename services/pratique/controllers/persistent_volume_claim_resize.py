@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.answers import Answer, allow, deny
-from pratique.claims import class_of, is_claim
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.demands import read_list
-from pratique.field_errors import FieldPath
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import member
+from pratique.pods.resource_requirements import read_list
+from pratique.pods.volumes import class_of, is_claim
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
-    from pratique.quantities import Quantity
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON
+    from pratique.apimachinery.quantities import Quantity
 
 NOT_BOUND = "Only bound persistent volume claims can be expanded"
 NOT_EXPANDABLE = (

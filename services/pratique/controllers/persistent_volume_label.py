@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import ConfigurationError
-from pratique.json_values import member
-from pratique.rules import rule
-from pratique.volume_labelers import (
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import member
+from pratique.pods.volumes import (
     SOURCES,
     ZONE_KEYS,
     ListedVolumes,
@@ -32,8 +32,8 @@ from pratique.volume_labelers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PROVISIONED = "pv.kubernetes.io/provisioned-by"
 """The annotation of volumes that a provisioner made, who knows where their disks are."""

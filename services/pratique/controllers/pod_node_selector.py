@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from pratique import label_sets, pods, statuses
-from pratique.answers import Answer, Deny, allow, deny
-from pratique.definitions import BOTH, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import ConfigurationError, InputError, RefusalError
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, Deny, allow, deny
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import selectors as selectors_module
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError, InputError, RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.json_values import JSON
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 """Of a Namespace: the labels of its nodes. An empty text means any node, whatever the cluster's default."""
@@ -49,10 +51,10 @@ class _NodeSelectors:
 
     def mutate(self, review: Review) -> Answer:
         """Have the Pod select the nodes of its namespace."""
-        if not pods.is_pod(review.object):
+        if not containers.is_pod(review.object):
             return allow()
         wanted = self._of_namespace(review)
-        if label_sets.conflict(wanted, _selector(review.object)):
+        if selectors_module.conflict(wanted, _selector(review.object)):
             return _conflict(review)
         edits = Edits(review.object)
         for key, value in wanted.items():
@@ -61,9 +63,9 @@ class _NodeSelectors:
 
     def validate(self, review: Review) -> Answer:
         """Refuse a Pod that selects other nodes, as a webhook may have made it."""
-        if not pods.is_pod(review.object):
+        if not containers.is_pod(review.object):
             return allow()
-        if label_sets.conflict(self._of_namespace(review), _selector(review.object)):
+        if selectors_module.conflict(self._of_namespace(review), _selector(review.object)):
             return _conflict(review)
         return self._check_allowed(review, review.object) or allow()
 
@@ -77,12 +79,12 @@ class _NodeSelectors:
         if not isinstance(annotations, dict) or ANNOTATION not in annotations:
             return self.by_namespace.get(_CLUSTER_DEFAULT, {})
         try:
-            return label_sets.parse_label_set(str(annotations[ANNOTATION]))
+            return selectors_module.parse_label_set(str(annotations[ANNOTATION]))
         except InputError as error:
             raise RefusalError(statuses.plain_error(str(error))) from None
 
     def _check_allowed(self, review: Review, pod: JSON) -> Deny | None:
-        if label_sets.is_subset(_selector(pod), self.by_namespace.get(review.namespace, {})):
+        if selectors_module.is_subset(_selector(pod), self.by_namespace.get(review.namespace, {})):
             return None
         return _refuse(review, "pod node label selector labels conflict with its namespace whitelist")
 
@@ -110,7 +112,7 @@ def _build(settings: Settings) -> Halves:
 
 def _parse(name: str, text: str) -> LabelSet:
     try:
-        return label_sets.parse_label_set(text)
+        return selectors_module.parse_label_set(text)
     except InputError as error:
         raise ConfigurationError(f"podNodeSelectorPluginConfig.{name}: {error}") from None
 

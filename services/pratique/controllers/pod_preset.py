@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny, warn
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import InputError, RefusalError
-from pratique.json_values import member
-from pratique.rules import rule
-from pratique.selectors import LabelSelector, compile_selector
+from pratique.admission.answers import Answer, allow, deny, warn
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import InputError, RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.selectors import LabelSelector, compile_selector
+from pratique.pods import containers as containers_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Path: TypeAlias = tuple[str | int, ...]
     Key: TypeAlias = Callable[[JSONObject], JSON]
@@ -70,10 +71,10 @@ class _Merge:
 def mutate(settings: Settings, review: Review) -> Answer:
     """Inject all presets that mean the Pod, or none of them where they do not fit it or each other."""
     pod = review.object
-    if not pods.is_pod(pod):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not containers_module.is_pod(pod):
+        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
     annotations = _texts(pod, *_ANNOTATIONS)
-    if pods.MIRROR in annotations or annotations.get(_EXCLUDE) == "true":
+    if containers_module.MIRROR in annotations or annotations.get(_EXCLUDE) == "true":
         return allow()
     presets = _matching(review)
     if not presets:

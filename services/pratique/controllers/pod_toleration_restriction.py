@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import json_errors, json_values, pods, qos_classes, statuses, tolerations
-from pratique.answers import Answer, Deny, allow, deny
-from pratique.definitions import BOTH, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import ConfigurationError, RefusalError
-from pratique.field_errors import ROOT, join
-from pratique.json_values import member
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
-from pratique.tolerations import EXISTS, NO_SCHEDULE, Toleration
+from pratique.admission.answers import Answer, Deny, allow, deny
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery import json_errors, json_values, statuses
+from pratique.apimachinery.errors import ConfigurationError, RefusalError
+from pratique.apimachinery.field_errors import ROOT, join
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers, resource_requirements, tolerations
+from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 DEFAULTS_ANNOTATION = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
@@ -58,11 +59,11 @@ class _Restriction:
 
     def mutate(self, review: Review) -> Answer:
         """Add what the namespace's Pods tolerate to a new Pod, and leave out what is covered then."""
-        if not pods.is_pod(review.object):
+        if not containers.is_pod(review.object):
             return allow()
         edits = Edits(review.object)
         added = self._defaults(review) if review.operation is Operation.CREATE else ()
-        promised = not qos_classes.is_best_effort(review.object)
+        promised = not resource_requirements.is_best_effort(review.object)
         if self.settings.exact:
             self._unite(edits, added, promised=promised)
         else:
@@ -71,7 +72,7 @@ class _Restriction:
 
     def validate(self, review: Review) -> Answer:
         """Refuse what may not be tolerated, as a webhook may have added it."""
-        if not pods.is_pod(review.object):
+        if not containers.is_pod(review.object):
             return allow()
         return self._check(review, review.object) or allow()
 

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import BOTH, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import ConfigurationError, RefusalError
-from pratique.field_errors import ROOT, not_supported
-from pratique.json_values import member
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError, RefusalError
+from pratique.apimachinery.field_errors import ROOT, not_supported
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.store import Cluster
 
 SYSTEM_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
@@ -60,9 +61,9 @@ class _Resolved(NamedTuple):
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Give a new Pod its priority; leave that of an existing one as it is."""
-    if not pods.is_reviewed(review):
+    if not containers.is_reviewed(review):
         return allow()
-    if not pods.is_pod(review.object):
+    if not containers.is_pod(review.object):
         return _wrong_kind("Pod")
     if settings.release == _OLD_RELEASE:
         return _admit_as_in_110(review) if review.operation is Operation.CREATE else allow()
@@ -71,7 +72,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 def _keep(review: Review) -> Answer:
     """Carry over what an update leaves out; neither field can be changed."""
-    if not pods.is_pod(review.old_object):
+    if not containers.is_pod(review.old_object):
         return _wrong_kind("Pod")
     edits = Edits(review.object)
     for path in (_PRIORITY, _POLICY):

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pods, statuses
-from pratique.answers import Answer, deny
-from pratique.definitions import MUTATE, Controller, Halves, NoSettings
-from pratique.demands import read_list
-from pratique.edits import Edits
-from pratique.field_errors import FieldPath
-from pratique.rules import rule
+from pratique.admission.answers import Answer, deny
+from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.pods import containers
+from pratique.pods.resource_requirements import read_list
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 DEFAULTS = {"memory": "512Mi", "cpu": "1"}
 """``defaultMemory`` and ``defaultCPU``, in the order in which they are set."""
@@ -24,10 +25,10 @@ DEFAULTS = {"memory": "512Mi", "cpu": "1"}
 
 def mutate(review: Review) -> Answer:
     """Set the limits of containers that are missing or zero; init containers did not exist."""
-    if not pods.is_pod(review.object):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not containers.is_pod(review.object):
+        return deny(status=statuses.bad_request(containers.NOT_A_POD))
     edits = Edits(review.object)
-    for field, index, _ in pods.containers(review.object):
+    for field, index, _ in containers.containers(review.object):
         if field != "containers":
             continue
         path = ("spec", field, index, "resources", "limits")

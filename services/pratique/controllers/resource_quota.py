@@ -1,7 +1,7 @@
 """ResourceQuota: what the objects of a namespace use stays within its ResourceQuotas.
 
 Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota``. What objects use and whether it fits is worked out by
-:mod:`pratique.quotas`; what is used is kept by :mod:`pratique.ledgers`.
+:mod:`pratique.controllers.quota`; what is used is kept by :mod:`pratique.controllers.quota.ledger`.
 """
 
 from __future__ import annotations
@@ -14,30 +14,37 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import durations, statuses
-from pratique.answers import Answer, allow
-from pratique.clusters import ReloadableCluster
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import CallError, ConfigurationError, InputError, RefusalError
-from pratique.field_errors import join
-from pratique.json_values import member
-from pratique.ledgers import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
-from pratique.measures.series import Counts, Observed
-from pratique.quotas import read_quota, starting_usage, usage_of
-from pratique.quotas.checks import Due, charged, freed, plan
-from pratique.quotas.limited_resources import LimitedResource, check_limited
-from pratique.quotas.registries import IGNORED, evaluator_of
-from pratique.quotas.resource_lists import increase, mask
-from pratique.reviews import Charging, Operation, Review
-from pratique.rules import Rule
+from pratique.admission.answers import Answer, allow
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Charging, Operation, Review
+from pratique.admission.rules import Rule
+from pratique.apimachinery import durations, statuses
+from pratique.apimachinery.errors import CallError, ConfigurationError, InputError, RefusalError
+from pratique.apimachinery.field_errors import join
+from pratique.apimachinery.json_values import member
+from pratique.cluster.store import ReloadableCluster
+from pratique.controllers.quota.checks import (
+    IGNORED,
+    Due,
+    charged,
+    evaluator_of,
+    freed,
+    plan,
+    starting_usage,
+    usage_of,
+)
+from pratique.controllers.quota.ledger import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
+from pratique.controllers.quota.quota_objects import increase, mask, read_quota
+from pratique.controllers.quota.scopes import LimitedResource, check_limited
+from pratique.telemetry.metrics import Counts, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.demands import ResourceList
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
+    from pratique.cluster.store import Cluster
+    from pratique.pods.resource_requirements import ResourceList
 
 EVALUATION_SECONDS = 10.0
 """How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
@@ -69,7 +76,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     limited_resources: tuple[LimitedResource, ...] = ()
     """What nobody may use unless a quota covers it."""
     ledger: str = msgspec.field(default="", name="resource-quota-ledger")
-    """Where charges are kept: a file or a URL; empty for memory. See :func:`pratique.ledgers.open_ledger`."""
+    """Where charges are kept: a file or a URL; empty for memory. See
+    :func:`pratique.controllers.quota.ledger.open_ledger`."""
     sync_period: str = msgspec.field(default="10s", name="resource-quota-sync-period")
     """How often usage is counted anew from the cluster's objects."""
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 _OF_PODS = ("supplementalGroups", "seLinuxOptions", "runAsUser", "fsGroup")
 _OF_CONTAINERS = ("seLinuxOptions", "runAsUser")
@@ -32,8 +33,8 @@ _GO_NAMES = {
 def validate(review: Review) -> Answer:
     """Refuse the first field that is set, were it to something empty."""
     pod = review.object
-    if not pods.is_pod(pod):
-        return deny(status=statuses.bad_request(pods.NOT_A_POD))
+    if not containers.is_pod(pod):
+        return deny(status=statuses.bad_request(containers.NOT_A_POD))
     field = next(_forbidden(pod), None)
     if field is None:
         return allow()
@@ -49,7 +50,7 @@ def _forbidden(pod: JSONObject) -> Iterator[str]:
     for field in _OF_PODS:
         if member(pod, "spec", "securityContext", field) is not None:
             yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
-    for kind, _, container in pods.containers(pod):
+    for kind, _, container in containers.containers(pod):
         for field in _OF_CONTAINERS if kind != "ephemeralContainers" else ():
             if member(container, "securityContext", field) is not None:
                 yield f"SecurityContext.{_GO_NAMES[field]}"

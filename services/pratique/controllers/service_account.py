@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique import pod_references, pods, service_account_tokens, statuses
-from pratique.answers import Answer, Deny, allow, deny
-from pratique.definitions import BOTH, Controller, Halves
-from pratique.edits import Edits
-from pratique.errors import RefusalError
-from pratique.generated_names import generate_name
-from pratique.json_values import member
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
-from pratique.statuses import StatusDetails, go_quoted
+from pratique.admission.answers import Answer, Deny, allow, deny
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.names import generate_name
+from pratique.apimachinery.statuses import StatusDetails, go_quoted
+from pratique.pods import containers, references, service_account_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 DEFAULT_ACCOUNT = "default"
 ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
@@ -57,12 +58,12 @@ class _ServiceAccounts:
     def mutate(self, review: Review) -> Answer:
         """Give a new Pod an account, its token and its pull secrets."""
         pod = review.object
-        if review.operation is not Operation.CREATE or not pods.is_pod(pod):
+        if review.operation is not Operation.CREATE or not containers.is_pod(pod):
             return allow()
-        if pod_references.is_mirror(pod):
+        if references.is_mirror(pod):
             return _first_refusal(review, _mirror_faults(pod)) or allow()
         edits = Edits(pod)
-        if not pod_references.service_account_name(pod):
+        if not references.service_account_name(pod):
             edits.set(("spec", "serviceAccountName"), DEFAULT_ACCOUNT)
         account = _account(review, edits.document)
         if self.settings.mount_service_account_token and _wants_token(account, pod):
@@ -75,11 +76,11 @@ class _ServiceAccounts:
     def validate(self, review: Review) -> Answer:
         """Refuse what a webhook may have made of the account or the Secrets."""
         pod = review.object
-        if not pods.is_pod(pod):
+        if not containers.is_pod(pod):
             return allow()
         if review.operation is Operation.UPDATE:
             return self._check_ephemeral(review, pod)
-        if pod_references.is_mirror(pod):
+        if references.is_mirror(pod):
             return _first_refusal(review, _mirror_faults(pod)) or allow()
         return self._check(review, _account(review, pod), pod) or allow()
 
@@ -113,7 +114,7 @@ class _ServiceAccounts:
 
 def _account(review: Review, pod: JSON) -> JSONObject:
     """The Pod's account. Raises RefusalError where it has none, or one that does not exist."""
-    name, namespace = pod_references.service_account_name(pod), review.namespace
+    name, namespace = references.service_account_name(pod), review.namespace
     if not name:
         own = str(member(pod, "metadata", "name") or "")
         text = f"no service account specified for pod {namespace}/{own}"
@@ -138,21 +139,19 @@ def _wants_token(account: JSONObject, pod: JSON) -> bool:
 
 
 def _mirror_faults(pod: JSONObject) -> Iterator[str]:
-    if pod_references.service_account_name(pod):
+    if references.service_account_name(pod):
         yield "a mirror pod may not reference service accounts"
-    if any(pod_references.secret_names(pod)):
+    if any(references.secret_names(pod)):
         yield "a mirror pod may not reference secrets"
-    for _, _, volume in pods.volumes(pod):
-        if any(
-            source.get("serviceAccountToken") is not None for source in pod_references.projections(volume)
-        ):
+    for _, _, volume in containers.volumes(pod):
+        if any(source.get("serviceAccountToken") is not None for source in references.projections(volume)):
             yield "a mirror pod may not use ServiceAccountToken volume projections"
 
 
 def _unlisted(account: JSONObject, pod: JSONObject) -> Iterator[str]:
     """The references to Secrets that the account does not refer to."""
     mountable = set(_names(account, "secrets"))
-    for _, _, volume in pods.volumes(pod):
+    for _, _, volume in containers.volumes(pod):
         secret = member(volume, "secret")
         if secret is not None and (name := _text(secret, "secretName")) not in mountable:
             yield f'volume with secret.secretName="{name}"' + _not_allowed(account, "secret")
@@ -165,7 +164,7 @@ def _unlisted(account: JSONObject, pod: JSONObject) -> Iterator[str]:
 
 def _unlisted_in_containers(account: JSONObject, pod: JSONObject, fields: tuple[str, ...]) -> Iterator[str]:
     mountable = set(_names(account, "secrets"))
-    for field, _, container in pods.containers(pod):
+    for field, _, container in containers.containers(pod):
         if field not in fields:
             continue
         who = f"{_PREFIXES[field]}container {_text(container, 'name')}"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.answers import Answer, allow
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.edits import Edits
-from pratique.json_values import member
-from pratique.rules import rule
+from pratique.admission.answers import Answer, allow
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.edits import Edits
+from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import member
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 _FINALIZERS = ("metadata", "finalizers")
 

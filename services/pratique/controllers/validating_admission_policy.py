@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.answers import Answer, allow
-from pratique.definitions import VALIDATE, Controller, Halves, NoSettings
-from pratique.measures.policy_checks import validating_checks
+from pratique.admission.answers import Answer, allow
+from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.telemetry.policy_metrics import validating_checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.definitions import Half
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Half
+    from pratique.admission.reviews import Review
+    from pratique.configuration.loading import Configurations
 
 
 def _nothing(_: Review) -> Answer:
@@ -37,8 +37,7 @@ class _Policies:
             self._judge = None
             return _nothing
         # CEL is 14 MB of code that only those who have policies need.
-        from pratique.admission_policies.answering import judge  # noqa: PLC0415
-        from pratique.admission_policies.validating import ValidatingPolicies  # noqa: PLC0415
+        from pratique.policies.validating import ValidatingPolicies, judge  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
         self._judge = (lambda review: judge(policies, review, self.checks)) if policies else None

@@ -5,8 +5,8 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/validating``. The front 
 
 from __future__ import annotations
 
-from pratique.definitions import VALIDATE, Controller
-from pratique.webhook_settings import WebhookAdmissionConfiguration, build
+from pratique.admission.controllers import VALIDATE, Controller
+from pratique.configuration.plugins import WebhookAdmissionConfiguration, build
 
 CONTROLLER = Controller(
     name="ValidatingAdmissionWebhook",

@@ -10,23 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pratique.configurations.urls import parse_url
-from pratique.errors import BadAnswerError, CallError, ConfigurationError
+from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
+from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.urls import parse_url
+from pratique.https.clients import ClientKind, HttpsClients
 from pratique.https.credentials import credentials_of
-from pratique.https.http_answers import answered_body
-from pratique.https.https_clients import ClientKind, HttpsClients
-from pratique.https.https_exchanges import HttpRequest, exchange
+from pratique.https.exchanges import HttpRequest, answered_body, clean_path, exchange
+from pratique.https.kubeconfigs import load_kubeconfig, usable
 from pratique.https.tls_contexts import open_context
-from pratique.https.url_paths import clean_path
-from pratique.kubeconfigs import load_kubeconfig
-from pratique.statuses import go_quoted
-from pratique.usable_kubeconfigs import usable
 
 if TYPE_CHECKING:
-    from pratique.calls import Deadline
+    from pratique.admission.calls import Deadline
     from pratique.https.credentials import Credentials
-    from pratique.kubeconfigs import Server
-    from pratique.usable_kubeconfigs import Usable
+    from pratique.https.kubeconfigs import Server, Usable
 
 _MOST_SECONDS = 30
 """How long one attempt may take, redirects and the reading of the answer included."""

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pratique.errors import CallError
-from pratique.statuses import go_quoted
+from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pratique.kubeconfigs import User
+    from pratique.https.kubeconfigs import User
 
 _TOKEN_AGE = 50.0
 """Seconds before a token file is read again: client-go gives a token a minute, and renews it 10 s early."""

@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.json_values import JSON, member
-from pratique.statuses import go_quoted
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
 
 Resolve: TypeAlias = Callable[[str, int], tuple[str, int]]
 """From a service's host, ``<name>.<namespace>.svc``, and port to the host or address and port to use.

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from pratique.errors import ConfigurationError
-from pratique.tls.authorities import read_authorities
-from pratique.tls.clients import ClientCertificates
-from pratique.tls.kept import Kept
-from pratique.tls.pairs import PairFiles, read_pair
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.client_certificates import ClientCertificates
+from pratique.https.tls import Kept, PairFiles, read_authorities, read_pair
 
 if TYPE_CHECKING:
-    from pratique.rpc.settings import ServerSettings
-    from pratique.tls.authorities import Authorities
-    from pratique.tls.pairs import Pair
+    from pratique.https.tls import Authorities, Pair
+    from pratique.rpc.servers import ServerSettings
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 

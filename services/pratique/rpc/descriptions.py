@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2 as pb
-from pratique.definitions import Phase
 from pratique.rpc.handlers import unary
 from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.servers import Service
@@ -13,10 +13,10 @@ from pratique.rpc.servers import Service
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pratique.catalogues import HostedController
-    from pratique.definitions import Controller
-    from pratique.held_inputs import HeldInputs
-    from pratique.rules import Rule
+    from pratique.admission.controllers import Controller
+    from pratique.admission.rules import Rule
+    from pratique.configuration.inputs import HeldInputs
+    from pratique.hosting.configured_controllers import HostedController
 
 
 def catalogue_service(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc, digest_pb2
-from pratique.digests import Digests
+from pratique.configuration.inputs import Digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pratique.held_inputs import HeldInputs
+    from pratique.configuration.inputs import HeldInputs
     from pratique.rpc.handlers import Context
 
 T = TypeVar("T")

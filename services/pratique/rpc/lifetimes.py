@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from pratique.logs import configure_logging, log_loop_error
+from pratique.processes.thread_pool import take_short_turns
 from pratique.rpc.servers import RpcServer
-from pratique.tracing.opening import open_tracing
-from pratique.turns import take_short_turns
+from pratique.telemetry.logs import configure_logging, log_loop_error
+from pratique.telemetry.tracing import open_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from types import FrameType
 
-    from pratique.rpc.servers import Service, Watcher
-    from pratique.rpc.service_metrics import ServiceMetrics
-    from pratique.rpc.settings import ServerSettings
-    from pratique.tracing.tracers import Tracing
+    from pratique.rpc.servers import ServerSettings, Service, Watcher
+    from pratique.rpc.telemetry import ServiceMetrics
+    from pratique.telemetry.tracers import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ async def live(
 
 
 def _traces(tracing: Tracing) -> Watcher:
-    from pratique.rpc.call_traces import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
+    from pratique.rpc.telemetry import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
 
     return CallTraces(tracing)
 

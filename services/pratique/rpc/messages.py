@@ -1,31 +1,363 @@
-"""Requests and answers of the services: what goes into one call, and what comes out of it."""
+"""Requests, answers, reviews and outcomes as protobuf messages, and back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
+import msgspec
+
+from pratique.admission.calls import Call
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import (
+    ALLOWED,
+    Allowed,
+    Denied,
+    Ending,
+    Failed,
+    FailureKind,
+    Outcome,
+    Part,
+    Patched,
+)
+from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, validator_service_pb2
-from pratique.calls import Call
-from pratique.definitions import Phase
-from pratique.errors import ReviewError
-from pratique.json_limits import LARGE_BYTES, read_document
-from pratique.large_texts.readers import WORTH_BYTES
-from pratique.outcomes import Denied, Failed, FailureKind, Outcome
-from pratique.rpc.bad_answers import bad_answer
-from pratique.rpc.outcome_messages import outcome_from_message, outcome_to_message
-from pratique.rpc.review_messages import review_from_message, write_review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import BadAnswerError, ReviewError
+from pratique.apimachinery.json_reading import LARGE_BYTES, JsonLimitError, read_document
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patches import PatchDecodeError, decode_patch
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique.processes.large_texts import WORTH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
-    from pratique.clusters import Cluster
-    from pratique.large_texts.readers import Reader
-    from pratique.reviews import Review
+    from pratique.admission.outcomes import Decided
+    from pratique.apimachinery.json_values import Document, JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.processes.large_texts import Reader
     from pratique.rpc.handlers import Incoming
-    from pratique.rpc.review_messages import ReadDocument
+
+    ReadDocument: TypeAlias = Callable[[bytes], Document]
+    """Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
+
+
+def write_status(message: outcome_pb2.Status, status: Status) -> None:
+    """Write a refusal into a message."""
+    message.code = status.code
+    message.reason = status.reason
+    message.message = status.message
+    if status.details is not None:
+        _write_details(message.details, status.details)
+
+
+def _write_details(message: outcome_pb2.StatusDetails, details: StatusDetails) -> None:
+    message.SetInParent()
+    message.name = details.name
+    message.group = details.group
+    message.kind = details.kind
+    message.uid = details.uid
+    message.retry_after_seconds = details.retry_after_seconds
+    for cause in details.causes:
+        message.causes.add(reason=cause.reason, message=cause.message, field=cause.field)
+
+
+def read_status(message: outcome_pb2.Status) -> Status:
+    """Read a refusal; a code that is none of a refusal becomes 400."""
+    # k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go.
+    code = max(message.code, 400)
+    details = _read_details(message.details) if message.HasField("details") else None
+    return statuses.failure(code, message.reason, message.message, details)
+
+
+def _read_details(message: outcome_pb2.StatusDetails) -> StatusDetails:
+    return StatusDetails(
+        name=message.name,
+        group=message.group,
+        kind=message.kind,
+        uid=message.uid,
+        causes=tuple(StatusCause(cause.reason, cause.message, cause.field) for cause in message.causes),
+        retry_after_seconds=max(message.retry_after_seconds, 0),
+    )
+
+
+_TO_NUMBER = {
+    Operation.CREATE: review_pb2.OPERATION_CREATE,
+    Operation.UPDATE: review_pb2.OPERATION_UPDATE,
+    Operation.DELETE: review_pb2.OPERATION_DELETE,
+    Operation.CONNECT: review_pb2.OPERATION_CONNECT,
+}
+_FROM_NUMBER = {number: operation for operation, number in _TO_NUMBER.items()}
+
+
+def write_review(message: review_pb2.Review, review: Review) -> None:
+    """Write a review into a message, such as one within another: to put it there later would copy the objects again."""
+    message.uid = review.uid
+    message.operation = _TO_NUMBER[review.operation]
+    message.sub_resource = review.subresource
+    message.request_sub_resource = review.request_subresource
+    message.name = review.name
+    message.namespace = review.namespace
+    message.object = review.object_document.raw
+    message.old_object = review.old_object_document.raw
+    message.options = review.options_document.raw
+    message.dry_run = review.dry_run
+    _write_kind(message.kind, review.kind)
+    _write_resource(message.resource, review.resource)
+    if review.request_kind is not None:
+        _write_kind(message.request_kind, review.request_kind)
+    if review.request_resource is not None:
+        _write_resource(message.request_resource, review.request_resource)
+    _write_user(message.user_info, review.user)
+
+
+def _write_kind(message: review_pb2.GroupVersionKind, kind: GroupVersionKind) -> None:
+    message.SetInParent()  # an empty one is still a present one
+    message.group = kind.group
+    message.version = kind.version
+    message.kind = kind.kind
+
+
+def _write_resource(message: review_pb2.GroupVersionResource, resource: GroupVersionResource) -> None:
+    message.SetInParent()
+    message.group = resource.group
+    message.version = resource.version
+    message.resource = resource.resource
+
+
+def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
+    message.username = user.username
+    message.uid = user.uid
+    message.groups.extend(user.groups)
+    for key, values in user.extra.items():
+        entry = message.extra[key]
+        entry.values.extend(values)
+
+
+def review_from_message(
+    message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document, digest: str = ""
+) -> Review:
+    """Read a review that came in, its documents by ``read``; its controllers look things up in ``cluster``.
+
+    ``digest`` is that of what it is to be decided by.
+
+    Raises:
+        ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
+    """
+    operation = _FROM_NUMBER.get(message.operation)
+    if operation is None:
+        names = ", ".join(f"OPERATION_{operation}" for operation in Operation)
+        raise ReviewError(f"review.operation must be one of {names}")
+    _require(bool(message.uid), "uid")
+    _require(message.HasField("kind"), "kind")
+    _require(message.HasField("resource"), "resource")
+    return Review(
+        uid=message.uid,
+        operation=operation,
+        kind=_read_kind(message.kind),
+        resource=_read_resource(message.resource),
+        subresource=message.sub_resource,
+        request_kind=_read_kind(message.request_kind) if message.HasField("request_kind") else None,
+        request_resource=(
+            _read_resource(message.request_resource) if message.HasField("request_resource") else None
+        ),
+        request_subresource=message.request_sub_resource,
+        name=message.name,
+        namespace=message.namespace,
+        user=_read_user(message.user_info),
+        object_document=_document("object", message.object, read),
+        old_object_document=_document("old_object", message.old_object, read),
+        options_document=_document("options", message.options, read),
+        dry_run=message.dry_run,
+        cluster=cluster,
+        digest=digest,
+    )
+
+
+def _require(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
+    if not present:
+        raise ReviewError(f"review.{field} is missing")
+
+
+def _document(field: str, raw: bytes, read: ReadDocument) -> Document:
+    try:
+        return read(raw)
+    except JsonLimitError as error:
+        raise ReviewError(f"review.{field} {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ReviewError(f"review.{field} is not JSON") from None
+
+
+def _read_kind(message: review_pb2.GroupVersionKind) -> GroupVersionKind:
+    return GroupVersionKind(message.group, message.version, message.kind)
+
+
+def _read_resource(message: review_pb2.GroupVersionResource) -> GroupVersionResource:
+    return GroupVersionResource(message.group, message.version, message.resource)
+
+
+def _read_user(message: review_pb2.UserInfo) -> UserInfo:
+    extra = {key: tuple(entry.values) for key, entry in message.extra.items()} if message.extra else {}
+    return UserInfo(message.username, message.uid, tuple(message.groups), extra)
+
+
+def bad_answer(text: str) -> BadAnswerError:
+    """The error of an answer that breaks the contract, as ``mutating/dispatcher.go`` words it."""
+    return BadAnswerError(f"received invalid webhook response: {text}")
+
+
+def read_operations(patch: bytes) -> tuple[JSONObject, ...]:
+    """Read a JSON Patch.
+
+    Raises:
+        BadAnswerError: it is none.
+    """
+    try:
+        return tuple(decode_patch(patch))
+    except PatchDecodeError as error:
+        raise BadAnswerError(f"received undecodable patch in webhook response: {error}") from None
+
+
+_PART_MESSAGES_TO_NUMBER = {
+    Ending.ALLOWED: outcome_pb2.Part.ENDING_ALLOWED,
+    Ending.MUTATED: outcome_pb2.Part.ENDING_MUTATED,
+    Ending.UNCHANGED: outcome_pb2.Part.ENDING_UNCHANGED,
+    Ending.DENIED: outcome_pb2.Part.ENDING_DENIED,
+    Ending.WARNED: outcome_pb2.Part.ENDING_WARNED,
+    Ending.SKIPPED: outcome_pb2.Part.ENDING_SKIPPED,
+    Ending.FAILED: outcome_pb2.Part.ENDING_FAILED,
+    Ending.FAILED_OPEN: outcome_pb2.Part.ENDING_FAILED_OPEN,
+}
+_PART_MESSAGES_FROM_NUMBER = {number: ending for ending, number in _PART_MESSAGES_TO_NUMBER.items()}
+
+
+def part_to_message(part: Part) -> outcome_pb2.Part:
+    """Write a part as a message."""
+    message = outcome_pb2.Part(
+        name=part.name,
+        configuration=part.configuration,
+        ending=_PART_MESSAGES_TO_NUMBER[part.ending],
+        reason=part.reason,
+        key=part.key,
+        reinvocable=part.reinvocable,
+        applied=part.applied,
+        duration_micros=round(part.duration_seconds * 1_000_000),
+    )
+    if part.operations:
+        message.patch = encode(part.operations)
+    for status in part.denials:
+        write_status(message.denials.add(), status)
+    return message
+
+
+def part_from_message(message: outcome_pb2.Part) -> Part:
+    """Read a part.
+
+    Raises:
+        BadAnswerError: it has no name or does not say how it ended, or its patch is none.
+    """
+    ending = _PART_MESSAGES_FROM_NUMBER.get(message.ending)
+    if ending is None or not message.name:
+        raise bad_answer("a part of the outcome does not say what it is or how it ended")
+    return Part(
+        name=message.name,
+        configuration=message.configuration,
+        ending=ending,
+        reason=message.reason,
+        denials=tuple(map(read_status, message.denials)),
+        operations=read_operations(message.patch) if message.patch else (),
+        key=message.key,
+        reinvocable=message.reinvocable,
+        applied=message.applied,
+        duration_seconds=message.duration_micros / 1_000_000,
+    )
+
+
+_OUTCOME_MESSAGES_TO_NUMBER = {
+    FailureKind.ERROR: outcome_pb2.Failed.KIND_ERROR,
+    FailureKind.TIMEOUT: outcome_pb2.Failed.KIND_TIMEOUT,
+    FailureKind.UNKNOWN_CONTROLLER: outcome_pb2.Failed.KIND_UNKNOWN_CONTROLLER,
+}
+_OUTCOME_MESSAGES_FROM_NUMBER = {number: kind for kind, number in _OUTCOME_MESSAGES_TO_NUMBER.items()}
+
+
+def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
+    """Write an outcome as a message.
+
+    Raises:
+        Exception: the controller answered with what no message can hold: a text that is no text or no UTF-8, a
+            number out of range, a patch that is no JSON or refers to itself.
+    """
+    message = outcome_pb2.Outcome(
+        controller=outcome.controller,
+        warnings=outcome.warnings,
+        audit_annotations=outcome.audit_annotations,
+        duration_micros=round(outcome.duration_seconds * 1_000_000),
+    )
+    if outcome.parts:
+        message.parts.extend(part_to_message(part) for part in outcome.parts)
+    _write_decision(message, outcome.decision)
+    return message
+
+
+def _write_decision(message: outcome_pb2.Outcome, decision: Decided) -> None:
+    match decision:
+        case Allowed():
+            message.allowed.SetInParent()
+        case Patched(operations):
+            message.patched.patch = encode(operations)
+        case Denied(status):
+            write_status(message.denied.status, status)
+        case Failed(kind, text):
+            message.failed.kind = _OUTCOME_MESSAGES_TO_NUMBER[kind]
+            message.failed.message = text
+        case _:
+            assert_never(decision)
+
+
+def outcome_from_message(
+    message: outcome_pb2.Outcome, call: Call, phase: Phase, endpoint: str = ""
+) -> Outcome:
+    """Read the outcome of a call, which ``endpoint`` has answered.
+
+    Raises:
+        BadAnswerError: it answers for another controller, decides nothing, or patches what it may not.
+    """
+    if message.controller != call.name:
+        name = statuses.go_quoted(call.name)
+        raise bad_answer(f"expected the outcome of {name}, got that of another controller")
+    return Outcome(
+        controller=call.name,
+        decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.amends),
+        warnings=tuple(warning for warning in message.warnings if warning),
+        audit_annotations=dict(message.audit_annotations),
+        duration_seconds=message.duration_micros / 1_000_000,
+        parts=tuple(map(part_from_message, message.parts)),
+        endpoint=endpoint,
+    )
+
+
+def _read_decision(message: outcome_pb2.Outcome, *, may_patch: bool) -> Decided:
+    match message.WhichOneof("decision"):
+        case "allowed":
+            return ALLOWED
+        case "patched" if not may_patch:
+            raise bad_answer("a validator may not patch")
+        case "patched":
+            return Patched(read_operations(message.patched.patch))
+        case "denied":
+            return Denied(read_status(message.denied.status))
+        case "failed":
+            failed = message.failed
+            return Failed(_OUTCOME_MESSAGES_FROM_NUMBER.get(failed.kind, FailureKind.ERROR), failed.message)
+        case None:
+            raise bad_answer("the outcome holds no decision")
+
 
 _log = logging.getLogger(__name__)
 
@@ -198,3 +530,51 @@ def check_review(
     """
     if response.uid != uid and (ours or response.uid):
         raise bad_answer("the answer is to another review" if response.uid else "the answer names no review")
+
+
+def write_call(review: Review, call: Call) -> bytes:
+    """Ask for one half of a controller, of either phase."""
+    written: bytes = validate_request(review, [call], review.digest).SerializeToString()
+    return written
+
+
+class IncomingCall:
+    """A call that came in."""
+
+    def __init__(self, raw: bytes) -> None:
+        """Take what came in."""
+        self._request = validator_service_pb2.ValidateRequest.FromString(raw)
+        self.digest: str = self._request.digest
+        """Of what it is to be decided by."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long there is for it; None where nobody says."""
+        millis = self._request.controllers[0].timeout_millis if self._request.controllers else 0
+        return millis / 1000 if millis > 0 else None
+
+    def read(self, cluster: Cluster) -> tuple[Review, Call]:
+        """Read what is asked; the controller looks things up in ``cluster``.
+
+        Raises:
+            ReviewError: the review cannot be read.
+        """
+        review, [call] = review_and_calls(self._request, cluster)
+        return review, call
+
+
+def write_outcome(outcome: Outcome) -> bytes:
+    """Answer; an outcome that no message can hold is its controller's failure."""
+    written: bytes = validate_response([outcome]).SerializeToString()
+    return written
+
+
+def read_outcome(raw: bytes, call: Call) -> Outcome:
+    """Read the answer to a call, which may hold a patch where the call says that it ``amends``.
+
+    Raises:
+        BadAnswerError: it holds none that can be used.
+    """
+    response = validator_service_pb2.ValidateResponse.FromString(raw)
+    [outcome] = outcomes_from_validate(response, [call])
+    return outcome

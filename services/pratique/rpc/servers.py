@@ -1,4 +1,4 @@
-"""gRPC servers: what all services of the suite have alike."""
+"""gRPC servers: what all services of the suite have in common, health and reflection included."""
 
 from __future__ import annotations
 
@@ -9,23 +9,128 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from pratique.errors import ConfigurationError
-from pratique.rpc.callers import guarded, knowing_callers
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import Isolation
+from pratique.https.tls import keep_fresh
 from pratique.rpc.credentials import ServerTls
-from pratique.rpc.crowds import Crowd
-from pratique.rpc.standard_services import Health, Reflection
-from pratique.rpc.streamed_calls import StreamedCalls
-from pratique.rpc.streams import Streams
-from pratique.tls.kept import keep_fresh
+from pratique.rpc.handlers import Crowd, guarded, knowing_callers
+from pratique.rpc.streams import StreamedCalls, Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
-    from pratique.held_inputs import HeldInputs
+    from pratique.configuration.inputs import HeldInputs
     from pratique.rpc.handlers import Handler, Ring
-    from pratique.rpc.settings import ServerSettings
-    from pratique.rpc.stream_methods import CarriedMethod
+    from pratique.rpc.streams import CarriedMethod
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where a service listens, whom it lets in, and how it ends."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 0
+    """Port to listen on; 0 picks a free one."""
+    tls_cert_file: Path | None = None
+    """Certificate chain in PEM, own certificate first. With it and the key, only TLS is served."""
+    tls_private_key_file: Path | None = None
+    """The certificate's private key in PEM. Both files are read again when they change."""
+    client_ca_file: Path | None = None
+    """Certificates of authorities, in PEM: only clients with a certificate of one of them get a connection. Read
+    again when it changes."""
+    client_allowed_names: tuple[str, ...] = ()
+    """Who of those may call: one of the names in the certificate, its common name, a DNS name or a URI, must be one
+    of these. Empty lets all of them call."""
+
+    max_message_bytes: int = 16 * 1024 * 1024
+    """The longest message, both ways. 16 MiB: twice a legal review of 7 MiB, and room for more around it."""
+    max_concurrent_calls: int = 1000
+    """Calls at a time; more are refused with RESOURCE_EXHAUSTED. 1,000: a kube-apiserver with default flags
+    has 600 requests in flight, and watches of health count as calls."""
+    max_connection_age_seconds: float = 1800.0
+    """How long a connection lives before its client is told to make a new one, give or take a tenth. That is
+    how clients that look up no names, as the front door does, find replicas that came later. 1800: 30 minutes, rare
+    enough to cost nothing."""
+    drain_seconds: float = 0.2
+    """How long calls are still taken after the first signal to stop, while health says NOT_SERVING. 0.2:
+    clients that watch health turn away within 0.033."""
+    grace_seconds: float = 30.0
+    """How long calls in flight may take to finish after that. 30: the longest timeout of a webhook."""
+    metrics_host: str = "127.0.0.1"
+    """Address on which metrics are shown."""
+    metrics_port: int | None = None
+    """Port on which ``GET /metrics`` shows metrics; 0 picks a free one, which the log tells. None: nothing is counted
+    nor shown."""
+    isolation: Isolation = Isolation.PROCESS
+    """What stands between the service and the controllers of other packages."""
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
+    """The health of a server and of each service on it."""
+
+    def __init__(self, services: Iterable[str], streams: Streams) -> None:
+        """Know ``services`` and, as the empty name, the server; all are healthy."""
+        self._services = tuple(services)
+        self._streams = streams
+        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack its aio half
+
+    async def begin(self) -> None:
+        """Say SERVING from now on."""
+        for name in self._services:
+            await self._servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def end(self) -> None:
+        """Say NOT_SERVING from now on, also to those who watch."""
+        await self._servicer.enter_graceful_shutdown()
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer for health on ``server``."""
+        health_pb2_grpc.add_HealthServicer_to_server(self, server)
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802, D102 - as in the proto
+        return await self._servicer.Check(request, context)
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802, D102 - as in the proto
+        with self._streams.open():
+            await self._servicer.Watch(request, _Writer(self._streams, context))
+
+
+class _Writer:
+    """The part of a context that watches use."""
+
+    def __init__(self, streams: Streams, context: Any) -> None:
+        self._streams = streams
+        self._context = context
+
+    async def write(self, message: object) -> None:
+        await self._streams.write(self._context, message)
+
+
+class Reflection(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
+    """Tells what a server offers, so that tools like grpcurl need no proto files."""
+
+    def __init__(self, services: Iterable[str], streams: Streams) -> None:
+        """Tell of ``services``."""
+        names = (*services, reflection.SERVICE_NAME)
+        self._servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # likewise
+        self._streams = streams
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer for reflection on ``server``."""
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(self, server)
+
+    async def ServerReflectionInfo(  # noqa: N802, D102 - as in the proto
+        self, request_iterator: Any, context: Any
+    ) -> None:
+        with self._streams.open():
+            async for answer in self._servicer.ServerReflectionInfo(request_iterator, context):
+                await self._streams.write(context, answer)
+
 
 Methods: TypeAlias = Mapping[str, "grpc.RpcMethodHandler[Any, Any]"]
 

@@ -13,14 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cryptography.hazmat.primitives.asymmetric.types import (
-        CertificateIssuerPrivateKeyTypes as PrivateKey,
-    )
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes as PrivateKey
 
 AUTHORITY_DAYS = 3650
 """How long an authority lasts: ten years, because whoever trusts it has to be told of another one."""

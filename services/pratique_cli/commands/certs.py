@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pratique.errors import ConfigurationError
-from pratique_cli.flags import WholeNumber, flag
+from pratique.apimachinery.errors import ConfigurationError
+from pratique_cli.options import WholeNumber, flag
 
 if TYPE_CHECKING:
     from pratique_cli.certificates.folders import Done
@@ -78,7 +78,7 @@ def command(
     for one in done:
         click.echo(str(one), err=output == "yaml")
     if output == "yaml":
-        from pratique_cli.certificates.secrets import write_secrets  # noqa: PLC0415 - few ask for it
+        from pratique_cli.certificates.folders import write_secrets  # noqa: PLC0415 - few ask for it
 
         click.echo(write_secrets(done, service, namespace), nl=False)
 

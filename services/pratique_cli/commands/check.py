@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pratique_cli.chain_flags import chain_flags
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath, NameList, flag
-from pratique_cli.loads import load_all
-from pratique_cli.palettes import printable
-from pratique_cli.rule_lists import chosen_rules, describe_rules
+from pratique_cli.chain_options import chain_flags
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import load_all
+from pratique_cli.options import ExistingPath, NameList, chosen_rules, describe_rules, flag
+from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pratique.practices.findings import Finding
-    from pratique.settings import ChainSettings
+    from pratique.configuration.settings import ChainSettings
+    from pratique.lint.rules import Finding
 
 EPILOG = """\b
 Examples:

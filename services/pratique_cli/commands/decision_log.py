@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from frontdoor.decision_logs.hash_chains import Verifier, read_key
-from pratique.errors import InputError
-from pratique.json_values import encode
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath, flag
-from pratique_cli.groups import HELP_FLAGS
-from pratique_cli.palettes import printable
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import encode
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.main import HELP_FLAGS
+from pratique_cli.options import ExistingPath, flag
+from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

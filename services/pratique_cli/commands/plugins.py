@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from pratique.catalogues import load_catalogue
-from pratique.json_values import encode
-from pratique_cli.formats import REVIEW_FORMATS, format_flag
-from pratique_cli.palettes import palette_for
-from pratique_cli.yaml_texts import dump_yaml
+from pratique.apimachinery.json_values import encode
+from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.options import REVIEW_FORMATS, format_flag
+from pratique_cli.terminal import dump_yaml, palette_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pratique.definitions import Controller
-    from pratique.json_values import JSONObject
-    from pratique_cli.palettes import Palette
+    from pratique.admission.controllers import Controller
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique_cli.terminal import Palette
 
 EPILOG = """\b
 Examples:
@@ -47,7 +46,7 @@ def command(output: str) -> None:
 def _writer(output: str) -> Callable[[list[JSONObject]], bytes]:
     if output in _WRITERS:
         return _WRITERS[output]
-    from pratique_cli.outputs import catalogue_reports as reports  # noqa: PLC0415 - few ask for them
+    from pratique_cli.outputs import writers as reports  # noqa: PLC0415 - few ask for them
 
     return {
         "junit": reports.catalogue_junit,

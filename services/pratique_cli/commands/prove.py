@@ -10,24 +10,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pratique.cluster_files import load_cluster
-from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
-from pratique_cli.formats import FORMATS, format_flag
-from pratique_cli.palettes import printable
-from pratique_cli.plugin_flags import plugin_flag_names
-from pratique_cli.progresses import progress_for
-from pratique_cli.sections import SectionedCommand
+from pratique.cluster.files import load_cluster
+from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.options import (
+    FORMATS,
+    ExistingPath,
+    Seconds,
+    SectionedCommand,
+    WholeNumber,
+    flag,
+    format_flag,
+)
+from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.clusters import ObjectStore
-    from pratique.settings import ChainSettings
-    from pratique.source_documents import SourceDocument
-    from pratique_cli.proofs.cases import Case
-    from pratique_cli.proofs.findings import Report
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.cluster.store import ObjectStore
+    from pratique.configuration.settings import ChainSettings
+    from pratique_cli.mutator_checks.cases import Case
+    from pratique_cli.mutator_checks.violations import Report
 
 EPILOG = """\b
 PATH is a webhook configuration, a policy with its binding, a manifest, an
@@ -110,7 +114,7 @@ def command(  # noqa: PLR0913 - one for each flag
     """Find out whether mutators may run again, and in any order: on given objects, and on made-up ones."""
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name configurations, manifests, or chain flags.")
-    from pratique_cli.proofs.inputs import read_proof_inputs  # noqa: PLC0415 - wrong usage need not wait for it
+    from pratique_cli.mutator_checks.cases import read_proof_inputs  # noqa: PLC0415 - wrong usage need not wait for it
 
     inputs = read_proof_inputs(paths)
     chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
@@ -135,9 +139,9 @@ class _Shape:
 
 
 def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shape) -> Report:
-    from frontdoor.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
-    from pratique_cli.proofs.runs import ProofRun  # noqa: PLC0415
-    from pratique_cli.proofs.trials import Bench  # noqa: PLC0415
+    from frontdoor.engines.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
+    from pratique_cli.mutator_checks.mutator_runs import Bench  # noqa: PLC0415
+    from pratique_cli.mutator_checks.runs import ProofRun  # noqa: PLC0415
 
     store = load_cluster(chain.cluster)
     given = _cases(objects, store, dry_run=shape.dry_run)
@@ -165,7 +169,7 @@ def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shap
 
 
 def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bool) -> list[Case]:
-    from pratique_cli.proofs.cases import given_case  # noqa: PLC0415 - likewise
+    from pratique_cli.mutator_checks.cases import given_case  # noqa: PLC0415 - likewise
 
     for document in objects:
         if document.data.get("kind") == "CustomResourceDefinition":
@@ -176,12 +180,12 @@ def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bo
 
 def _tell(report: Report, output: str, *, colour: bool | None) -> None:
     if output == "text":
-        from pratique_cli.palettes import palette_for  # noqa: PLC0415 - each format imports what it needs
-        from pratique_cli.proofs.texts import report_text  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import report_text  # noqa: PLC0415
+        from pratique_cli.terminal import palette_for  # noqa: PLC0415 - each format imports what it needs
 
         sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
     else:
-        from pratique_cli.proofs.documents import report_document, written  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import report_document, written  # noqa: PLC0415
 
         sys.stdout.buffer.write(written(report_document(report), output))
     sys.stdout.flush()
@@ -190,7 +194,7 @@ def _tell(report: Report, output: str, *, colour: bool | None) -> None:
 
 
 def _save(report: Report, chain: ChainSettings, file: Path) -> None:
-    from pratique_cli.proofs.saving import saved, writable  # noqa: PLC0415 - few ask for it
+    from pratique_cli.mutator_checks.reports import saved, writable  # noqa: PLC0415 - few ask for it
 
     if not writable(report):
         click.echo(

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from pratique.cluster_files import load_cluster
-from pratique.errors import CallError, ConfigurationError, InputError
-from pratique.json_values import encode
-from pratique.ledgers import open_ledger
-from pratique.ledgers.places import place_of
-from pratique.quotas import read_quota, starting_usage
-from pratique_cli.chain_flags import chain_flags
-from pratique_cli.formats import FORMATS, format_flag
-from pratique_cli.palettes import palette_for, printable
-from pratique_cli.yaml_texts import dump_yaml
+from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
+from pratique.apimachinery.json_values import encode
+from pratique.cluster.files import load_cluster
+from pratique.controllers.quota.checks import starting_usage
+from pratique.controllers.quota.ledger import open_ledger
+from pratique.controllers.quota.ledger_urls import place_of
+from pratique.controllers.quota.quota_objects import read_quota
+from pratique_cli.chain_options import chain_flags
+from pratique_cli.options import FORMATS, format_flag
+from pratique_cli.terminal import dump_yaml, palette_for, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.ledgers import Key, Usage
-    from pratique.settings import ChainSettings
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.settings import ChainSettings
+    from pratique.controllers.quota.ledger import Key, Usage
 
 EPILOG = """\b
 SOURCE is where what is used is known from: the ledger that validators charge;

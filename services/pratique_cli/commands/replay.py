@@ -11,32 +11,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frontdoor.engines import open_local
-from pratique.catalogues import load_catalogue
-from pratique.cluster_files import load_cluster
-from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
-from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
-from pratique_cli.formats import FORMATS, format_flag
-from pratique_cli.palettes import printable
-from pratique_cli.plugin_flags import plugin_flag_names
-from pratique_cli.progresses import progress_for
+from frontdoor.engines.engine import open_local
+from pratique.cluster.files import load_cluster
+from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.options import (
+    FORMATS,
+    ExistingPath,
+    Seconds,
+    SectionedCommand,
+    WholeNumber,
+    flag,
+    format_flag,
+)
 from pratique_cli.replays.comparisons import Comparer
-from pratique_cli.replays.outputs import open_replay_output
-from pratique_cli.replays.readers import Readers, mentions_extra
-from pratique_cli.replays.recorded import PHASES
-from pratique_cli.replays.replay_runs import WEBHOOKS, ReplayRun
-from pratique_cli.replays.reports import Report
-from pratique_cli.replays.stillness import StillCluster
-from pratique_cli.sections import SectionedCommand
+from pratique_cli.replays.recorded import PHASES, Readers, mentions_extra
+from pratique_cli.replays.reports import Report, open_replay_output
+from pratique_cli.replays.runs import WEBHOOKS, ReplayRun, StillCluster
+from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from frontdoor.engines import Engine
-    from pratique.settings import ChainSettings
-    from pratique_cli.exits import ExitCode
-    from pratique_cli.progresses import Progress
+    from frontdoor.engines.engine import Engine
+    from pratique.configuration.settings import ChainSettings
+    from pratique_cli.exit_codes import ExitCode
+    from pratique_cli.terminal import Progress
 
 EPILOG = """\b
 FILE is a recording (pratique record, --record), a JSON Lines stream of

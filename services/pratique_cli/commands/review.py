@@ -10,31 +10,35 @@ from typing import TYPE_CHECKING
 
 import click
 
-from frontdoor.engines import open_local
-from pratique.cluster_files import load_cluster
-from pratique.definitions import BOTH, MUTATE, VALIDATE
-from pratique_cli.chain_flags import CHAIN_FLAGS, chain_flags
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath, Seconds, WholeNumber, flag
-from pratique_cli.formats import REVIEW_FORMATS, format_flag
-from pratique_cli.loads import chain_warnings
+from frontdoor.engines.engine import open_local
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
+from pratique.cluster.files import load_cluster
+from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import chain_warnings
+from pratique_cli.options import (
+    REVIEW_FORMATS,
+    ExistingPath,
+    Seconds,
+    SectionedCommand,
+    WholeNumber,
+    flag,
+    format_flag,
+)
 from pratique_cli.outputs.writers import open_output
-from pratique_cli.palettes import printable
-from pratique_cli.plugin_flags import plugin_flag_names
-from pratique_cli.progresses import progress_for
-from pratique_cli.request_flags import REQUEST_FLAGS, request_flags
-from pratique_cli.review_runs import ReviewRun
-from pratique_cli.sections import SectionedCommand
+from pratique_cli.review_options import REQUEST_FLAGS, request_flags
+from pratique_cli.reviews.runs import ReviewRun
+from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from frontdoor.local_engines import LocalEngine
-    from pratique.clusters import ObjectStore
-    from pratique.settings import ChainSettings
-    from pratique_cli.progresses import Progress
-    from pratique_cli.requests import RequestShape
+    from frontdoor.engines.local import LocalEngine
+    from pratique.cluster.store import ObjectStore
+    from pratique.configuration.settings import ChainSettings
+    from pratique_cli.reviews.requests import RequestShape
+    from pratique_cli.terminal import Progress
 
 _LARGEST_EXIT_CODE = 125
 """A shell has its own meanings for those above: not executable, not found, ended by a signal."""

@@ -1,10 +1,10 @@
-"""``pratique serve``."""
+"""``pratique serve``: the services, one command each."""
 
 from __future__ import annotations
 
 import click
 
-from pratique_cli.groups import LazyGroup
+from pratique_cli.main import LazyGroup
 
 SUMMARIES = {
     "frontdoor": "Answer AdmissionReviews over HTTP or HTTPS.",

@@ -10,24 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pratique_cli.exits import ExitCode
-from pratique_cli.flags import ExistingPath, Number, Seconds, flag
-from pratique_cli.formats import REVIEW_FORMATS, format_flag
-from pratique_cli.palettes import printable
-from pratique_cli.progresses import progress_for
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.options import REVIEW_FORMATS, ExistingPath, Number, Seconds, flag, format_flag
 from pratique_cli.suites.cases import Pattern
 from pratique_cli.suites.finding import find_suites
-from pratique_cli.suites.outputs.opening import open_suite_output
+from pratique_cli.suites.outputs import open_suite_output
 from pratique_cli.suites.reading import read_cases
-from pratique_cli.suites.runs import SuiteRun
+from pratique_cli.suites.running import SuiteRun
+from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.errors import InputError
-    from pratique_cli.progresses import Progress
+    from pratique.apimachinery.errors import InputError
     from pratique_cli.suites.cases import Case
+    from pratique_cli.terminal import Progress
 
 EPILOG = """\b
 PATH is a file, or a folder that is searched with all folders inside it, for

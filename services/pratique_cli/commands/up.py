@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pratique.errors import ConfigurationError
-from pratique_cli.chain_flags import chain_flags
-from pratique_cli.exits import ExitCode, end_by
-from pratique_cli.flags import PORT, WholeNumber, flag
-from pratique_cli.front_door_flags import front_door_flags
-from pratique_cli.keepers import StartError
-from pratique_cli.lifelines import lifeline_flag
-from pratique_cli.loads import load_everything
-from pratique_cli.palettes import palette_for, printable
-from pratique_cli.stacks import Stack
+from pratique.apimachinery.errors import ConfigurationError
+from pratique_cli.chain_options import chain_flags
+from pratique_cli.exit_codes import ExitCode, end_by
+from pratique_cli.front_door_options import front_door_flags
+from pratique_cli.loading import load_everything
+from pratique_cli.options import PORT, WholeNumber, flag
+from pratique_cli.stack.stacks import Stack
+from pratique_cli.stack.subprocesses import lifeline_flag
+from pratique_cli.stack.supervisor import StartError
+from pratique_cli.terminal import palette_for, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.settings import ChainSettings
+    from pratique.configuration.settings import ChainSettings
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_SECONDS = 60.0

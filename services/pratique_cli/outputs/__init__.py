@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from pratique.source_documents import shown
+from pratique.apimachinery.source_documents import shown
 
 if TYPE_CHECKING:
-    from frontdoor.decisions import Decision
-    from pratique.errors import InputError
-    from pratique.reviews import Review
-    from pratique.source_documents import SourceDocument
-    from pratique_cli.expansions import Expansion
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.errors import InputError
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique_cli.reviews.expansions import Expansion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,28 +1,49 @@
-"""Findings: each cause of a denial and each warning, with the step that brought it and the place that it is about."""
+"""Findings: each cause of a denial and each warning, with its step and its place."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from frontdoor.blames import blame_of
-from frontdoor.causes import DENYING, Cause, causes
-from frontdoor.decisions import StepOutcome
-from frontdoor.told_fields import field_of, parse_field, written_field
-from pratique.field_errors import FieldPath
-from pratique.json_values import JSON, member
-from pratique.positions import Position
-from pratique_cli.expansion_places import field_place, template_position
-from pratique_cli.outputs.blame_texts import blame_sentence
+from frontdoor.blame.documents import blame_of
+from frontdoor.http.decision_documents import DENYING, Cause, causes, field_of, parse_field, written_field
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.positions import Position
+from pratique.apimachinery.source_documents import STDIN
+from pratique_cli.outputs.texts import blame_sentence
+from pratique_cli.reviews.expansions import field_place, template_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontdoor.decisions import Decision, Step
-    from pratique.reviews import Review
-    from pratique_cli.expansions import Expansion
+    from frontdoor.chain.decisions import Decision, Step
+    from pratique.admission.reviews import Review
     from pratique_cli.outputs import Reviewed
+    from pratique_cli.reviews.expansions import Expansion
+
+
+def relative_path(file: str) -> str | None:
+    """The path of a file from the folder that the program runs in; absolute where it is elsewhere.
+
+    None where there is no file, but standard input.
+    """
+    if file in {"", STDIN}:
+        return None
+    here, path = Path.cwd(), Path(os.path.abspath(file))  # noqa: PTH100 - links keep their names in a repository
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
+
+
+def relative_uri(path: str) -> str:
+    """Write what :func:`relative_path` gives as a URI, with ``file://`` where it is absolute."""
+    uri = quote(os.fsencode(path), safe="/")
+    return f"file://{uri}" if path.startswith("/") else uri
+
 
 _SILENT = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | DENYING
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.source_documents import shown
-from pratique_cli.outputs.artifacts import relative_path
-from pratique_cli.outputs.findings import findings
-from pratique_cli.outputs.subjects import subject
-from pratique_cli.palettes import printable
+from pratique.apimachinery.source_documents import shown
+from pratique_cli.outputs.findings import findings, relative_path
+from pratique_cli.outputs.texts import subject
+from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique.positions import Position
+    from pratique.apimachinery.positions import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -1,24 +1,98 @@
-"""``-o junit``: the XML report of JUnit, as Jenkins, GitLab and others read it.
-
-Every input document is a test case, and each file a suite. Elements, their order and their attributes are those
-of ``junit-10.xsd`` of Jenkins' xUnit plugin and of ``jenkins-junit.xsd`` of JUnit alike. They have no attributes
-for file and line of a case: the texts of failures begin with both.
-"""
+"""``-o junit``: the XML report of JUnit, as Jenkins, GitLab and others read it."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import shutil
+import tempfile
+from collections import Counter
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
-from pratique.source_documents import shown
+from pratique.apimachinery.source_documents import shown
 from pratique_cli.outputs.findings import findings
-from pratique_cli.outputs.junit_suites import HEAD, ReportSuite, problem, text_of
-from pratique_cli.outputs.subjects import subject
+from pratique_cli.outputs.texts import subject
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from frontdoor.decisions import Decision
+    from frontdoor.chain.decisions import Decision
     from pratique_cli.outputs import Missed, Reviewed, Tally
+
+_IN_MEMORY = 1 << 20
+"""Bytes of one suite above which its cases wait in a temporary file: a suite's counts stand before its cases."""
+
+# XML 1.0 (section 2.2) has no way to write these; delete and the C1 controls it can, and a terminal obeys them.
+_UNFIT = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# A parser turns unescaped ones into other white space, in attributes or everywhere.
+_SPACES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+
+HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'
+"""The beginning of a report."""
+
+
+@dataclasses.dataclass(slots=True)
+class ReportSuite:
+    """The cases of one file."""
+
+    file: str
+    tests: int = 0
+    failures: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+    names: Counter[str] = dataclasses.field(default_factory=Counter)
+    """How often each name was there. It grows with the input, as the run's memory of admitted objects does."""
+    cases: tempfile.SpooledTemporaryFile[bytes] = dataclasses.field(
+        default_factory=lambda: tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed at the end
+    )
+
+    def add(self, name: str, seconds: float, parts: list[str], class_name: str = "") -> None:
+        """Add a case. Readers tell cases apart by their names, from one run to the next: no line is in them.
+
+        ``class_name`` is what it belongs to; empty for the file.
+        """
+        self.names[name] += 1
+        self.tests += 1
+        self.seconds += round(seconds, 6)  # as its case says, so that they add up
+        if self.names[name] > 1:
+            name += f" ({self.names[name]})"
+        attributes = f'name="{_attribute(name)}" classname="{_attribute(class_name or shown(self.file))}"'
+        inner = "".join(f"\n      {part}" for part in parts)
+        closing = "\n    " if parts else ""
+        case = f'    <testcase {attributes} time="{seconds:.6f}">{inner}{closing}</testcase>\n'
+        self.cases.write(case.encode())
+
+    def end(self, stream: BinaryIO) -> None:
+        """Write the suite."""
+        counts = f'tests="{self.tests}" failures="{self.failures}" errors="{self.errors}" skipped="0"'
+        name = _attribute(shown(self.file))
+        stream.write(f'  <testsuite name="{name}" {counts} time="{self.seconds:.6f}">\n'.encode())
+        with self.cases as cases:
+            cases.seek(0)
+            shutil.copyfileobj(cases, stream)
+        stream.write(b"  </testsuite>\n")
+        stream.flush()
+
+
+def problem(element: str, kind: str, message: str, body: str) -> str:
+    """Write why a case did not pass; ``element`` is ``failure`` or ``error``."""
+    attributes = f'type="{_attribute(kind)}" message="{_attribute(message)}"'
+    return f"<{element} {attributes}>{text_of(body)}</{element}>"
+
+
+def _attribute(text: str) -> str:
+    return escape(_fit(text), _SPACES | {'"': "&quot;"})
+
+
+def text_of(text: str) -> str:
+    """Write the text of an element."""
+    return escape(_fit(text), {"\r": "&#13;"})
+
+
+def _fit(text: str) -> str:
+    """Escape what XML cannot hold, as Python does in its literals."""
+    return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class JUnit:

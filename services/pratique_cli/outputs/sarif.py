@@ -1,8 +1,4 @@
-"""``-o sarif``: a SARIF 2.1.0 log of one run, as code scanning reads it.
-
-Specification: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html (numbers in comments are its
-sections).
-"""
+"""``-o sarif``: a SARIF 2.1.0 log of one run, as code scanning reads it."""
 
 from __future__ import annotations
 
@@ -12,18 +8,44 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.catalogues import load_catalogue
-from pratique.json_values import JSONObject, encode
-from pratique_cli.outputs.artifacts import relative_path
-from pratique_cli.outputs.findings import Level, findings
-from pratique_cli.outputs.sarif_places import ROOT, SCHEMA, locations, speakable
-from pratique_cli.outputs.subjects import subject
+from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.outputs.findings import Level, findings, relative_path, relative_uri
+from pratique_cli.outputs.texts import subject
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from pratique.apimachinery.positions import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
     from pratique_cli.outputs.findings import Finding, Rule
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+"""What a log is held against."""
+ROOT = "%SRCROOT%"
+"""The base of relative addresses, by the name that code scanning knows."""
+
+
+def locations(file: str, place: Position | None, about: str, field: str = "") -> JSONObject:
+    """The member ``locations`` of a result or notification; none where there is nothing to tell."""
+    location: JSONObject = {}
+    path = relative_path(file)
+    if path is not None:
+        artifact = {"uri": relative_uri(path)} | ({} if path.startswith("/") else {"uriBaseId": ROOT})
+        location["physicalLocation"] = {"artifactLocation": artifact}
+        if place is not None:
+            region = {"startLine": place.line, "startColumn": place.column}
+            location["physicalLocation"]["region"] = region
+    if about:
+        name = f"{about} {field}" if field else about
+        location["logicalLocations"] = [{"fullyQualifiedName": speakable(name), "kind": "resource"}]
+    return {"locations": [location]} if location else {}
+
+
+def speakable(text: str) -> str:
+    """Escape the halves of surrogate pairs: a file's name may hold them, and UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
 
 _MISSED = {
     "undecided": "There was no decision in time.",

@@ -2,26 +2,350 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+import difflib
+import itertools
+import re
+from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.source_documents import shown
-from pratique_cli.expansion_places import places, template_position
-from pratique_cli.outputs.changes import ChangeTeller
-from pratique_cli.outputs.differences import difference
-from pratique_cli.outputs.step_texts import StepWriter
-from pratique_cli.outputs.subjects import subject
-from pratique_cli.palettes import printable
+from frontdoor.blame.changes import told_fields
+from frontdoor.blame.documents import blame_of
+from frontdoor.blame.fields import ABSENT
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
+from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.source_documents import shown
+from pratique_cli.reviews.expansions import places, template_position
+from pratique_cli.terminal import dump_yaml, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
-    from frontdoor.decisions import Decision
-    from pratique.reviews import Review
-    from pratique.statuses import Status
-    from pratique_cli.expansions import Expansion
+    from frontdoor import blame as blame_module
+    from frontdoor.blame.documents import Blame
+    from frontdoor.blame.fields import Absent
+    from frontdoor.chain.decisions import Decision, Step
+    from frontdoor.http.decision_documents import Cause
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.statuses import Status
     from pratique_cli.outputs import Missed, Reviewed, Tally
-    from pratique_cli.palettes import Palette
+    from pratique_cli.reviews.expansions import Expansion
+    from pratique_cli.terminal import Palette
+
+
+def subject(review: Review) -> str:
+    """Name what is reviewed: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
+    kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
+    name = review.name or member(review.object, "metadata", "name") or _generated(review)
+    operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
+    # A Namespace is asked for in itself, which is no place to show.
+    placed = review.namespace and review.resource.resource != "namespaces"
+    return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
+
+
+def _generated(review: Review) -> str:
+    prefix = member(review.object, "metadata", "generateName")
+    return f"{prefix}…" if prefix else "without a name"
+
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value is: members by name, items by position."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One change. Values are JSON text, None where there is none to show."""
+
+    sign: str
+    """``+`` added, ``-`` removed, ``~`` replaced."""
+    path: str
+    """For example ``spec.containers[0].image``."""
+    before: str | None = None
+    """The value that was there."""
+    after: str | None = None
+    """The value that is there now."""
+
+
+class ChangeTeller:
+    """Follows an object through the steps of a review and tells what each step changes."""
+
+    def __init__(self, received: JSON) -> None:
+        """Start from the object as it was received; it is not changed."""
+        self._object = received
+
+    @property
+    def is_secret(self) -> bool:
+        """True where values are not to be shown, as ``kubectl diff`` does not show them."""
+        return is_secret(self._object)
+
+    def tell(self, operations: Iterable[JSONObject]) -> list[Change]:
+        """Apply operations, and tell what they change; tests change nothing."""
+        return [change for operation in operations for change in self._apply(operation)]
+
+    def _apply(self, operation: JSONObject) -> list[Change]:
+        told = self._changes(operation)
+        self._object = apply_patch(self._object, (operation,))
+        return told
+
+    def _changes(self, operation: JSONObject) -> list[Change]:
+        path = self._path(operation["path"])
+        before = member(self._object, *path)
+        match operation["op"]:
+            case "remove":
+                return [_removed(path, before)]
+            case "replace":
+                return [_written(path, before, operation.get("value"))]
+            case "add":
+                return [self._added(path, before, operation.get("value"))]
+            case "copy":
+                return [self._added(path, before, self._source(operation)[1])]
+            case "move":
+                source, value = self._source(operation)
+                return [_removed(source, value), self._added(path, before, value)]
+            case _:
+                return []
+
+    def _source(self, operation: JSONObject) -> tuple[Path, JSON]:
+        path = self._path(operation["from"])
+        return path, member(self._object, *path)
+
+    def _added(self, path: Path, before: JSON, value: JSON) -> Change:
+        into_array = isinstance(member(self._object, *path[:-1]), list)
+        return _written(path, None if into_array else before, value)
+
+    def _path(self, pointer: str) -> Path:
+        """Split a pointer, with positions in arrays as numbers; ``-`` is the position that will be."""
+        path: Path = ()
+        for token in pointer.split("/")[1:]:
+            parent = member(self._object, *path)
+            path += (_index(token, len(parent)) if isinstance(parent, list) else unescape(token),)
+        return path
+
+
+def _index(step: str, length: int) -> int:
+    if step == "-":
+        return length
+    # The API server's library lets negative positions count from the end.
+    return int(step) % (length or 1) if step.startswith("-") else int(step)
+
+
+def _removed(path: Path, before: JSON) -> Change:
+    return Change("-", path_text(path), before=_value_text(before))
+
+
+def _written(path: Path, before: JSON, after: JSON) -> Change:
+    if before is None:
+        return Change("+", path_text(path), after=_value_text(after))
+    return Change("~", path_text(path), before=_value_text(before), after=_value_text(after))
+
+
+def is_secret(value: JSON) -> bool:
+    """True for a core Secret."""
+    return (member(value, "apiVersion"), member(value, "kind")) == ("v1", "Secret")
+
+
+def path_text(path: Path) -> str:
+    """Write a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
+    text = ""
+    for step in path:
+        if isinstance(step, int) or not _PLAIN.fullmatch(step):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text or "the whole object"
+
+
+def _value_text(value: JSON) -> str:
+    return encode(value).decode()
+
+
+_CONTEXT = 3
+"""Unchanged lines around each change, as diff and kubectl show them."""
+
+
+def difference(before: JSON, after: JSON) -> Iterator[str]:
+    """Compare two objects as sorted YAML: lines with ``+``, ``-`` or a blank, and ``@@`` between places."""
+    if is_secret(before) and is_secret(after):
+        before, after = _masked(before, after)
+    lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
+    return itertools.islice(lines, 2, None)  # the first two name files, and there are none
+
+
+def _lines(value: JSON) -> list[str]:
+    return dump_yaml(value, sort=True).splitlines() if value is not None else []
+
+
+def _masked(before: JSONObject, after: JSONObject) -> tuple[JSONObject, JSONObject]:
+    """Hide a Secret's values and keep visible which of them change."""
+    masked_before, masked_after = dict(before), dict(after)
+    for field in ("data", "stringData"):
+        old, new = _entries(before, field), _entries(after, field)
+        changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
+        _mask(masked_before, field, changed, " (before)")
+        _mask(masked_after, field, changed, " (after)")
+    return masked_before, masked_after
+
+
+def _mask(secret: JSONObject, field: str, changed: set[str], remark: str) -> None:
+    entries = _entries(secret, field)
+    if entries:
+        secret[field] = {key: "***" + remark * (key in changed) for key in entries}
+
+
+def _entries(secret: JSONObject, field: str) -> JSONObject:
+    entries = secret.get(field)
+    return entries if isinstance(entries, dict) else {}
+
+
+_LOOKS: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
+    StepOutcome.ALLOWED: ("✓", ("green",)),
+    StepOutcome.MUTATED: ("~", ("cyan",)),
+    StepOutcome.UNCHANGED: ("·", ("dim",)),
+    StepOutcome.DENIED: ("✗", ("red", "bold")),
+    StepOutcome.WARNED: ("!", ("yellow",)),
+    StepOutcome.SKIPPED: ("·", ("dim",)),
+    StepOutcome.FAILED: ("✗", ("red", "bold")),
+    StepOutcome.FAILED_OPEN: ("!", ("yellow",)),
+}
+_SIGNS = {"+": "green", "-": "red", "~": "cyan"}
+_INDENT = " " * 4
+_DETAIL = " " * 10
+
+
+class StepWriter:
+    """Writes steps; those that did not apply are folded into one line unless ``verbose``."""
+
+    def __init__(self, palette: Palette, *, verbose: bool) -> None:
+        """Write for ``palette``."""
+        self._palette = palette
+        self._verbose = verbose
+
+    def lines(self, steps: Sequence[Step], teller: ChangeTeller) -> Iterator[str]:
+        """Write the steps in the order in which they happened; ``teller`` follows the object through them."""
+        shown = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
+        width = max((len(step_name(step)) for step in shown), default=0)
+        for step in shown:
+            yield self._line(step, width)
+            yield from self._details(step, teller)
+        folded = [step for step in steps if step not in shown]
+        if folded:
+            yield self._folded(folded)
+
+    def _line(self, step: Step, width: int) -> str:
+        mark, styles = _LOOKS[step.outcome]
+        name = self._palette.mark(mark)
+        phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
+        told = self._palette.paint(step.outcome.value, *styles)
+        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {told}"
+        return line + self._palette.paint(self._remarks(step), "dim")
+
+    def _remarks(self, step: Step) -> str:
+        if step.outcome is StepOutcome.SKIPPED:
+            return f"  {printable(step.reason)}"
+        remarks = ["reinvoked"] if step.round else []
+        if self._verbose:
+            remarks.append(f"{step.duration_seconds * 1000:.1f} ms")
+            remarks += [step.endpoint] if step.endpoint else []
+        return f"  ({', '.join(map(printable, remarks))})" if remarks else ""
+
+    def _details(self, step: Step, teller: ChangeTeller) -> Iterator[str]:
+        if step.reason and step.outcome is not StepOutcome.SKIPPED:
+            styles = _LOOKS[step.outcome][1]
+            yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
+        secret = teller.is_secret
+        for change in teller.tell(step.patch):
+            yield self.change(change, secret=secret)
+
+    def change(self, change: Change, *, secret: bool) -> str:
+        """Write one change; of a Secret without its values."""
+        values = "" if secret else self._values(change)
+        room = self._palette.width - len(_DETAIL) - 2
+        path = printable(change.path)
+        value = self._palette.cut(printable(values), max(room - len(path), 24))
+        return f"{_DETAIL}{self._palette.paint(change.sign, _SIGNS[change.sign])} {path}{value}"
+
+    def _values(self, change: Change) -> str:
+        if change.before is not None and change.after is not None:
+            half = max((self._palette.width - len(_DETAIL) - len(change.path)) // 2, 12)
+            return f": {self._palette.cut(change.before, half)} {self._palette.mark('→')} {change.after}"
+        return f": {change.before if change.after is None else change.after}"
+
+    def _folded(self, steps: Sequence[Step]) -> str:
+        names = ", ".join(dict.fromkeys(step_name(step) for step in steps))
+        head, tail = f"{self._palette.mark('·')} {len(steps)} skipped: ", " (-v says why)"
+        text = head + self._palette.cut(names, self._palette.width - len(_INDENT + head + tail)) + tail
+        return _INDENT + self._palette.paint(text, "dim")
+
+
+def step_name(step: Step) -> str:
+    """Name a step: its plugin, or its controller with the webhook or policy and where that came from."""
+    name = step.controller if step.name in ("", step.controller) else f"{step.controller} {step.name}"
+    if step.configuration:
+        name += f" ({step.configuration})"
+    return printable(name)
+
+
+_BLAME_TEXTS_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
+
+
+def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
+    """Tell who changed what, and to whom denials go back; nothing where there is nothing to tell."""
+    blame = blame_of(decision, review.object_document.data)
+    secret = is_secret(review.object_document.data)
+    if blame.changes:
+        yield _INDENT + palette.paint("who changed it:", "bold")
+    for change in blame.changes:
+        yield writer.change(_told(change), secret=secret)
+        yield f"{_DETAIL}  {palette.paint(_by(change, decision), 'dim')}"
+    if blame.denials:
+        yield _INDENT + palette.paint("what is denied:", "bold")
+    for denial in blame.denials:
+        sentence = f"{path_text(denial.path)} {_last(denial, decision)}"
+        yield f"{_DETAIL}{palette.paint(palette.mark('✗'), 'red')} {printable(sentence)}"
+
+
+def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
+    """Tell in a sentence who last changed what a cause of a denial speaks of; empty where nobody can tell."""
+    told = told_fields(cause.field, cause.text, decision.object_document.data)
+    paths = {each.path for each in told}
+    parts = [
+        f"{path_text(denial.path)} {_last(denial, decision)}"
+        for denial in blame.denials
+        if denial.step == cause.step and denial.path in paths
+    ]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _last(denial: blame_module.BlamedDenial, decision: Decision) -> str:
+    if denial.last_changed_by is None:
+        return "is as it was received"
+    return f"was last changed by {_step(denial.last_changed_by, decision)}"
+
+
+def _by(change: blame_module.Change, decision: Decision) -> str:
+    text = "by nobody who is known" if change.step is None else f"by {_step(change.step, decision)}"
+    if change.earlier:
+        text += f", after {', '.join(_step(step, decision) for step in change.earlier)}"
+    return text
+
+
+def _step(index: int, decision: Decision) -> str:
+    step = decision.steps[index]
+    return step_name(step) + (" when reinvoked" if step.round else "")
+
+
+def _told(change: blame_module.Change) -> Change:
+    before, after = _value(change.before), _value(change.after)
+    return Change(_BLAME_TEXTS_SIGNS[change.kind], path_text(change.path), before, after)
+
+
+def _value(value: JSON | Absent) -> str | None:
+    return None if value is ABSENT else encode(value).decode()
+
 
 _DEEPER = " " * 4
 _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -56,7 +380,7 @@ class Texts:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTeller(review.object_document.data))
         if self._blame:
-            from pratique_cli.outputs.blame_texts import blame_lines  # noqa: PLC0415 - only for those who want to know
+            from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only for those who want to know
 
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)

@@ -1,16 +1,68 @@
-"""Which output writes which format."""
+"""Which output writes which format, and the catalogue in the formats of CI systems."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import io
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from pratique.apimachinery.json_values import encode
+from pratique_cli.outputs.github import annotation
+from pratique_cli.outputs.junit import HEAD, ReportSuite, text_of
+from pratique_cli.outputs.sarif import SCHEMA
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.apimachinery.json_values import JSONObject
     from pratique_cli.outputs import Output
 
 
+def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a suite with a case for each controller, which has what it does as its output."""
+    stream, suite = io.BytesIO(), ReportSuite("plugins")
+    for each in controllers:
+        suite.add(each["name"], 0.0, [f"<system-out>{text_of(_told(each))}</system-out>"])
+    stream.write(HEAD)
+    suite.end(stream)
+    stream.write(b"</testsuites>\n")
+    return stream.getvalue()
+
+
+def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a log without results, whose rules are the controllers."""
+    driver = {
+        "name": "pratique",
+        "version": importlib.metadata.version("pratique"),
+        "rules": [
+            {
+                "id": each["name"],
+                "name": each["name"],
+                "shortDescription": {"text": each["summary"]},
+                "defaultConfiguration": {"enabled": each["default"], "level": "error"},
+            }
+            for each in controllers
+        ],
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": [], "tool": {"driver": driver}}]}
+    return msgspec.json.format(encode(log), indent=2) + b"\n"
+
+
+def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a notice for each controller."""
+    return b"".join(annotation("notice", "", None, each["name"], _told(each)) for each in controllers)
+
+
+def _told(controller: JSONObject) -> str:
+    state = "on" if controller["default"] else "off"
+    return f"{', '.join(controller['phases'])}; {state} by default: {controller['summary']}"
+
+
 def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = False) -> Output:
-    """Make the output for a format of ``pratique_cli.formats.REVIEW_FORMATS``; it writes to standard output.
+    """Make the output for a format of ``pratique_cli.options.REVIEW_FORMATS``; it writes to standard output.
 
     ``blame`` tells who changed what, too.
     Only what the format needs is imported: YAML alone takes a tenth of a second.
@@ -18,19 +70,19 @@ def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = 
     match name:
         case "text":
             from pratique_cli.outputs.texts import Texts  # noqa: PLC0415
-            from pratique_cli.palettes import palette_for  # noqa: PLC0415
+            from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
             return Texts(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame)
         case "yaml":
-            from pratique_cli.outputs.yaml_streams import YamlStream  # noqa: PLC0415
+            from pratique_cli.outputs.documents import YamlStream  # noqa: PLC0415
 
             return YamlStream(sys.stdout.buffer, blame=blame)
         case "json":
-            from pratique_cli.outputs.json_arrays import JsonArray  # noqa: PLC0415
+            from pratique_cli.outputs.documents import JsonArray  # noqa: PLC0415
 
             return JsonArray(sys.stdout.buffer, blame=blame)
         case "jsonl":
-            from pratique_cli.outputs.json_lines import JsonLines  # noqa: PLC0415
+            from pratique_cli.outputs.documents import JsonLines  # noqa: PLC0415
 
             return JsonLines(sys.stdout.buffer, blame=blame)
         case _:

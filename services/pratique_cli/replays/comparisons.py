@@ -7,11 +7,10 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
-from pratique.differences import diff
-from pratique.json_values import JSON, JSONObject, encode, member
-from pratique.pointers import unescape
-from pratique_cli.outputs.changes import Path, path_text
+from pratique.apimachinery.diff import diff
+from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique_cli.outputs.findings import Rule
+from pratique_cli.outputs.texts import Path, path_text
 from pratique_cli.replays.recorded import REDACTED
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from pratique.errors import InputError
-from pratique.json_values import JSON, JSONObject, member
-from pratique.patches import PatchError, apply_patch
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.patches import PatchError, apply_patch
 from pratique_cli.outputs.findings import Rule
 
 if TYPE_CHECKING:

@@ -1,28 +1,31 @@
-"""Recorded reviews: what a line of a recording holds, or an AdmissionReview alone."""
+"""What a line of a recording holds, and who may have read what was redacted."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontdoor.codecs import decode_review
-from pratique.definitions import BOTH, MUTATE, VALIDATE
-from pratique.errors import InputError
-from pratique.field_errors import FieldPath
-from pratique.json_values import JSON, JSONObject, encode, member
-from pratique.reviews import Charging
+from frontdoor.http.codecs import decode_review
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
+from pratique.admission.reviews import Charging
+from pratique.apimachinery.documents import list_files
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
 from pratique_cli.replays.outcomes import Outcome, outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from pratique.clusters import Cluster
-    from pratique.definitions import Phase
-    from pratique.field_errors import Step
-    from pratique.reviews import Review
-    from pratique.source_documents import SourceDocument
+    from pratique.admission.controllers import Phase
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.cluster.store import Cluster
+    from pratique.hosting.catalogue import Catalogue
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 """Phases by the names that a recording and ``--phase`` give them."""
@@ -118,3 +121,36 @@ def _redacted(value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]
     elif isinstance(value, list):
         for index, each in enumerate(value):
             yield from _redacted(each, (*path, index))
+
+
+_POLICIES = frozenset({"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"})
+_READING = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "PodPreset"})
+_MENTIONS_EXTRA = re.compile(r"\bextra\b|\buserInfo\b(?!\s*\.\s*(?:username|groups|uid)\b)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Readers:
+    """What controllers may read."""
+
+    catalogue: Catalogue
+    policies_read_extra: bool
+    """Whether any of the policies that decide may read who else the user is said to be."""
+
+    def read(self, controller: str, place: str) -> bool:
+        """Tell whether a controller may have read a redacted place.
+
+        Webhooks and policies may read all there is, and so may controllers of other packages. Of Pratique's own one
+        compares variables of environments; the others read nothing that is redacted.
+        """
+        if controller in _POLICIES:
+            return place != EXTRA or self.policies_read_extra
+        if controller in _READING or controller in self.catalogue.origins:
+            return True
+        return self.catalogue.get(controller) is None
+
+
+def mentions_extra(paths: Iterable[Path]) -> bool:
+    """Tell whether the texts of configurations mention the ``extra`` of users, or users as a whole."""
+    return any(
+        _MENTIONS_EXTRA.search(Path(file).read_text("utf-8")) for path in paths for file in list_files(path)
+    )

@@ -1,20 +1,28 @@
-"""Reports: what differs in all reviews, grouped by who made the difference."""
+"""Reports: what differs in all reviews, for a person and for programs."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Protocol
 
-from pratique_cli.outputs.subjects import subject
+import msgspec
+
+from pratique.apimachinery.json_values import JSON, encode
+from pratique.apimachinery.source_documents import shown
+from pratique_cli.outputs.texts import subject
 from pratique_cli.replays.comparisons import Kind
+from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO, TextIO
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
     from pratique_cli.outputs.findings import Rule
     from pratique_cli.replays.comparisons import Difference
     from pratique_cli.replays.recorded import Recorded
+    from pratique_cli.terminal import Palette
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,3 +136,169 @@ def _sum_document(kind: Kind, entry: Sum) -> JSONObject:
         for one in entry.examples
     ]
     return {"kind": kind.value, "count": entry.count, "uncertain": entry.uncertain, "examples": examples}
+
+
+_WORDS = {
+    Kind.DENIED: "admitted before, denied now",
+    Kind.ADMITTED: "denied before, admitted now",
+    Kind.REASON: "denied as before, for another reason",
+    Kind.OBJECT: "admitted as another object",
+    Kind.WARNINGS: "warned of something else",
+    Kind.AUDIT: "audited otherwise",
+}
+_LOOKS = {
+    Kind.DENIED: ("✗", "red"),
+    Kind.ADMITTED: ("✓", "green"),
+    Kind.REASON: ("✗", "yellow"),
+    Kind.OBJECT: ("~", "cyan"),
+    Kind.WARNINGS: ("!", "yellow"),
+    Kind.AUDIT: ("·", "dim"),
+}
+_NOT_COMPARED = {
+    "omitted": "recorded without objects",
+    "skipped": "decided by webhooks, which are left out",
+    "unreadable": "unreadable",
+    "undecided": "undecided",
+}
+
+
+class ReplayTexts:
+    """Writes the differences by who made them, with examples, and how many reviews came to what."""
+
+    def __init__(self, stream: TextIO, palette: Palette) -> None:
+        """Write to ``stream``."""
+        self._stream = stream
+        self._palette = palette
+
+    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+        """Write nothing yet: what belongs together is told together."""
+
+    def finish(self, report: Report) -> None:
+        """Write all of it."""
+        for rule, sums in report.groups():
+            lines = [
+                self._palette.paint(
+                    printable(str(rule) if rule.controller else "nobody in particular"), "bold"
+                )
+            ]
+            for kind, entry in sums:
+                lines += self._sum(kind, entry)
+            self._stream.write("\n".join([*lines, "", ""]))
+        self._stream.write(", ".join(_totals(report)) + "\n")
+        self._stream.flush()
+
+    def _sum(self, kind: Kind, entry: Sum) -> Iterator[str]:
+        mark, style = _LOOKS[kind]
+        uncertain = f", {entry.uncertain} uncertain" if entry.uncertain else ""
+        yield f"  {self._palette.paint(f'{self._palette.mark(mark)} {entry.count} {_WORDS[kind]}', style)}{uncertain}"
+        for example in entry.examples:
+            yield from self._example(example)
+        if entry.count > len(entry.examples):
+            yield f"      {self._palette.mark('…')} and {entry.count - len(entry.examples)} more"
+
+    def _example(self, example: Example) -> Iterator[str]:
+        place = self._palette.paint(f"({printable(shown(example.file))}:{example.line})", "dim")
+        yield f"      {printable(example.subject)}  {place}"
+        difference = example.difference
+        for sign, told in _changes(difference.before, difference.after):
+            yield self._palette.cut(f"        {sign} {printable(told)}", self._palette.width)
+        for reason in difference.uncertain:
+            yield self._palette.paint(
+                f"        {self._palette.mark('?')} uncertain: {printable(reason)}", "yellow"
+            )
+
+
+def _changes(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
+    """Tell values field by field, and texts and lists one by one: ``-`` was, ``+`` is."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for field in before:
+            yield from (
+                (sign, f"{field}: {encode(value).decode()}")
+                for sign, value in (("-", before[field]), ("+", after[field]))
+                if value is not None
+            )
+        return
+    for sign, value in (("-", before), ("+", after)):
+        yield from (
+            (sign, str(each)) for each in (value if isinstance(value, list) else [value]) if each is not None
+        )
+
+
+def _totals(report: Report) -> Iterator[str]:
+    totals = report.totals()
+    yield f"{totals['compared']} replayed"
+    yield f"{totals['same']} as before"
+    uncertain = f" ({totals['uncertain']} uncertain)" if totals["uncertain"] else ""
+    yield f"{totals['different']} different{uncertain}"
+    yield from (f"{totals[name]} {words}" for name, words in _NOT_COMPARED.items() if totals[name])
+
+
+class ReplayOutput(Protocol):
+    """Writes what a replay finds."""
+
+    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+        """Write of one review what differs, where the format tells of single ones."""
+
+    def finish(self, report: Report) -> None:
+        """Write what there is to say of all."""
+
+
+class DifferenceLines:
+    """``-o jsonl``: a line for each review that is decided otherwise, as soon as that is known."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Write UTF-8 to ``stream``."""
+        self._stream = stream
+
+    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+        """Write one line."""
+        line = {
+            "file": recorded.document.file,
+            "line": recorded.document.line,
+            "uid": recorded.review.uid,
+            "subject": subject(recorded.review),
+            "configuration": recorded.configuration,
+            "differences": [
+                {"kind": one.kind.value, **rule_document(one.rule), **difference_document(one)}
+                for one in differences
+            ],
+        }
+        self._stream.write(encode(line) + b"\n")
+        self._stream.flush()
+
+    def finish(self, report: Report) -> None:
+        """Write nothing: the lines say it all."""
+
+
+class WholeReport:
+    """``-o json``, ``-o yaml``: the report, at the end."""
+
+    def __init__(self, stream: BinaryIO, *, yaml: bool) -> None:
+        """Write UTF-8 to ``stream``."""
+        self._stream = stream
+        self._yaml = yaml
+
+    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+        """Write nothing yet."""
+
+    def finish(self, report: Report) -> None:
+        """Write the report."""
+        if self._yaml:
+            from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - it takes a tenth of a second
+
+            self._stream.write(dump_yaml(report.to_document()).encode())
+        else:
+            self._stream.write(msgspec.json.format(encode(report.to_document()), indent=2) + b"\n")
+        self._stream.flush()
+
+
+def open_replay_output(name: str) -> ReplayOutput:
+    """Make the output for one of ``pratique_cli.options.FORMATS``; it writes to standard output."""
+    if name == "text":
+        from pratique_cli.replays.reports import ReplayTexts  # noqa: PLC0415 - likewise
+        from pratique_cli.terminal import palette_for  # noqa: PLC0415 - for people alone
+
+        return ReplayTexts(sys.stdout, palette_for(sys.stdout, colour=None))
+    if name == "jsonl":
+        return DifferenceLines(sys.stdout.buffer)
+    return WholeReport(sys.stdout.buffer, yaml=name == "yaml")

@@ -1,6 +1,6 @@
 """Suites: cases for ``pratique test``, which say what a chain is to decide. Read, run, compared and written here."""
 
-from pratique.suite_documents import GROUP
+from pratique.apimachinery.documents import GROUP
 
 API_VERSION = f"{GROUP}/v1"
 """The version of the file format."""

@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.document_lists import unwrap_lists
-from pratique.documents import read_file
-from pratique.errors import InputError
-from pratique.folders import walk
-from pratique.suite_documents import GROUP, is_suite
+from pratique.apimachinery.documents import GROUP, is_suite, read_file
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.folders import walk
+from pratique.apimachinery.readings import unwrap_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pratique.source_documents import SourceDocument
+    from pratique.apimachinery.source_documents import SourceDocument
 
 
 def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:

@@ -6,29 +6,26 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.definitions import BOTH, MUTATE, VALIDATE
-from pratique.impersonations import impersonated
-from pratique.json_values import json_type
-from pratique.manifests import KUBECTL_USER
-from pratique.reviews import Operation
-from pratique_cli.requests import CREATED, RequestShape
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
+from pratique.admission.reviews import Operation, impersonated
+from pratique.apimachinery.json_values import json_type
+from pratique.manifests.requests import KUBECTL_USER
+from pratique_cli.reviews.requests import CREATED, RequestShape
 from pratique_cli.suites.cases import Case, ClusterSource
-from pratique_cli.suites.decoding import decode_suite, meant
-from pratique_cli.suites.expectations import read_expectation
-from pratique_cli.suites.flag_values import FlagError, read_flags
-from pratique_cli.suites.references import References
+from pratique_cli.suites.forms import decode_suite, meant
+from pratique_cli.suites.references import FlagError, References, read_expectation, read_flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path as File
 
-    from pratique.definitions import Phase
-    from pratique.errors import InputError
-    from pratique.field_errors import Step
-    from pratique.json_values import JSON
-    from pratique.reviews import UserInfo
-    from pratique.settings import ChainSettings
-    from pratique.source_documents import SourceDocument
+    from pratique.admission.controllers import Phase
+    from pratique.admission.reviews import UserInfo
+    from pratique.apimachinery.errors import InputError
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSON
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.configuration.settings import ChainSettings
     from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm
 
     Path = tuple[Step, ...]

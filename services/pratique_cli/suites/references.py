@@ -1,22 +1,112 @@
-"""References: what a suite names or holds in a member, a file or an object, found and read."""
+"""What a suite names: flags, files and objects, and what it expects."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path as PathlibPath
+from typing import TYPE_CHECKING, Any
 
-from pratique.documents import read_documents, unwrap_lists
-from pratique.errors import InputError
-from pratique.json_values import json_type
+import click
+import msgspec
+
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery.documents import read_documents
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import json_type
+from pratique.apimachinery.readings import unwrap_lists
+from pratique.cel.errors import EvaluationError
+from pratique.cel.libraries.regexes import compile_pattern
+from pratique_cli.chain_options import chain_flags
+from pratique_cli.options import ExistingPath
+from pratique_cli.suites.cases import Expectation, ExpectedStep, Pattern
+from pratique_cli.suites.forms import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from pratique.field_errors import Step
-    from pratique.json_values import JSON
-    from pratique.source_documents import SourceDocument
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSON
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.configuration.settings import ChainSettings
+    from pratique_cli.suites.forms import ExpectForm, StepForm
+
+    Path = tuple[Step, ...]
+
+_MEMBERS = ("config", "cluster")
+"""Flags that are members of a suite instead."""
+
+
+class FlagError(ValueError):
+    """A flag cannot be used; ``name`` is which."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        """Say what is wrong with a flag."""
+        super().__init__(problem)
+        self.name = name
+
+
+def read_flags(flags: Mapping[str, JSON], folder: PathlibPath) -> ChainSettings:
+    """Make the settings of a chain from flags by their names, such as ``enable-admission-plugins``.
+
+    Lists are given as lists or with commas; paths are relative to ``folder``.
+
+    Raises:
+        FlagError: a flag is unknown, or has no such value.
+    """
+    command = _command()
+    by_name = {option.opts[-1].removeprefix("--"): option for option in command.params}
+    options = {name: option for name, option in by_name.items() if name not in _MEMBERS}
+    context = click.Context(command)
+    values = {option.name or "": _unset(option) for option in command.params}
+    for name, value in flags.items():
+        if name not in options:
+            raise FlagError(name, f'unknown flag "{name}"; {_hint(name, options)}')
+        option = options[name]
+        try:
+            values[option.name or ""] = option.type_cast_value(context, _given(value, option, folder))
+        except click.BadParameter as error:
+            raise FlagError(name, f"{name}: {error.message}") from None
+    callback: Any = command.callback
+    settings: ChainSettings = callback(**values)
+    return settings
+
+
+@functools.cache
+def _command() -> click.Command:
+    @click.command
+    @chain_flags
+    def command(chain: ChainSettings) -> ChainSettings:
+        """Take the flags."""
+        return chain
+
+    return command
+
+
+def _hint(name: str, options: Mapping[str, click.Parameter]) -> str:
+    plain = name.lstrip("-")
+    if plain in _MEMBERS:
+        return f"{plain} is a member of the suite itself"
+    return meant(plain, options)
+
+
+def _given(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
+    """Write a value as the command line would have it."""
+    if isinstance(value, dict) or value is None:
+        raise click.BadParameter("write a text, a number, a boolean or a list")
+    texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    if isinstance(option.type, ExistingPath):
+        texts = [os.path.normpath(folder / each) for each in texts]
+    return ",".join(texts) if not option.multiple else [",".join(texts)]
+
+
+def _unset(option: click.Parameter) -> Any:
+    """What a flag has that nobody gives."""
+    if option.multiple:
+        return ()
+    return False if getattr(option, "is_flag", False) else None
 
 
 @dataclasses.dataclass(slots=True)
@@ -27,26 +117,26 @@ class References:
     """The suite's."""
     problems: list[InputError]
     """What is wrong, each with the place of the member that names it."""
-    _files: dict[Path, SourceDocument | str] = dataclasses.field(default_factory=dict)
+    _files: dict[PathlibPath, SourceDocument | str] = dataclasses.field(default_factory=dict)
     """Files of one object that have been read, or why they cannot be: cases share them."""
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> PathlibPath:
         """What paths are relative to."""
-        return Path(self.document.file).parent
+        return PathlibPath(self.document.file).parent
 
     def complain(self, path: Iterable[Step], problem: str) -> None:
         """Collect that a member is wrong."""
         self.problems.append(self.document.fault(tuple(path), problem))
 
-    def path(self, text: str, path: tuple[Step, ...]) -> Path:
+    def path(self, text: str, path: tuple[Step, ...]) -> PathlibPath:
         """Find the file or folder that a member names."""
-        found = Path(os.path.normpath(self.folder / text))
+        found = PathlibPath(os.path.normpath(self.folder / text))
         if not text or not found.exists():
             self.complain(path, f"{found if text else 'an empty path'}: no such file or folder")
         return found
 
-    def paths(self, texts: Iterable[str], path: tuple[Step, ...]) -> tuple[Path, ...]:
+    def paths(self, texts: Iterable[str], path: tuple[Step, ...]) -> tuple[PathlibPath, ...]:
         """Find the files and folders that a list names."""
         return tuple(self.path(text, (*path, index)) for index, text in enumerate(texts))
 
@@ -57,7 +147,7 @@ class References:
         if not isinstance(value, str):
             self.complain(path, f"must be the path of a file or an object, not {json_type(value)}")
             return None
-        file = Path(os.path.normpath(self.folder / value))
+        file = PathlibPath(os.path.normpath(self.folder / value))
         if file not in self._files:
             self._files[file] = _only_document(file)
         found = self._files[file]
@@ -74,7 +164,7 @@ class References:
         return None if found is None else found.data
 
 
-def _only_document(file: Path) -> SourceDocument | str:
+def _only_document(file: PathlibPath) -> SourceDocument | str:
     try:
         documents = list(unwrap_lists(read_documents(file)))
     except InputError as error:
@@ -82,3 +172,94 @@ def _only_document(file: Path) -> SourceDocument | str:
     if len(documents) != 1:
         return f"{file}: holds {len(documents)} objects; one is wanted here"
     return documents[0]
+
+
+_WORDS: tuple[tuple[str, type[Phase | Ending]], ...] = (("phase", Phase), ("outcome", Ending))
+"""Members of a step that can only be one of a few words."""
+
+
+def read_expectation(form: ExpectForm, path: Path, references: References) -> Expectation:
+    """Read one expectation; what is wrong is collected in ``references``."""
+    if form == type(form)():
+        references.complain(
+            path, "nothing is expected: write allowed, message, object, steps or another member"
+        )
+    return Expectation(
+        path=path,
+        allowed=form.allowed,
+        code=form.code,
+        reason=form.reason,
+        message=_pattern(form.message, (*path, "message"), references),
+        warnings=_patterns(form.warnings, (*path, "warnings"), references),
+        audit_annotations=form.audit_annotations,
+        object=references.object_of(form.object, (*path, "object")),
+        contains=references.object_of(form.contains, (*path, "contains")),
+        patch=_patch(form, path, references),
+        unchanged=form.unchanged,
+        steps=_steps(form.steps, (*path, "steps"), references),
+        expanded=_expanded(form.expanded, (*path, "expanded"), references),
+        fixed_point=form.fixed_point,
+    )
+
+
+def _pattern(text: str | None, path: Path, references: References) -> Pattern | None:
+    if text is None:
+        return None
+    try:
+        return Pattern(text, compile_pattern(text))
+    except EvaluationError as error:
+        references.complain(path, str(error))
+        return None
+
+
+def _patterns(texts: Iterable[str] | None, path: Path, references: References) -> tuple[Pattern, ...] | None:
+    if texts is None:
+        return None
+    found = [_pattern(text, (*path, index), references) for index, text in enumerate(texts)]
+    return tuple(each for each in found if each is not None)
+
+
+def _patch(form: ExpectForm, path: Path, references: References) -> tuple[dict[str, object], ...] | None:
+    for index, operation in enumerate(form.patch or ()):
+        if not isinstance(operation, dict):
+            text = f"must be a JSON Patch operation, not {json_type(operation)}"
+            references.complain((*path, "patch", index), text)
+    return form.patch
+
+
+def _steps(
+    forms: Iterable[StepForm] | None, path: Path, references: References
+) -> tuple[ExpectedStep, ...] | None:
+    if forms is None:
+        return None
+    return tuple(_step(form, (*path, index), references) for index, form in enumerate(forms))
+
+
+def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
+    members = {name: value for name, value in msgspec.structs.asdict(form).items() if value is not None}
+    if not members:
+        references.complain(
+            path, "an empty step would be any: write controller, name, outcome or another member"
+        )
+    for name, words in _WORDS:
+        if name in members and members[name] not in list(words):
+            text = f'there is no {name} "{members[name]}"; {meant(members[name], words)}'
+            references.complain((*path, name), text)
+    reason = _pattern(members.pop("reason", None), (*path, "reason"), references)
+    return ExpectedStep(members, reason)
+
+
+def _expanded(
+    forms: Iterable[ExpectForm] | None, path: Path, references: References
+) -> tuple[Expectation, ...] | None:
+    if forms is None:
+        return None
+    read = (read_expectation(form, (*path, index), references) for index, form in enumerate(forms))
+    return tuple(_of_pod(each, references) for each in read)
+
+
+def _of_pod(expectation: Expectation, references: References) -> Expectation:
+    """Refuse what a Pod cannot have: Pods of its own."""
+    if expectation.expanded is not None:
+        references.complain((*expectation.path, "expanded"), "a Pod makes no Pods")
+    return dataclasses.replace(expectation, expanded=None)

@@ -1,30 +1,93 @@
-"""Running cases: each through a chain of its own, by the engine of ``pratique review``."""
+"""Running cases: each through a chain of its own."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pratique.calls import Deadline
-from pratique.definitions import MUTATE
-from pratique.errors import InputError
-from pratique_cli.expansions import Expander
-from pratique_cli.old_objects import store_old
+from frontdoor.engines.engine import open_local
+from frontdoor.engines.local import LocalSources
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import MUTATE
+from pratique.apimachinery.errors import InputError
+from pratique.cluster.files import load_cluster
+from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import Reviewed
-from pratique_cli.requests import review_of
+from pratique_cli.reviews.expansions import Expander
+from pratique_cli.reviews.inputs import store_old
+from pratique_cli.reviews.requests import review_of
+from pratique_cli.suites.cases import Ending, Observed, Result, Score
 from pratique_cli.suites.comparing import compare
-from pratique_cli.suites.results import Ending, Observed, Result
+from pratique_cli.suites.coverage import Coverage
 
 if TYPE_CHECKING:
-    from frontdoor.decisions import Decision
-    from frontdoor.engines import Engine
-    from pratique.clusters import ObjectStore
-    from pratique.definitions import Phase
-    from pratique.reviews import Review
-    from pratique_cli.requests import RequestShape
-    from pratique_cli.suites.cases import Case, Expectation
-    from pratique_cli.suites.chains import Chains
+    from collections.abc import Callable, Sequence
+
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.engines.engine import Engine
+    from pratique.admission.controllers import Phase
+    from pratique.admission.reviews import Review
+    from pratique.cluster.store import ObjectStore
+    from pratique_cli.reviews.requests import RequestShape
+    from pratique_cli.suites.cases import Case, ClusterSource, Expectation
+    from pratique_cli.terminal import Progress
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Chains:
+    """Makes the chain of each case, with a store, ledgers and limits of its own."""
+
+    def __init__(self) -> None:
+        """Begin with nothing read."""
+        self._sources: dict[str, LocalSources | InputError] = {}
+        self._stores: dict[ClusterSource | None, ObjectStore | InputError] = {}
+
+    def sources(self, case: Case) -> LocalSources:
+        """Read what the settings of a case name.
+
+        Raises:
+            InputError: it cannot be used.
+        """
+        settings = case.settings
+        # Settings hold a mapping, which is no key.
+        return _once(self._sources, repr(settings), lambda: LocalSources.read(settings))
+
+    def store(self, case: Case) -> ObjectStore:
+        """Make what the controllers of a case look up.
+
+        Raises:
+            InputError: it cannot be used.
+        """
+        source = case.cluster
+        return _once(self._stores, source, lambda: _load(source)).copy()
+
+    def engine(self, case: Case, store: ObjectStore) -> Engine:
+        """Make the chain of a case, which is to be closed.
+
+        Raises:
+            InputError: what the settings name cannot be used.
+        """
+        return open_local(case.settings, store, self.sources(case))
+
+
+def _once(read: dict[K, T | InputError], key: K, make: Callable[[], T]) -> T:
+    """Make something the first time it is asked for; what cannot be made is not tried again."""
+    if key not in read:
+        try:
+            read[key] = make()
+        except InputError as error:
+            read[key] = error
+    found = read[key]
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def _load(source: ClusterSource | None) -> ObjectStore:
+    return load_cluster(None) if source is None else load_cluster(source.paths, source.objects)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,3 +160,91 @@ def _shape(case: Case, store: ObjectStore) -> RequestShape:
         return case.shape
     old = store_old([case.old], store.resources, case.shape.namespace)
     return dataclasses.replace(case.shape, old=old)
+
+
+class SuiteOutput(Protocol):
+    """Writes results one by one, each as soon as it is there."""
+
+    def write(self, result: Result) -> None:
+        """Write what became of one case, and let it reach the reader."""
+
+    def miss(self, error: InputError) -> None:
+        """Write that a suite or a case cannot be read, where the format has a place for it."""
+
+    def finish(self, score: Score, coverage: Coverage | None) -> None:
+        """Write what comes after the last result; ``coverage`` where somebody wants to know it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRun:
+    """One run of ``pratique test``."""
+
+    timeout_seconds: float
+    """How long each review may take."""
+    output: SuiteOutput
+    """Takes the results."""
+    complain: Callable[[str], None]
+    """Takes what is to be said beside them, a line each."""
+    progress: Progress
+    """Shows how far the run has come."""
+    fail_fast: bool = False
+    """Leave the rest out once a case has not passed."""
+    with_coverage: bool = True
+    """Tell what of the configuration was put to use."""
+    coverage_threshold: float | None = None
+    """How much of it has to be, of 100; None where it does not matter."""
+    _told: set[str] = dataclasses.field(default_factory=set, init=False)
+    """Complaints that have been made: many cases may name what cannot be used."""
+
+    async def run(self, cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
+        """Run cases, and tell of ``problems`` that others could not be read."""
+        score, coverage, chains = Score(), Coverage(), Chains()
+        for problem in problems:
+            self._miss(problem, score)
+        runner = CaseRunner(chains, self.timeout_seconds)
+        try:
+            for number, case in enumerate(cases):
+                result = await runner.run(case)
+                self._settle(result, score)
+                self._cover(result, chains, coverage)
+                if self.fail_fast and result.ending is not Ending.PASSED:
+                    score.left = len(cases) - number - 1
+                    break
+        finally:
+            self.progress.clear()
+        self.output.finish(score, coverage if self.with_coverage else None)
+        return self._exit_code(score, coverage)
+
+    def _miss(self, problem: InputError, score: Score) -> None:
+        self.complain(str(problem))
+        score.count(Ending.UNREADABLE)
+        self.output.miss(problem)
+
+    def _settle(self, result: Result, score: Score) -> None:
+        text = str(result.error or "")
+        if text and text not in self._told:
+            self._told.add(text)
+            self.complain(text)
+        score.count(result.ending)
+        self.output.write(result)
+        self.progress.tell(f"{score.run} run, {score.failed} failed")
+
+    def _cover(self, result: Result, chains: Chains, coverage: Coverage) -> None:
+        if result.ending is Ending.UNREADABLE:
+            return
+        configurations = chains.sources(result.case).configurations
+        coverage.add(configurations)
+        for decision in result.observed.decisions if result.observed else ():
+            coverage.count(configurations, decision)
+
+    def _exit_code(self, score: Score, coverage: Coverage) -> ExitCode:
+        """Of several codes that apply, the highest: a run that missed something must not look complete."""
+        if score.undecided:
+            return ExitCode.BROKEN
+        if score.unreadable:
+            return ExitCode.BAD_INPUT
+        wanted = self.coverage_threshold
+        if wanted is not None and coverage.percent < wanted:
+            self.complain(f"coverage is {coverage.percent:.1f} %, and is to be {wanted:g} % at least")
+            return ExitCode.DENIED
+        return ExitCode.DENIED if score.failed else ExitCode.ADMITTED

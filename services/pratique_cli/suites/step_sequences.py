@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.results import Mismatch
+from pratique_cli.suites.cases import Mismatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.decisions import Step
-    from pratique.field_errors import Step as PathStep
+    from frontdoor.chain.decisions import Step
+    from pratique.apimachinery.field_errors import Step as PathStep
     from pratique_cli.suites.cases import ExpectedStep
 
 

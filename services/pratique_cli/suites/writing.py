@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique_cli.suites import API_VERSION, KIND
-from pratique_cli.yaml_texts import dump_yaml
+from pratique_cli.terminal import dump_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _FILES = ("admission-control-config-file",)
 """Flags whose values are paths."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pratique_cli.exits import ExitCode
-from pratique_cli.palettes import Palette
-from pratique_cli.progresses import Progress
-from pratique_cli.suites.outputs.coverage_tables import coverage_lines
-from pratique_cli.suites.runs import SuiteRun
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.suites.coverage import coverage_lines
+from pratique_cli.suites.running import SuiteRun
+from pratique_cli.terminal import Palette, Progress
 from suites_at_work import HEAD, POLICIES, case, deployment, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.errors import InputError
-    from pratique_cli.suites.coverages import Coverage
-    from pratique_cli.suites.results import Result, Score
+    from pratique.apimachinery.errors import InputError
+    from pratique_cli.suites.cases import Result, Score
+    from pratique_cli.suites.coverage import Coverage
 
 WEBHOOK = """\
 apiVersion: admissionregistration.k8s.io/v1

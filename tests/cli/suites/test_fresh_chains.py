@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.results import Ending
+from pratique_cli.suites.cases import Ending
 from suites_at_work import HEAD, case, run
 
 if TYPE_CHECKING:

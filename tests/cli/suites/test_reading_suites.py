@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.reviews import Operation
+from pratique.admission.reviews import Operation
 from pratique_cli.suites.finding import find_suites
 from suites_at_work import HEAD, case, deployment, read, run, write_suite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.errors import InputError
+    from pratique.apimachinery.errors import InputError
 
 GOOD = "{allowed: true}"
 MISTAKES = [

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.chains import Chains
-from pratique_cli.suites.results import Ending
-from pratique_cli.suites.running import CaseRunner
+from pratique_cli.suites.cases import Ending
+from pratique_cli.suites.running import CaseRunner, Chains
 from suites_at_work import HEAD, case, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from frontdoor.engines import Engine
-    from pratique.calls import Deadline
-    from pratique.clusters import ObjectStore
-    from pratique.definitions import Phase
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from frontdoor.engines.engine import Engine
+    from pratique.admission.calls import Deadline
+    from pratique.admission.controllers import Phase
+    from pratique.admission.reviews import Review
+    from pratique.cluster.store import ObjectStore
     from pratique_cli.suites.cases import Case
 
 

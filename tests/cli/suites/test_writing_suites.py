@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.documents import read_text
-from pratique.json_values import decode, encode
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.json_values import decode, encode
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
 from pratique_cli.suites.writing import WrittenCase, suite_text
@@ -20,7 +20,7 @@ from suites_at_work import POLICIES
 if TYPE_CHECKING:
     import pytest
 
-    from pratique.errors import InputError
+    from pratique.apimachinery.errors import InputError
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]))

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blaming import applied, decided
-from frontdoor.blames import blame_of
-from pratique.differences import identical
-from pratique.json_values import encode
+from frontdoor.blame.documents import blame_of
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.json_values import encode
 from strategies.json_values import documents
 from strategies.patches import patched_objects
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Patched = tuple[JSON, list[list[JSONObject]]]
 

@@ -7,7 +7,7 @@ import pytest
 from blaming import blamed
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Patch = list[JSONObject]
 

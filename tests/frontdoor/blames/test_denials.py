@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from blaming import decided, mutation
-from frontdoor.blames import blame_document, blame_of
-from frontdoor.decisions import StepOutcome
-from pratique.definitions import Phase
-from pratique.pointers import pointer
-from pratique.statuses import StatusCause, StatusDetails, failure
+from frontdoor.blame.documents import blame_document, blame_of
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.json_values import pointer
+from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Denied = list[tuple[str, int | None]]
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import dataclasses
 
 from blaming import decided, mutation, told
-from frontdoor.blames import blame_document, blame_of
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique.definitions import Phase
-from pratique.json_values import Document, JSONObject
-from pratique.statuses import failure
+from frontdoor.blame.documents import blame_document, blame_of
+from frontdoor.chain.decisions import Decision, Step
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.apimachinery.statuses import failure
 
 SET = {"op": "add", "path": "/a", "value": 1}
 SET_AGAIN = {"op": "replace", "path": "/a", "value": 2}

@@ -13,18 +13,18 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from chains import pod_review
-from frontdoor.decisions import StepOutcome
-from pratique.configurations.load import load_configurations
-from pratique.definitions import Phase
-from pratique.patches import apply_patch
-from pratique.rules import EVERYTHING as EVERY_REQUEST
-from pratique.rules import rule
-from pratique.selectors import EVERYTHING, LabelSelector
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
+from pratique.admission.rules import rule
+from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
+from pratique.configuration.loading import load_configurations
 from scripted_webhooks import FAILING, Act, Script, decide
 from strategies.json_values import KEYS, SCALARS
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 UNTIMED = settings(deadline=None)
 """A machine that does much else takes its time; nothing here is about time."""

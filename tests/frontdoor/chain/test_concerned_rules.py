@@ -11,19 +11,19 @@ import pytest
 
 from chains import decided as judged
 from chains import pod_review
-from frontdoor.engines import open_local
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import open_local
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 from serving.controllers import denying, hosted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 LIMITED = {"limitedResources": [{"resource": "pods", "matchContains": ["pods"]}]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.denials import combine
-from pratique import statuses
-from pratique.statuses import StatusCause, StatusDetails
+from frontdoor.chain.stages import combine
+from pratique.apimachinery import statuses
+from pratique.apimachinery.statuses import StatusCause, StatusDetails
 
 PODS = statuses.forbidden("", "pods", "web", "no team label")
 QUOTA = statuses.forbidden("", "pods", "web", "exceeded quota")

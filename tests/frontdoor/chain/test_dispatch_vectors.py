@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dispatching import behaviour_of, dispatch, open_entrance
-from pratique.clusters import ObjectStore
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.resources import Resources
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.cluster.api_resources import Resources
+from pratique.cluster.store import ObjectStore
 from vectors_of import kind, source
 from webhook_servers import allowed
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dispatching import Dispatched, Entrance
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 OF_TABLES = [case for case in kind("reinvocation") if not case["input"]["applyDefaults"]]
 CALL_DECISIONS = [case for case in kind("rule") if "webhook" in case["input"]]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from chains import POD, pod_review
-from frontdoor.decisions import Decision, StepOutcome
-from pratique.clusters import ObjectStore
-from pratique.definitions import MUTATE, Phase
-from pratique.json_values import NULL, Document
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.patches import apply_patch
-from pratique.reviews import Operation, Review
-from pratique.rules import rule
-from pratique.selectors import LabelSelector, Requirement
+from pratique.admission.controllers import MUTATE, Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.selectors import LabelSelector, Requirement
+from pratique.cluster.store import ObjectStore
 from scripted_webhooks import Act, Script, decide
+
+if TYPE_CHECKING:
+    from frontdoor.chain.decisions import Decision
 
 UNUSABLE = LabelSelector(match_expressions=(Requirement("a", "Gt", ("1",)),))
 BROKEN = 'Internal error occurred: "Gt" is not a valid label selector operator'

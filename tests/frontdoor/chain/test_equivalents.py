@@ -15,22 +15,27 @@ import yaml
 
 from chains import decide, decided, webhook_controllers
 from converting import converted
-from frontdoor.decisions import StepOutcome
-from pratique.clusters import ObjectStore, ReloadableCluster
-from pratique.configurations.load import load_configurations
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType, parse_api_version
-from pratique.manifests import review_of_manifest
-from pratique.patches import apply_patch
-from pratique.resources import Resources
-from pratique.reviews import Operation, Review
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.kinds import (
+    GroupVersionKind,
+    GroupVersionResource,
+    ResourceType,
+    parse_api_version,
+)
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.api_resources import Resources
+from pratique.cluster.store import ObjectStore, ReloadableCluster
+from pratique.configuration.loading import load_configurations
+from pratique.manifests.requests import review_of_manifest
 from webhook_servers import allowed, patched, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.configurations.all_configurations import Configurations
+    from frontdoor.chain.decisions import Decision
+    from pratique.configuration.loading import Configurations
     from webhook_servers import WebhookServer
 
 TEMPLATE = {

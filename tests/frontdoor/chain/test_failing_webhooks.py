@@ -11,7 +11,7 @@ import pytest
 
 from chains import decide, pod_review, webhook_controllers
 from dispatching import as_written
-from frontdoor.decisions import StepOutcome
+from pratique.admission.outcomes import Ending as StepOutcome
 from webhook_servers import (
     Authority,
     allowed,
@@ -32,8 +32,8 @@ from webhook_servers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
+    from frontdoor.chain.decisions import Decision
+    from pratique.apimachinery.json_values import JSONObject
     from webhook_servers import Behaviour
 
 STRANGER = Authority()

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dispatching import AssembledEngine, filled, open_entrance, slowly
-from pratique.answers import allow, deny, patch
-from pratique.clusters import ObjectStore
-from pratique.configurations.load import load_configurations
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.rules import rule
+from pratique.admission.answers import allow, deny, patch
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import load_configurations
 from vectors_of import kind, source
 from webhook_servers import allowed, answered, serve
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from dispatching import Entrance
     from doors.running import Answer
-    from pratique.answers import Answer as Answered
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer as Answered
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, Received, WebhookServer
 
 REINVOCATIONS = [case for case in kind("reinvocation") if case["input"]["applyDefaults"]]

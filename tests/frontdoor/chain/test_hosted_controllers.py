@@ -9,17 +9,17 @@ import pytest
 
 from chains import POD, decide, pod_review
 from frontdoor.chain.outages import OutageError
-from frontdoor.decisions import StepOutcome
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
-from pratique.definitions import MUTATE, VALIDATE
-from pratique.errors import CallError, CallTimeoutError, UnreachableError
-from pratique.patches import apply_patch
+from pratique.admission.controllers import MUTATE, VALIDATE
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
+from pratique.apimachinery.patches import apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.calls import Call, Deadline
-    from pratique.outcomes import Outcome
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Outcome
 
 
 def label(review: Review, key: str, value: str) -> Answer:

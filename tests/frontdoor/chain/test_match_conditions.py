@@ -15,24 +15,23 @@ import yaml
 
 import vectors_of
 from chains import decide, pod_review, webhook_controllers
-from frontdoor.chain.match_conditions import MatchConditions
-from frontdoor.chain.matching import Matched, Refused, Skipped
-from frontdoor.decisions import StepOutcome
-from pratique import statuses
+from frontdoor.chain.webhooks import MatchConditions, Matched, Refused, Skipped
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cel.errors import EvaluationError
-from pratique.cel.libraries.authorizers import Attributes, Decision
-from pratique.configurations.load import load_configurations
-from pratique.configurations.webhooks import MatchCondition
-from pratique.errors import ConfigurationError
-from pratique.json_values import NULL, Document
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review, UserInfo
+from pratique.cluster.authorization import Attributes, Decision
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.webhooks import MatchCondition
 from webhook_servers import allowed, patched, serve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontdoor.chain.matching import Match
+    from frontdoor.chain.webhooks import Match
 
 
 class Permitting:
@@ -319,7 +318,7 @@ def test_configurations_without_conditions_do_not_import_cel(tmp_path: Path) -> 
     document = configuration("Validating", "https://localhost/", b"")
     (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
     program = (
-        "import sys; from pratique.configurations.load import load_configurations; import frontdoor.chain.assemble\n"
+        "import sys; from pratique.configuration.loading import load_configurations; import frontdoor.chain.assembly\n"
         f"assert load_configurations([{str(tmp_path)!r}]).validating\n"
         "print(sorted(one for one in sys.modules if one.startswith(('cel_', 'pratique.cel'))))"
     )

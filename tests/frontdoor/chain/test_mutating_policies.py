@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chains import pod_review
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from mutating_at_work import bound, labelled, mutating, patched
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH, Phase
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH, Phase
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 from webhook_servers import WebhookServer, serve
 from webhook_servers import patched as patching
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
+    from frontdoor.chain.decisions import Decision
+    from pratique.apimachinery.json_values import JSONObject
 
 NAME = "MutatingAdmissionPolicy"
 WEBHOOKS = "MutatingAdmissionWebhook"

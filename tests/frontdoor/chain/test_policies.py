@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chains import pod_review
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from policies_at_work import binding, policy
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontdoor.decisions import Decision
-    from pratique.json_values import JSONObject
+    from frontdoor.chain.decisions import Decision
+    from pratique.apimachinery.json_values import JSONObject
 
 NAME = "ValidatingAdmissionPolicy"
 STORE = ObjectStore(assume_namespaces=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.reinvocations import Reinvocation
-from pratique.json_values import Document
+from frontdoor.chain.stages import Reinvocation
+from pratique.apimachinery.json_values import Document
 
 BEFORE, AFTER = Document.from_data({"a": 1}), Document.from_data({"a": 2})
 

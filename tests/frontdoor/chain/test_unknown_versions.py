@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chains import decide, webhook_controllers
-from frontdoor.decisions import StepOutcome
-from pratique.clusters import ObjectStore
-from pratique.configurations.load import load_configurations
-from pratique.json_values import Document
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation, Review
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import load_configurations
 from webhook_servers import denied, serve
 
 if TYPE_CHECKING:

@@ -9,18 +9,19 @@ import pytest
 import yaml
 
 from chains import POD, decide, pod_review, webhook_controllers
-from frontdoor.decisions import Decision, StepOutcome
-from pratique.clusters import ObjectStore
-from pratique.configurations.load import load_configurations
-from pratique.json_values import NULL, Document
-from pratique.patches import apply_patch
-from pratique.reviews import Operation
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import load_configurations
 from webhook_servers import WebhookServer, allowed, closed_port, denied, hanging, patched, serve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.configurations.all_configurations import Configurations
+    from frontdoor.chain.decisions import Decision
+    from pratique.configuration.loading import Configurations
 
 PODS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 

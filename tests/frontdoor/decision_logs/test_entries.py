@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from doors.reviews import review_body
-from frontdoor.codecs import decode_review
+from frontdoor.chain.decisions import Decision, Step
 from frontdoor.decision_logs.entries import LONGEST_TEXT, EntryWriter, Observation
-from frontdoor.decisions import Decision, Step, StepOutcome
-from pratique import statuses
-from pratique.clusters import ANY_NAMESPACE
-from pratique.definitions import Phase
+from frontdoor.http.codecs import decode_review
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery import statuses
+from pratique.cluster.store import ANY_NAMESPACE
 
 SCOPE: dict[str, Any] = {"type": "http", "client": ("127.0.0.1", 1), "state": {}}
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "hunter2-7f3e"}}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontdoor.decision_logs.hash_chains import Chain, KeyMissingError, Verifier, read_key
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

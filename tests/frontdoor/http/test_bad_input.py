@@ -10,7 +10,7 @@ from doors.running import JSON_TYPE
 
 if TYPE_CHECKING:
     from doors.running import Answer, Door
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 NOT_FOUND = ("NotFound", "the server could not find the requested resource")
 NOT_ALLOWED = ("MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -11,8 +11,8 @@ from doors.running import open_door
 
 if TYPE_CHECKING:
     from doors.running import Door
-    from frontdoor.decisions import Decision
-    from pratique.reviews import Review
+    from frontdoor.chain.decisions import Decision
+    from pratique.admission.reviews import Review
 
 
 class LabellingEngine(AllowingEngine):

@@ -8,8 +8,8 @@ import pytest
 from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, exchange, open_door
-from frontdoor.loads import LIGHTEST_REVIEW_BYTES, Limits, Load, Share
-from frontdoor.requests import RequestError
+from frontdoor.http.load import LIGHTEST_REVIEW_BYTES, Limits, Load, Share
+from frontdoor.http.requests import RequestError
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ import pytest
 from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, open_door_process, read_all
-from frontdoor.codecs import decode_review
-from frontdoor.connections import Connections, address_of
-from frontdoor.loads import LIGHTEST_REVIEW_BYTES
-from frontdoor.priorities import PriorityLevel, priority_of
+from frontdoor.http.codecs import decode_review
+from frontdoor.http.connection_account import Connections, address_of
+from frontdoor.http.load import LIGHTEST_REVIEW_BYTES, PriorityLevel, priority_of
 from frontdoor.settings import FrontDoorSettings
-from pratique.clusters import ANY_NAMESPACE
+from pratique.cluster.store import ANY_NAMESPACE
 from waiting import within
 
 if TYPE_CHECKING:

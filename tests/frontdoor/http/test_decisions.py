@@ -9,11 +9,11 @@ import pytest
 from doors.engines import AllowingEngine, DenyingEngine, PatchingEngine
 from doors.reviews import POD, review_body, review_document
 from doors.running import open_door
-from pratique.definitions import BOTH, MUTATE, VALIDATE
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 
 if TYPE_CHECKING:
     from doors.running import Door
-    from pratique.definitions import Phase
+    from pratique.admission.controllers import Phase
 
 UID = "0df28fbd-5f5f-11e8-bc74-36e6bb280816"
 

@@ -10,15 +10,15 @@ import pytest
 
 from doors.reviews import POD, review_body, review_document
 from doors.running import open_door
-from frontdoor.engines import open_local
-from pratique.cluster_files import load_cluster
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import open_local
+from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from doors.running import Door
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 POD_KIND = {"group": "", "version": "v1", "kind": "Pod"}
 PODS = {"group": "", "version": "v1", "resource": "pods"}

@@ -20,7 +20,7 @@ import trustme
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
 from doors.strangers import FOREIGN, KINDS, KNOWN, Plan, strangers
-from frontdoor.open_files import ENOUGH
+from frontdoor.http.servers import ENOUGH
 from mounts import Mount
 from waiting import within
 

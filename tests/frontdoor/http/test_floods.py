@@ -16,7 +16,7 @@ import pytest
 
 from doors.reviews import POD, review_body, review_body_of
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
-from pratique.json_values import encode
+from pratique.apimachinery.json_values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from hostile_texts import HARMLESS, HOSTILE
 
 if TYPE_CHECKING:
     from doors.running import Door
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 MIB = 1024 * 1024
 BODY = 7 * MIB
@@ -160,7 +160,7 @@ def test_a_review_whose_reader_is_killed_is_decided_on() -> None:
 
 
 def test_a_review_that_nobody_can_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pratique.large_texts.readers._MODULE", "pratique.nowhere")
+    monkeypatch.setattr("pratique.processes.large_texts._MODULE", "pratique.nowhere")
     with open_door(AllowingEngine()) as door:
         assert door.post("/validate", CSV).code == 500
         assert door.post("/validate").code == 200

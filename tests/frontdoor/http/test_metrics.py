@@ -4,9 +4,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doors.engines import step
-from frontdoor.decisions import Decision, StepOutcome
-from frontdoor.metrics import Metrics
-from pratique.definitions import Phase
+from frontdoor.chain.decisions import Decision
+from frontdoor.http.metrics import Metrics
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Ending as StepOutcome
 
 PREFIX = "apiserver_admission_"
 MUTATE, VALIDATE = Phase.MUTATE, Phase.VALIDATE

@@ -14,12 +14,12 @@ from doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingE
 from doors.remote import RemoteDoor, remote_door
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, open_door
-from frontdoor.call_kinds import CallKind
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from frontdoor.settings import FrontDoorSettings
+from frontdoor.transports.hosting_services import CallKind
 from pratique.admission.v1.outcome_pb2 import Allowed, Outcome, Patched
-from pratique.cluster_files import load_cluster
-from pratique.settings import ChainSettings
+from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 from serving import controllers
 from serving.faulty_services import (
     CONTROLLER,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from frontdoor.engines import Engine
-    from pratique.json_values import JSON
+    from frontdoor.engines.engine import Engine
+    from pratique.apimachinery.json_values import JSON
     from serving.faulty_services import Address
     from webhook_servers import Behaviour, WebhookServer
 

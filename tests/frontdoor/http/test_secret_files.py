@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doors.engines import AllowingEngine
-from frontdoor.apps import build_app
-from frontdoor.authentication.digests import Digests
-from frontdoor.authentication.secret_files import read_logins, read_tokens
-from frontdoor.entrances import Entrance
+from frontdoor.http.app import build_app
+from frontdoor.http.authentication import Digests, read_logins, read_tokens
+from frontdoor.http.listener import Entrance
 from frontdoor.settings import FrontDoorSettings
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +40,7 @@ def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
         compared.append((held, presented))
         return compare(held, presented)
 
-    monkeypatch.setattr("frontdoor.authentication.digests.hmac.compare_digest", watching)
+    monkeypatch.setattr("frontdoor.http.authentication.hmac.compare_digest", watching)
     digests = Digests.of([b"first", b"second", b"third"])
     for presented in (b"", b"first", b"third", b"thir", b"x" * 10_000):
         compared.clear()

@@ -10,7 +10,7 @@ import pytest
 from doors.engines import QuotingEngine
 from doors.reviews import review_document
 from doors.running import JSON_TYPE, open_door, open_door_process
-from pratique.json_values import JSON, encode
+from pratique.apimachinery.json_values import JSON, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

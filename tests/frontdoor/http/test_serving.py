@@ -11,7 +11,7 @@ from doors.engines import AllowingEngine
 from doors.running import open_door
 from frontdoor.serve import announce, serve
 from frontdoor.settings import FrontDoorSettings
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pathlib import Path

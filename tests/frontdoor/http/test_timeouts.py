@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.timeouts import Timeouts
+from frontdoor.http.connections import Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import serialization
 
 from doors.engines import AllowingEngine
 from doors.running import open_door, read_all
-from frontdoor.certificates import PAIR_FLAGS, SUITES, Certificate, Handshakes
+from frontdoor.http.listener import PAIR_FLAGS, SUITES, Certificate, Handshakes
 from frontdoor.settings import FrontDoorSettings
-from pratique.errors import ConfigurationError
-from pratique.tls.pairs import PairFiles
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.tls import PairFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from doors.running import open_door
-from frontdoor.engines import open_local
-from pratique.cluster_files import load_cluster
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import open_local
+from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.recordings.files import RotatedFile
+from frontdoor.recording.files import RotatedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

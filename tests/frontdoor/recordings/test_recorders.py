@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from doors.reviews import review_body
-from frontdoor.codecs import ReceivedReview, decode_review
-from frontdoor.decisions import Decision
-from frontdoor.recordings import recorders
-from frontdoor.recordings.configuration_digests import ConfigurationDigest
-from frontdoor.recordings.files import RotatedFile
-from frontdoor.recordings.lines import LineWriter
-from frontdoor.recordings.recorders import Recorder, open_recorder
+from frontdoor.chain.decisions import Decision
+from frontdoor.http.codecs import ReceivedReview, decode_review
+from frontdoor.recording import recorders
+from frontdoor.recording.files import RotatedFile
+from frontdoor.recording.recorders import ConfigurationDigest, LineWriter, Recorder, open_recorder
 from frontdoor.settings import FrontDoorSettings
-from pratique.clusters import ANY_NAMESPACE
-from pratique.definitions import BOTH
-from pratique.errors import ConfigurationError
+from pratique.admission.controllers import BOTH
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doors.reviews import review_document
-from frontdoor.codecs import decode_review
-from frontdoor.decisions import Decision, Step, StepOutcome
-from frontdoor.recordings.lines import Entry, LineWriter
-from frontdoor.recordings.redactions import Redaction
-from pratique import statuses
-from pratique.clusters import ANY_NAMESPACE
-from pratique.definitions import BOTH, Phase
-from pratique.go_json import go_json
-from pratique.json_values import JSON, Document, encode
+from frontdoor.chain.decisions import Decision, Step
+from frontdoor.http.codecs import decode_review
+from frontdoor.recording.recorders import Entry, LineWriter
+from frontdoor.recording.redaction import Redaction
+from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import JSON, Document, encode, go_json
+from pratique.cluster.store import ANY_NAMESPACE
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 KEY = b"k" * 32
 CANARY = "canary-7d1f"

@@ -12,23 +12,21 @@ import grpc
 import pytest
 
 from chains import decided, pod_review
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.targets import grpc_target
+from frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique.admission.answers import Answer, allow
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import VALIDATE
+from pratique.admission.outcomes import Denied, Patched
 from pratique.admission.v1.outcome_pb2 import Allowed, Outcome
 from pratique.admission.v1.validator_service_pb2 import ValidateResponse
-from pratique.answers import Answer, allow
-from pratique.calls import Call, Deadline
-from pratique.definitions import VALIDATE
-from pratique.errors import (
+from pratique.apimachinery.errors import (
     BadAnswerError,
     CallError,
     CallTimeoutError,
     MismatchError,
     UnreachableError,
 )
-from pratique.outcomes import Denied, Patched
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import allowing, denying, hosted, labelling
 from serving.faulty_services import echoing, speaking
 from serving.servers import MUTATOR, VALIDATOR, Kind
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from pratique.hosted_controllers import HostedController
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.hosting.configured_controllers import HostedController
 
 
 @contextlib.asynccontextmanager

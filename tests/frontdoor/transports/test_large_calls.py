@@ -10,10 +10,9 @@ import pytest
 
 from chains import pod_review
 from chaos.links import linked
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.targets import grpc_target
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
+from frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
 from serving import controllers
 from serving.faulty_services import CONTROLLER, hosting
 from serving.servers import VALIDATOR

@@ -13,16 +13,13 @@ import grpc
 import pytest
 
 from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.name_watches import watched_name
-from frontdoor.transports.targets import grpc_target
+from frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
 from name_servers import name_server
-from pratique.answers import Answer, allow
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.errors import CallError
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from pratique.admission.answers import Answer, allow
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import CallError
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import hosted
 from serving.faulty_services import listening
 from serving.servers import VALIDATOR
@@ -31,7 +28,7 @@ from waiting import streams_to
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 CALLERS = 20
 ways = pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])

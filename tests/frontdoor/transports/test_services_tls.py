@@ -13,16 +13,14 @@ import pytest
 import trustme
 
 from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.hosting_services import HostingService
-from frontdoor.transports.services_tls import ServicesTls
+from frontdoor.transports.hosting_services import HostingService, ServicesTls
 from mounts import Mount, bundle_of, chain_of, key_of
-from pratique.calls import Call, Deadline
-from pratique.definitions import BOTH, Controller, Halves, NoSettings, Phase
-from pratique.errors import ConfigurationError, UnreachableError
-from pratique.outcomes import ALLOWED
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
-from pratique.tls.kept import keep_fresh
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings, Phase
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import ConfigurationError, UnreachableError
+from pratique.https.tls import keep_fresh
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of

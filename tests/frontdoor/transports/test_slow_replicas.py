@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chains import pod_review
-from frontdoor.hop_metrics import HopMetrics
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.hosting_services import HostingService
-from frontdoor.transports.targets import grpc_target
-from pratique.answers import Answer, allow, deny
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.digests import Digests
-from pratique.errors import CallError
-from pratique.held_inputs import HeldInputs
-from pratique.json_values import Document
-from pratique.outcomes import Allowed, Denied
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
+from frontdoor.transports.grpc import GrpcTransport, grpc_target
+from frontdoor.transports.hosting_services import HopMetrics, HostingService
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Allowed, Denied
+from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.json_values import Document
+from pratique.configuration.inputs import Digests, HeldInputs
+from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import hosted
 from serving.servers import VALIDATOR
 from waiting import streams_to, until
@@ -32,7 +28,7 @@ from waiting import streams_to, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 both_ways = pytest.mark.parametrize("streams", [True, False], ids=["stream", "unary"])
 FORBIDDEN = pod_review().with_object(Document.from_data({"metadata": {"name": "forbidden"}}))

@@ -10,17 +10,15 @@ import grpc
 import pytest
 
 from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport
-from frontdoor.transports.targets import fixed_targets, grpc_target, replica_target
-from pratique.answers import Answer, allow
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
-from pratique.json_values import Document
-from pratique.rpc.repetitions import is_repeated
-from pratique.rpc.servers import RpcServer
-from pratique.rpc.settings import ServerSettings
-from pratique.rpc.stream_methods import METHODS
+from frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
+from pratique.admission.answers import Answer, allow
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
+from pratique.apimachinery.json_values import Document
+from pratique.rpc.handlers import is_repeated
+from pratique.rpc.servers import RpcServer, ServerSettings
+from pratique.rpc.streams import METHODS
 from serving import controllers
 from serving.controllers import hosted
 from serving.servers import VALIDATOR
@@ -29,8 +27,8 @@ from waiting import streams_to
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from pratique.hosted_controllers import HostedController
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.hosting.configured_controllers import HostedController
 
 SECONDS = 10
 NAME = "pratique.admission.v1.ValidatorService"

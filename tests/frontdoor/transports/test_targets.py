@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from frontdoor.transports.targets import grpc_target
-from pratique.errors import ConfigurationError
+from frontdoor.transports.grpc import grpc_target
+from pratique.apimachinery.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

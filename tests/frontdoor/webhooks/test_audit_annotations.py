@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.audit_annotations import (
+from frontdoor.webhooks.answers import (
     answer_annotations,
     answer_key,
     is_annotation_key,
@@ -19,7 +19,7 @@ from frontdoor.audit_annotations import (
 from strategies.json_values import objects
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 @pytest.mark.parametrize("case", vectors_of.kind("auditAnnotation"), ids=vectors_of.source)

@@ -16,23 +16,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from chains import pod_review, webhook_controllers
 from doors.reviews import review_document
-from frontdoor.chain.assemble import Parts, assemble
-from frontdoor.decisions import StepOutcome
+from frontdoor.chain.assembly import Parts, assemble
 from frontdoor.settings import FrontDoorSettings
 from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, Ending, State
 from frontdoor.transports.in_process import InProcessTransport
-from frontdoor.webhook_credentials import WebhookCredentials
-from frontdoor.webhook_transports import WebhookTransports
-from mutator.hosts import MutatorHost
+from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
+from mutator.host import MutatorHost
 from observed_stacks import observed_stack
-from pratique.calls import Deadline
-from pratique.clusters import ANY_NAMESPACE
-from pratique.configurations.load import load_configurations
-from pratique.definitions import BOTH, Phase
-from pratique.errors import UnreachableError
-from pratique.https.https_clients import HttpsClients
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.errors import UnreachableError
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.loading import load_configurations
+from pratique.https.clients import HttpsClients
 from serving.faulty_services import black_hole, refused
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 from waiting import until, within
 from webhook_servers import (
     Authority,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from frontdoor.decisions import Decision, Step
+    from frontdoor.chain.decisions import Decision, Step
     from webhook_servers import WebhookServer
 
 FAILURES = 3

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.configurations.webhooks import ClientConfig, Webhook
-from pratique.definitions import Phase
-from pratique.errors import BadAnswerError, CallTimeoutError, UnreachableError
-from pratique.https.https_sessions import BODY_LIMIT
-from pratique.outcomes import ALLOWED
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
+from pratique.configuration.webhooks import ClientConfig, Webhook
+from pratique.https.clients import BODY_LIMIT
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
 from webhook_servers import (
@@ -431,9 +431,9 @@ def test_uvloop_s_errors_are_told_in_the_same_words() -> None:
 
 async def _failure_on_this_loop(url: str) -> str:
     from frontdoor.transports.https import HttpsTransport
-    from pratique.calls import Call, Deadline
-    from pratique.errors import CallError
-    from pratique.https.https_clients import HttpsClients
+    from pratique.admission.calls import Call, Deadline
+    from pratique.apimachinery.errors import CallError
+    from pratique.https.clients import HttpsClients
 
     transport = HttpsTransport(webhook_at(url), HttpsClients(), CALLER.credentials)
     try:

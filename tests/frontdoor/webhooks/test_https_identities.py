@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.transports.https import HttpsTransport
-from frontdoor.webhook_credentials import WebhookCredentials
-from pratique.calls import Call, Deadline
-from pratique.configurations.webhooks import ServiceReference
-from pratique.errors import UnreachableError
-from pratique.https.https_clients import HttpsClients
+from frontdoor.webhooks.clients import WebhookCredentials
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import UnreachableError
+from pratique.configuration.webhooks import ServiceReference
+from pratique.https.clients import HttpsClients
+from pratique.https.kubeconfigs import Kubeconfig, User
 from pratique.https.service_resolvers import UnresolvedError
-from pratique.kubeconfigs import Kubeconfig, User
-from pratique.outcomes import ALLOWED
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at, webhook_of_service
 from webhook_servers import Authority, allowed, authority, serve

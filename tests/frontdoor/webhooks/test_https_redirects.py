@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.webhook_credentials import WebhookCredentials
-from pratique.errors import CallError
-from pratique.kubeconfigs import Kubeconfig, User
-from pratique.outcomes import ALLOWED
+from frontdoor.webhooks.clients import WebhookCredentials
+from pratique.admission.outcomes import ALLOWED
+from pratique.apimachinery.errors import CallError
+from pratique.https.kubeconfigs import Kubeconfig, User
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
 from webhook_servers import allowed, closed_port, in_turn, redirected, respond, serve

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.warning_lists import surviving_warnings
+from frontdoor.chain.decisions import surviving_warnings
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 LISTS = [case for case in vectors_of.kind("warning") if "warnings" in case["input"]]
 STEPS = [case for case in vectors_of.kind("warning") if "steps" in case["input"]]

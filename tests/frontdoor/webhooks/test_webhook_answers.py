@@ -10,20 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.webhook_answer_documents import StatusDocument, decode_answer
-from frontdoor.webhook_answers import WebhookAnswer, denial, read_answer, to_outcome
-from frontdoor.webhook_reviews import SentReview
-from pratique.definitions import Phase
-from pratique.errors import BadAnswerError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.reviews import Operation
-from pratique.statuses import Status, StatusCause, StatusDetails
+from frontdoor.webhooks.answers import (
+    StatusDocument,
+    WebhookAnswer,
+    decode_answer,
+    denial,
+    read_answer,
+    to_outcome,
+)
+from frontdoor.webhooks.reviews import SentReview
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from serving.reviews import review_of
 from strategies.json_values import objects
 
 if TYPE_CHECKING:
-    from frontdoor.webhook_reviews import ReviewVersion
-    from pratique.json_values import JSON, JSONObject
+    from frontdoor.webhooks.reviews import ReviewVersion
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 ADD = [{"op": "add", "path": "/foo", "value": "bar"}]

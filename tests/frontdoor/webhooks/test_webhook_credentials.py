@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.webhook_credentials import WebhookCredentials, user_name
-from pratique.errors import CallError
+from frontdoor.webhooks.clients import WebhookCredentials, user_name
+from pratique.apimachinery.errors import CallError
 from pratique.https.credentials import (
     ANONYMOUS,
     ClientCertificate,
@@ -18,12 +18,12 @@ from pratique.https.credentials import (
     TokenFile,
     credentials_of,
 )
-from pratique.kubeconfigs import Context, Kubeconfig, User
+from pratique.https.kubeconfigs import Context, Kubeconfig, User
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

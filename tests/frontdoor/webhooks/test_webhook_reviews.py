@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 
 import vectors_of
-from frontdoor.webhook_reviews import build_review
-from pratique.errors import CallError
-from pratique.json_values import NULL, Document
-from pratique.reviews import GroupVersionKind, GroupVersionResource, Operation, UserInfo
+from frontdoor.webhooks.reviews import build_review
+from pratique.admission.reviews import Operation, UserInfo
+from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from serving.reviews import review_of
 from strategies.reviews import reviews
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 V1 = ("v1",)
 EVERY_REQUEST = frozenset(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.webhook_urls import WebhookUrl, webhook_url
-from pratique.configurations.webhooks import ClientConfig, ServiceReference, Webhook
-from pratique.errors import CallError
-from pratique.https.failed_posts import failed_post
+from frontdoor.webhooks.clients import WebhookUrl, webhook_url
+from pratique.apimachinery.errors import CallError
+from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
+from pratique.https.exchanges import failed_post
 
 
 def of_url(url: str) -> WebhookUrl:

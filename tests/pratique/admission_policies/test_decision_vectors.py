@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission_policies.decisions import decide_annotations, decide_validations, failure
 from pratique.cel.errors import EvaluationError
-from pratique.configurations.policies import AuditAnnotation, Validation
+from pratique.configuration.policies import AuditAnnotation, Validation
+from pratique.policies.validating_outcomes import decide_annotations, decide_validations, failure
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
-    from pratique.admission_policies.decisions import Decision
-    from pratique.admission_policies.evaluations import Finding
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.policies.compilation import Finding
+    from pratique.policies.validating_outcomes import Decision
 
 
 def finding(result: JSONObject | None) -> Finding:

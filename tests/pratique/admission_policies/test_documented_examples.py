@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from policies_at_work import deployment, deployment_review, loaded, refusal, verdict
-from pratique.clusters import ObjectStore
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 DEPLOYMENTS = (
     "[{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]"

@@ -19,14 +19,14 @@ from policies_at_work import (
     said,
     verdict,
 )
-from pratique import statuses
-from pratique.admission_policies.compilation import compile_expressions, compile_policy
-from pratique.admission_policies.evaluators import Evaluator
-from pratique.admission_policies.sights import UNLIMITED, Limits, Sight
-from pratique.cel.budgets import Patience
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery import statuses
+from pratique.cel.costs import Patience
 from pratique.cel.errors import SlowEvaluationError
-from pratique.clusters import ObjectStore
-from pratique.parts import Ending
+from pratique.cluster.store import ObjectStore
+from pratique.policies.activation import UNLIMITED, Limits, Sight
+from pratique.policies.compilation import compile_expressions, compile_policy
+from pratique.policies.validating import Evaluator
 
 BROKEN = "object.none == 1"
 ERROR = f"expression '{BROKEN}' resulted in error: no such key: none"

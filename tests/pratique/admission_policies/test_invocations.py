@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from policies_at_work import EVERYTHING, binding, deployment, deployment_review, loaded, policy
-from pratique.admission_policies.compilation import compile_bindings, compile_policy
-from pratique.admission_policies.invocations import Invocation, Misset, Passed, Viewing
-from pratique.admission_policies.sights import UNLIMITED
-from pratique.json_values import Document
+from pratique.apimachinery.json_values import Document
+from pratique.policies.activation import UNLIMITED
+from pratique.policies.compilation import compile_bindings, compile_policy
+from pratique.policies.invocations import Invocation, Misset, Passed, Viewing
 
 HPA: dict[str, Any] = {
     "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},

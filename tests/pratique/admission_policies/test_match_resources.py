@@ -9,20 +9,20 @@ import pytest
 
 from admissions import review_of
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, verdict
-from pratique.admission_policies.errors import SettingError
-from pratique.admission_policies.match_resources import Mismatch, ResourceMatcher
-from pratique.clusters import ObjectStore
-from pratique.configurations.policies import MatchResources
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.parts import Ending
-from pratique.resources import Resources
-from pratique.subjects import Subject
-from pratique.targets import Asked, Target
+from pratique.admission.label_subjects import Subject
+from pratique.admission.matched_resources import Asked, Target
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.cluster.api_resources import Resources
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.policies import MatchResources
+from pratique.policies.match_resources import Mismatch, ResourceMatcher
+from pratique.policies.params import SettingError
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 NAMESPACES = ResourceType(
     resource=GroupVersionResource("", "v1", "namespaces"),

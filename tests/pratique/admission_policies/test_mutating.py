@@ -14,12 +14,12 @@ from admissions import pod_review
 from granting import binding, role
 from mutating_at_work import admittance, applied, bound, labelled, mutating, mutating_policies_of, patched
 from policies_at_work import EVERYTHING, deployment, deployment_review
-from pratique.clusters import ObjectStore
-from pratique.parts import Ending
-from pratique.patches import apply_patch
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ADD_100 = applied("Object{spec: Object.spec{replicas: object.spec.replicas + 100}}")
 ADD_10 = patched('[JSONPatch{op: "replace", path: "/spec/replicas", value: object.spec.replicas + 10}]')

@@ -10,14 +10,14 @@ import pytest
 
 from mutating_at_work import applied, bound, mutating, mutating_policies_of, patched
 from policies_at_work import deployment_review
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from pratique.admission_policies.mutating_judgements import Admittance
-    from pratique.json_values import JSON, JSONObject
-    from pratique.statuses import Status
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.statuses import Status
+    from pratique.policies.mutating import Admittance
 
 FILE = Path(__file__).parents[2] / "data" / "mutating_policies" / "rounds.jsonl"
 CASES = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]

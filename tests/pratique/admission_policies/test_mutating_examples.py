@@ -10,12 +10,12 @@ import yaml
 from admissions import pod_review
 from mutating_at_work import admittance, mutating, patched, refusals
 from policies_at_work import deployment, deployment_review
-from pratique.clusters import ObjectStore
-from pratique.parts import Ending
+from pratique.admission.outcomes import Ending
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 SIDECARS: JSONObject = {
     "apiVersion": "apiextensions.k8s.io/v1",

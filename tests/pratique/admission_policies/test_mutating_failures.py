@@ -19,18 +19,18 @@ from mutating_at_work import (
     refusals,
 )
 from policies_at_work import deployment, deployment_review, loaded
-from pratique import statuses
-from pratique.admission_policies.compilation import compile_policy
-from pratique.admission_policies.mutations import compile_mutations
-from pratique.admission_policies.sights import UNLIMITED, Limits, Sight
-from pratique.cel.budgets import Patience
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery import statuses
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cel.costs import Patience
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
-from pratique.clusters import ObjectStore
-from pratique.kinds import GroupVersionKind
-from pratique.parts import Ending
+from pratique.cluster.store import ObjectStore
+from pratique.policies.activation import UNLIMITED, Limits, Sight
+from pratique.policies.compilation import compile_policy
+from pratique.policies.mutations import compile_mutations
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 BROKEN = labelled("a", "string(object.none)")
 BROKEN_TEXT = (

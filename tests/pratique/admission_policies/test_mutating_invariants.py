@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from mutating_at_work import applied, bound, mutating, mutating_policies_of, patched
 from policies_at_work import deployment, deployment_review
-from pratique.patches import apply_patch
+from pratique.apimachinery.patches import apply_patch
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 NAMES = st.sampled_from(["a", "b", "example.com/c"])
 TEXTS = st.sampled_from(["x", "y", ""])

@@ -8,11 +8,11 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating
 from policies_at_work import deployment, deployment_review
-from pratique.parts import Ending
+from pratique.admission.outcomes import Ending
 
 if TYPE_CHECKING:
-    from pratique.admission_policies.mutating_judgements import Admittance
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.policies.mutating import Admittance
 
 NOT_AGAIN = "nothing changed after it that asks for it again"
 

@@ -8,13 +8,13 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating, patched, refusals
 from policies_at_work import EVERYTHING, deployment_review
-from pratique.clusters import ObjectStore
-from pratique.parts import Ending
-from pratique.patches import apply_patch
+from pratique.admission.outcomes import Ending
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 GROUP = "stable.example.com"
 SCHEMA = {

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, refusal, verdict
-from pratique.clusters import ObjectStore
-from pratique.parts import Ending
+from pratique.admission.outcomes import Ending
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies_at_work import binding, deployment_review, policy, verdict
-from pratique.parts import Ending
+from pratique.admission.outcomes import Ending
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 class Broken(Exception):  # noqa: N818 - it is what the model says of an expression

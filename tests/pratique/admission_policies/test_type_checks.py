@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pratique.admission_policies.type_checks import ExpressionWarning, kinds_to_check, type_warnings
-from pratique.clusters import ObjectStore
-from pratique.configurations.policies import Configured, NamedRule, PolicyKind, ValidatingSpec
-from pratique.resources import built_in
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.policies import Configured, NamedRule, PolicyKind, ValidatingSpec
+from pratique.policies.type_checks import ExpressionWarning, kinds_to_check, type_warnings
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _FILE = Path(__file__).parents[2] / "data" / "cel" / "type_checks.jsonl"
 ANSWERS = [tuple(json.loads(line).values()) for line in _FILE.read_text("utf-8").splitlines()]

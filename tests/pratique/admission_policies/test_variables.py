@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pratique.cel.budgets import Budget
-from pratique.cel.compositions import VARIABLES, Composition, declared_type
+from pratique.cel.activation import VARIABLES, Composition, declared_type
+from pratique.cel.costs import Budget
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
 from pratique.cel.policy_environments import PolicyCompiler
 

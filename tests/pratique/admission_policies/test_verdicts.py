@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import binding, deployment, deployment_review, policy, refusal, said, verdict
-from pratique.admission_policies.verdicts import FAILURES
-from pratique.parts import Ending
+from pratique.admission.outcomes import Ending
+from pratique.policies.validating_outcomes import FAILURES
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 FALSE = {"expression": "false", "message": "no"}
 

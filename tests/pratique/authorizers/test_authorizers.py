@@ -6,9 +6,9 @@ import dataclasses
 
 from admissions import pod_review
 from granting import binding, role
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ObjectStore
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.store import ObjectStore
 
 ROLES = ObjectStore(
     [role("view", verbs=["get"], resources=["pods"]), binding("a", "ClusterRole/view", "User/ann")]

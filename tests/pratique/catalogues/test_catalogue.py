@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from pratique.catalogues import CHAIN_ORDER, Catalogue, load_catalogue
-from pratique.definitions import BOTH, MUTATE, VALIDATE, Phase
-from pratique.errors import ConfigurationError
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.hosting.catalogue import CHAIN_ORDER, Catalogue, load_catalogue
 
 CURRENT = """
     AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists

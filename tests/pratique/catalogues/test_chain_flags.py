@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.catalogues import Catalogue
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.errors import ConfigurationError
-from pratique.settings import ChainSettings
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import Catalogue
 
 
 def controller(name: str, *, default: bool = False) -> Controller:

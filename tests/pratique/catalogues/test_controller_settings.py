@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from pratique.answers import allow
-from pratique.catalogues import Catalogue, load_catalogue
-from pratique.definitions import BOTH, MUTATE, VALIDATE, Controller, Halves, Phase
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import configured
-from pratique.webhook_settings import WebhookAdmissionConfiguration
+from pratique.admission.answers import allow
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Halves, Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.plugins import WebhookAdmissionConfiguration
+from pratique.hosting.catalogue import Catalogue, load_catalogue
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

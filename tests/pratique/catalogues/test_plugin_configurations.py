@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.plugin_configurations import load_plugin_configurations
-from pratique.settings import ChainSettings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 NAME = "DefaultTolerationSeconds"
 NOT_READY, UNREACHABLE = (f"default-{what}-toleration-seconds" for what in ("not-ready", "unreachable"))

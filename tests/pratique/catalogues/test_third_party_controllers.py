@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.catalogues import CHAIN_ORDER, find_in_package, load_catalogue
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.hosting.catalogue import CHAIN_ORDER, find_in_package, load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

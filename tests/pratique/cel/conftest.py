@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def evaluate() -> Callable[..., Any]:
     """Gives the value of an expression; keyword arguments are its variables."""
-    from pratique.cel.budgets import Budget
+    from pratique.cel.costs import Budget
     from pratique.cel.environments import Environment
     from pratique.cel.expressions import compile_expression
 

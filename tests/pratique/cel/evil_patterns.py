@@ -59,7 +59,7 @@ WORDS = {True: "matches", False: "does not match"}
 def main() -> None:
     """Try all of them, and write what came of each as JSON."""
     from pratique.cel import costs
-    from pratique.cel.budgets import Budget
+    from pratique.cel.costs import Budget
     from pratique.cel.environments import MATCH_CONDITIONS
     from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
     from pratique.cel.expressions import compile_expression

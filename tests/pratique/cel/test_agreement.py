@@ -8,7 +8,7 @@ from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.cel.budgets import Budget
+from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.expressions import compile_expression

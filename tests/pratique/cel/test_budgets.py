@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.cel import costs
-from pratique.cel.budgets import Budget, Patience
+from pratique.cel.costs import Budget, Patience
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError, SlowEvaluationError
 from pratique.cel.expressions import compile_expression

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from pratique.cel.budgets import Budget
+from pratique.admission.reviews import UserInfo
+from pratique.cel.activation import Frame
+from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment, checker_of, functions_of
 from pratique.cel.expressions import compile_expression
-from pratique.cel.frames import Frame
-from pratique.cel.libraries.authorizers import Attributes, AuthorizerValue, Decision
+from pratique.cel.libraries.authorizers import AuthorizerValue
 from pratique.cel.plans import plan
 from pratique.cel.syntax_trees import decode
-from pratique.reviews import UserInfo
+from pratique.cluster.authorization import Attributes, Decision
 
 KUBERNETES = Environment(has_authorizer=True, has_patches=True)
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.cel.declared_schemas import as_shown, declare, field_name
+from pratique.cel.declarations import as_shown, declare, field_name
 from pratique.cel.environments import Environment, checker_of
-from pratique.clusters import ObjectStore
-from pratique.resources import built_in
-from pratique.schemas import ListType, MapType, Scalar, Structure, schema_of
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, schema_of
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.schemas import Type
+    from pratique.cluster.schemas import Type
 
 KINDS = {str(each.kind): each.kind for each in built_in()}
 SCHEMAS = {

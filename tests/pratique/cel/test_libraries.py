@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pratique.admission.reviews import UserInfo
 from pratique.cel.errors import EvaluationError
-from pratique.cel.libraries.authorizers import Attributes, AuthorizerValue, Decision, ResourceCheck
-from pratique.reviews import UserInfo
+from pratique.cel.libraries.authorizers import AuthorizerValue, ResourceCheck
+from pratique.cluster.authorization import Attributes, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable

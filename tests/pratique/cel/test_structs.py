@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from pratique.cel.budgets import Budget
+from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError
-from pratique.cel.exports import to_json, to_object
 from pratique.cel.expressions import compile_expression
-from pratique.cel.structs import Struct
+from pratique.cel.structs import Struct, to_json, to_object
 
 MUTATIONS = Environment(has_authorizer=True, has_patches=True)
 OBJECT = {"spec": {"replicas": 1}, "names": ["a", "b"], "metadata": {}}

@@ -13,8 +13,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.certificate_requests import Subject, read_subject
-from pratique.errors import InputError
+from pratique.apimachinery.errors import InputError
+from pratique.pods.nodes import Subject, read_subject
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
 

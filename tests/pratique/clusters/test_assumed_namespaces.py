@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.clusters import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 
 
 def assuming() -> ObjectStore:

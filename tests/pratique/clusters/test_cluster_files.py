@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.cluster_files import load_cluster
-from pratique.documents import read_text
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.files import load_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path

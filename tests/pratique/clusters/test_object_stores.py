@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ANY_NAMESPACE, ObjectKey, ObjectStore, ReloadableCluster, create
-from pratique.errors import InputError, RefusalError
-from pratique.kinds import GroupVersionKind
+from pratique.apimachinery.errors import InputError, RefusalError
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.store import ANY_NAMESPACE, ObjectKey, ObjectStore, ReloadableCluster, create
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def thing(api_version: str, kind: str, name: str, namespace: str = "", **more: JSON) -> JSONObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pratique.clusters import ObjectStore, ReloadableCluster
+from pratique.cluster.store import ObjectStore, ReloadableCluster
 
 
 def store_of(*names: str) -> ObjectStore:

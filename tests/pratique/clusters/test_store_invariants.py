@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 # (apiVersion, kind, group it is stored in, resource, namespaced)
 KINDS = [

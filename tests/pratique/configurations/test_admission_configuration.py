@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.configurations.admission import load_admission_configuration
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.plugins import load_admission_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
 LEGACY = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.configurations.load import load_configurations
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.loading import load_configurations
 
 if TYPE_CHECKING:
     from pathlib import Path

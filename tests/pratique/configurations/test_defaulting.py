@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.configurations.decoding import decode_configuration
-from pratique.configurations.defaults import apply_defaults
-from pratique.configurations.webhooks import Webhook
-from pratique.selectors import EVERYTHING, LabelSelector
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
+from pratique.configuration.webhooks import Webhook, apply_defaults, decode_configuration
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def default(webhook: JSON, version: str = "v1", kind: str = "MutatingWebhookConfiguration") -> Webhook:

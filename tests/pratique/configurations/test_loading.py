@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.configurations.all_configurations import Configurations
-from pratique.configurations.load import load_configurations
-from pratique.configurations.webhooks import ConfigurationKind
-from pratique.rules import Rule
-from pratique.selectors import EVERYTHING
+from pratique.admission.rules import Rule
+from pratique.apimachinery.selectors import EVERYTHING
+from pratique.configuration.loading import Configurations, load_configurations
+from pratique.configuration.webhooks import ConfigurationKind
 
 if TYPE_CHECKING:
     from pathlib import Path

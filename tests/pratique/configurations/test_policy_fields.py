@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from policies_at_work import EVERYTHING, GROUP, binding, policy
-from pratique.configurations.load import load_configurations
-from pratique.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.loading import load_configurations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.configurations.all_configurations import Configurations
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.configuration.loading import Configurations
 
 REMOVE = '[JSONPatch{op: "remove", path: "/spec"}]'
 

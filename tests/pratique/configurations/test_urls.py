@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.configurations.urls import Url, parse_url
+from pratique.apimachinery.urls import Url, parse_url
 
 PIECES = st.sampled_from(
     ["https", ":", "//", "/", "h", ":443", "@", "?", "#", "[", "]", "::1", "%", "%41", " ", "\u00e9"]

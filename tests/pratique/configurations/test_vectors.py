@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from pratique.configurations.decoding import decode_configuration
-from pratique.configurations.defaults import apply_defaults
-from pratique.configurations.expression_checks import check_match_condition
-from pratique.configurations.updates import strictness_of_update
-from pratique.configurations.validations import strictness_of, validate_configuration
-from pratique.field_errors import join
+from pratique.apimachinery.field_errors import join
+from pratique.configuration.expression_validation import check_match_condition
+from pratique.configuration.webhook_validation import (
+    strictness_of,
+    strictness_of_update,
+    validate_configuration,
+)
+from pratique.configuration.webhooks import apply_defaults, decode_configuration
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
-    from pratique.configurations.validations import Strictness
-    from pratique.configurations.webhooks import ConfigurationDocument
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.configuration.webhook_validation import Strictness
+    from pratique.configuration.webhooks import ConfigurationDocument
 
 
 def decode(case: JSONObject, member: str) -> ConfigurationDocument:

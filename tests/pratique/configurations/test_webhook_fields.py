@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.configurations.decoding import decode_configuration
-from pratique.configurations.defaults import apply_defaults
-from pratique.configurations.updates import strictness_of_update
-from pratique.configurations.validations import strictness_of, validate_configuration
+from pratique.configuration.webhook_validation import (
+    strictness_of,
+    strictness_of_update,
+    validate_configuration,
+)
+from pratique.configuration.webhooks import apply_defaults, decode_configuration
 
 if TYPE_CHECKING:
-    from pratique.configurations.webhooks import ConfigurationDocument
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.configuration.webhooks import ConfigurationDocument
 
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 

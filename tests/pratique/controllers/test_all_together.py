@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, assume, given, settings
 
 import pod_security_policies
 from chains import decided, pod_review
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.definitions import MUTATE, Phase
-from pratique.json_values import Document
+from pratique.admission.controllers import MUTATE, Phase
+from pratique.apimachinery.json_values import Document
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 REFUSING = {"AlwaysDeny"}
 CONTROLLERS = [

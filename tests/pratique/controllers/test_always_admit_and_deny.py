@@ -9,11 +9,11 @@ import pytest
 import vectors_of
 from admissions import admit, pod_review, review_of
 from expectations import check
+from pratique.admission.controllers import Phase
 from pratique.controllers import always_admit, always_deny
-from pratique.definitions import Phase
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("AlwaysAdmit"), ids=vectors_of.source)

@@ -10,12 +10,12 @@ from hypothesis import given
 import vectors_of
 from admissions import BOTH, admit, pod_review, review_of
 from expectations import check
+from pratique.admission.controllers import Phase
 from pratique.controllers.always_pull_images import CONTROLLER
-from pratique.definitions import Phase
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 

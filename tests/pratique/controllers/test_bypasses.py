@@ -13,16 +13,16 @@ import pytest
 
 from admissions import admit, pod_review
 from pod_security_policies import policy, roles_of
-from pratique.clusters import ObjectStore
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.store import ObjectStore
 from pratique.controllers import always_pull_images, pod_security_policy
 from pratique.controllers.image_policy_webhook.image_reviews import spec_of
-from pratique.definitions import Phase
-from pratique.pods import CONTAINER_FIELDS
-from pratique.reviews import UserInfo
+from pratique.pods.containers import CONTAINER_FIELDS
 from spellings import spellings
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 DIGEST = "sha256:" + "0" * 64
 IMAGES = [

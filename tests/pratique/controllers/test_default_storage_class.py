@@ -12,14 +12,14 @@ import vectors_of
 from admissions import admit, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ObjectStore
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.default_storage_class import CONTROLLER, MARKS
-from pratique.errors import ConfigurationError
 from storage_reviews import claim_review, storage_class
 from strategies.storage import claims
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 LEGACY = {"refuseSeveralDefaults": True}
 

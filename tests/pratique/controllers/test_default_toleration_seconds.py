@@ -10,12 +10,12 @@ from hypothesis import given
 import vectors_of
 from admissions import admit, pod_review, review_of
 from expectations import check
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.default_toleration_seconds import CONTROLLER, NOT_READY, UNREACHABLE
-from pratique.errors import ConfigurationError
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 OURS = "default-not-ready-toleration-seconds"
 THEIRS = "default-unreachable-toleration-seconds"

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
-from pratique.clusters import ObjectStore
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 from pratique.controllers import deny_escalating_exec, deny_exec_on_privileged
-from pratique.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pratique.definitions import Controller
-    from pratique.json_values import JSON, JSONObject
+    from pratique.admission.controllers import Controller
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ESCALATING = deny_escalating_exec.CONTROLLER
 PRIVILEGED = deny_exec_on_privileged.CONTROLLER

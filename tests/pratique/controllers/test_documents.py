@@ -12,18 +12,18 @@ import pytest
 import yaml
 
 from admissions import admit, review_of
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.configurations.load import load_configurations
-from pratique.definitions import Controller
-from pratique.json_values import JSON, decode, encode, member
-from pratique.resources import built_in
-from pratique.statuses import to_document
+from pratique.admission.controllers import Controller
+from pratique.apimachinery.json_values import JSON, decode, encode, member
+from pratique.apimachinery.statuses import to_document
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.configuration.loading import load_configurations
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 DOCS = Path(__file__).parents[3] / "docs"
 FENCE = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)

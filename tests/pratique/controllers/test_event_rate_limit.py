@@ -18,25 +18,25 @@ from hypothesis import strategies as st
 import vectors_of
 from admissions import Admission, review_of, run
 from expectations import check
-from frontdoor.engines import open_local
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
+from frontdoor.engines.engine import open_local
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Charging
+from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.flow_control import BYTES_OF_A_BUCKET, Rate, TokenBucket, TokenBuckets
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers.event_rate_limit import CONTROLLER, Settings, build
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import configured
-from pratique.reviews import Charging
-from pratique.settings import ChainSettings
-from pratique.strict_decoding import decode_strictly
-from pratique.token_buckets import BYTES_OF_A_BUCKET, Rate, TokenBucket, TokenBuckets
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pratique.definitions import Halves
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.controllers import Halves
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 SECOND = 1_000_000_000
 

@@ -17,8 +17,8 @@ from strategies.pods import pods
 from strategies.tolerations import lists
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.tolerations import Toleration
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.pods.tolerations import Toleration
 
 GPU = "example.com/gpu"
 ADDED = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}

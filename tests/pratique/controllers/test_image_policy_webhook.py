@@ -16,7 +16,7 @@ import pytest
 import vectors_of
 from admissions import Admission, pod_review, review_of
 from expectations import check
-from frontdoor.engines import open_local
+from frontdoor.engines.engine import open_local
 from image_review_servers import (
     clients,
     dripping,
@@ -28,21 +28,21 @@ from image_review_servers import (
     verdict,
     written,
 )
-from pratique.calls import Call, Deadline
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Halves, Phase
+from pratique.admission.outcomes import Allowed, Denied, Patched
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers.image_policy_webhook import CONTROLLER
 from pratique.controllers.image_policy_webhook.configurations import Settings
 from pratique.controllers.image_policy_webhook.reviewers import Reviewer
-from pratique.definitions import Halves, Phase
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import HostedController, configured
+from pratique.hosting.configured_controllers import HostedController, configured
 from pratique.https.backends import open_backend
-from pratique.outcomes import Allowed, Denied, Patched
-from pratique.patches import apply_patch
-from pratique.rules import compile_rules
-from pratique.settings import ChainSettings
-from pratique.strict_decoding import decode_strictly
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 from webhook_servers import (
     answered,
     closed_port,
@@ -59,9 +59,9 @@ from webhook_servers import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.outcomes import Decided, Outcome
-    from pratique.reviews import Review
+    from pratique.admission.outcomes import Decided, Outcome
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, WebhookServer
 
 NAME = "ImagePolicyWebhook"

@@ -21,15 +21,14 @@ import vectors_of
 from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
 from mutations import assert_minimal
+from pratique.admission.controllers import Halves
+from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.initial_resources import CONTROLLER, Settings, build, tries
-from pratique.definitions import Halves
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import configured
-from pratique.strict_decoding import decode_strictly
-from pratique.usage_histories.opening import open_history
-from pratique.usage_histories.queries import promql
-from pratique.usage_histories.sqlite_histories import SCHEMA
-from pratique.usage_histories.usages import Usage, UsageQuery
+from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
+from pratique.controllers.usage_history.prometheus import promql
+from pratique.controllers.usage_history.sqlite import SCHEMA
+from pratique.hosting.configured_controllers import configured
 from prometheus_servers import Question, Reply, failure, serve, vector
 from strategies.pods import pods
 from usage_samples import DAY, NOW, many, samples, write_samples
@@ -37,9 +36,9 @@ from usage_samples import DAY, NOW, many, samples, write_samples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.answers import Answer
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ANNOTATION = "/metadata/annotations/kubernetes.io~1initial-resources"
 WINDOWS = {"7d": "[604800s:300s]", "30d": "[2592000s:300s]"}

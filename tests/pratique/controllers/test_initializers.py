@@ -13,15 +13,15 @@ import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ObjectStore
+from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.initializers import CONTROLLER
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.authorizers import Authorizer
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.authorization import Authorizer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from expectations import check
 from pratique.controllers.limit_pod_hard_anti_affinity_topology import CONTROLLER, HOSTNAME
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -13,16 +13,16 @@ import vectors_of
 from admissions import BOTH, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ObjectStore
+from pratique.admission.controllers import MUTATE, Halves, Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.limit_ranger import ANNOTATION, CONTROLLER
-from pratique.definitions import MUTATE, Halves, Phase
-from pratique.errors import ConfigurationError
 from strategies.demands import limit_ranges, pods
 
 if TYPE_CHECKING:
     from admissions import Admission
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 MUTATING = dataclasses.replace(
     CONTROLLER, phases=MUTATE, build=lambda given: Halves(mutate=CONTROLLER.build(given).mutate)

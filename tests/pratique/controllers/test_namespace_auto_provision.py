@@ -12,21 +12,21 @@ from hypothesis import given, settings
 import vectors_of
 from admissions import Admission, admit, pod_review, review_of
 from expectations import check
-from mutator.hosts import MutatorHost
-from pratique import statuses
-from pratique.calls import Call
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ANY_NAMESPACE, ObjectStore, ReloadableCluster
+from mutator.host import MutatorHost
+from pratique.admission.calls import Call
+from pratique.admission.outcomes import ALLOWED, Denied
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError, UnreachableError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore, ReloadableCluster
 from pratique.controllers.namespace_auto_provision import CONTROLLER
-from pratique.errors import RefusalError, UnreachableError
-from pratique.outcomes import ALLOWED, Denied
+from pratique.hosting.catalogue import load_catalogue
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.clusters import Cluster
-    from pratique.errors import PratiqueError
-    from pratique.json_values import JSON, JSONObject
-    from pratique.outcomes import Decided
+    from pratique.admission.outcomes import Decided
+    from pratique.apimachinery.errors import PratiqueError
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.store import Cluster
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 FAILURES = {"Forbidden": RefusalError(statuses.forbidden("", "namespaces", "test", "no"))}

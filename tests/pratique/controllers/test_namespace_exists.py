@@ -10,17 +10,17 @@ import pytest
 import vectors_of
 from admissions import Admission, admit, pod_review, review_of
 from expectations import check
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.apimachinery.errors import UnreachableError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.namespace_exists import CONTROLLER
 from pratique.controllers.namespace_lifecycle import LaggingCluster
-from pratique.errors import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.resources import Resources
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.store import Cluster
 
 SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 

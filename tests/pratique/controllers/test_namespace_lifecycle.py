@@ -10,21 +10,15 @@ import pytest
 import vectors_of
 from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.controllers.namespace_lifecycle import (
-    CONTROLLER,
-    LaggingCluster,
-    RecentNames,
-    Settings,
-    build,
-)
-from pratique.errors import UnreachableError
+from pratique.apimachinery.errors import UnreachableError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.controllers.namespace_lifecycle import CONTROLLER, LaggingCluster, RecentNames, Settings, build
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.resources import Resources
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.api_resources import Resources
 
 
 @dataclasses.dataclass

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ObjectStore
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.node_restriction import CONTROLLER
 from pratique.controllers.node_restriction.tokens import VERB
-from pratique.errors import ConfigurationError
-from pratique.resources import built_in
 from strategies.json_values import objects
 
 if TYPE_CHECKING:
-    from pratique.authorizers import Authorizer
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.authorization import Authorizer
 
 KUBELET = {"username": "system:node:n", "groups": ["system:nodes", "system:authenticated"]}
 

@@ -13,17 +13,17 @@ import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
 from granting import binding, role
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ObjectStore
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.cluster.api_resources import Resources
+from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.owner_references_permission_enforcement import CONTROLLER
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 OTHER_ERAS: dict[str, JSONObject] = {
     "OwnerReferencesPermissionEnforcement-004": {"checkCreations": True},

@@ -10,15 +10,15 @@ from hypothesis import given
 import vectors_of
 from admissions import admit, review_of
 from expectations import check
-from pratique.clusters import ObjectStore
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.quantities import Quantity
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.persistent_volume_claim_resize import CONTROLLER
-from pratique.errors import ConfigurationError
-from pratique.quantities import Quantity
 from storage_reviews import claim_review, storage_class
 from strategies.storage import claims
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NOT_BOUND = "Only bound persistent volume claims can be expanded"
 NOT_EXPANDABLE = (

@@ -12,18 +12,18 @@ import vectors_of
 from admissions import admit, review_of
 from expectations import check
 from mutations import admitted_twice
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.persistent_volume_label import CONTROLLER, build
-from pratique.errors import ConfigurationError
-from pratique.volume_labelers import VolumeLabelError
+from pratique.pods.volumes import VolumeLabelError
 from storage_reviews import volume_review
 from strategies.storage import volumes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.definitions import Controller
-    from pratique.json_values import JSON, JSONObject
-    from pratique.volume_labelers import VolumeLabeler
+    from pratique.admission.controllers import Controller
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.pods.volumes import VolumeLabeler
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

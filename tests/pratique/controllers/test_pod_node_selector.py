@@ -13,15 +13,15 @@ import vectors_of
 from admissions import BOTH, Admission, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.pod_node_selector import ANNOTATION, CONTROLLER
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 CONFLICT = "pod node label selector conflicts with its namespace node label selector"

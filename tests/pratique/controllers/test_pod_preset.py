@@ -13,12 +13,12 @@ import vectors_of
 from admissions import Admission, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_preset import CONTROLLER
 from strategies.pods import optional, pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PREFIX = "podpreset.admission.kubernetes.io"
 

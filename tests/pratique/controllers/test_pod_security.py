@@ -9,12 +9,12 @@ import pytest
 from admissions import admit, review_of
 from pod_security_cases import cases, cluster, deployment_request, namespace_of, pod_request, title
 from pod_security_reviews import PRIVILEGED, answer, workload
-from pratique.answers import Deny
+from pratique.admission.answers import Deny
+from pratique.admission.rules import compile_rules
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.rules import compile_rules
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 FIXTURES = cases("fixtures.jsonl")
 

@@ -13,24 +13,24 @@ import vectors_of
 from admissions import Admission, admit, answer_of, pod_review, review_of
 from expectations import check
 from pod_security_policies import EARLY, Deciding, allowing, of_early_releases_alone, pod, policy
-from pratique.answers import Allow
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.admission.answers import Allow
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import UserInfo
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import member
+from pratique.cluster.authorization import RbacAuthorizer
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.pod_security_policy import CONTROLLER
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import configured
-from pratique.json_values import member
-from pratique.pod_security_policies.admission import ANNOTATION, AUDIT_PREFIX
-from pratique.rbac.authorizers import RbacAuthorizer
-from pratique.reviews import UserInfo
+from pratique.controllers.pod_security_policy.choices import ANNOTATION, AUDIT_PREFIX
+from pratique.hosting.configured_controllers import configured
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.authorizers import Attributes, Authorizer
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.authorization import Attributes, Authorizer
 
 CASES = vectors_of.plugin("PodSecurityPolicy")
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}

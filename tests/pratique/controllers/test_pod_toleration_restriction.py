@@ -14,22 +14,22 @@ import vectors_of
 from admissions import BOTH, Admission, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ObjectStore
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_toleration_restriction import (
     CONTROLLER,
     DEFAULTS_ANNOTATION,
     MEMORY_PRESSURE,
     WHITELIST_ANNOTATION,
 )
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
 from strategies.pods import pods
 from strategies.tolerations import lists
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
-    from pratique.tolerations import Toleration
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.pods.tolerations import Toleration
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admissions import pod_review
-from pratique import pods
+from pratique.pods import containers
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 def test_containers_come_in_kubernetes_order() -> None:
@@ -19,7 +19,7 @@ def test_containers_come_in_kubernetes_order() -> None:
         "containers": [{"name": "a"}, {"name": "b"}],
         "initContainers": [{"name": "i"}],
     }
-    assert list(pods.containers({"spec": spec})) == [
+    assert list(containers.containers({"spec": spec})) == [
         ("initContainers", 0, {"name": "i"}),
         ("containers", 0, {"name": "a"}),
         ("containers", 1, {"name": "b"}),
@@ -29,13 +29,13 @@ def test_containers_come_in_kubernetes_order() -> None:
 
 def test_what_is_no_object_is_no_container_and_no_volume() -> None:
     pod = {"spec": {"containers": ["x", None, {"name": "a"}], "volumes": {"name": "v"}}}
-    assert list(pods.containers(pod)) == [("containers", 2, {"name": "a"})]
-    assert list(pods.volumes(pod)) == []
+    assert list(containers.containers(pod)) == [("containers", 2, {"name": "a"})]
+    assert list(containers.volumes(pod)) == []
 
 
 @pytest.mark.parametrize("spec", [None, 1, "x", []])
 def test_a_pod_without_a_spec_has_neither(spec: JSON) -> None:
-    assert list(pods.containers({"spec": spec})) == list(pods.volumes({"spec": spec})) == []
+    assert list(containers.containers({"spec": spec})) == list(containers.volumes({"spec": spec})) == []
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_pod_without_a_spec_has_neither(spec: JSON) -> None:
     [({"kind": "Pod"}, True), ({}, True), ({"kind": "Service"}, False), (None, False), ([], False)],
 )
 def test_a_pod_is_recognised_by_its_kind(document: JSON, *, expected: bool) -> None:
-    assert pods.is_pod(document) is expected
+    assert containers.is_pod(document) is expected
 
 
 def test_subresources_are_not_pods_themselves() -> None:
-    assert pods.is_reviewed(pod_review({}))
-    assert not pods.is_reviewed(pod_review({}, subresource="status"))
+    assert containers.is_reviewed(pod_review({}))
+    assert not containers.is_reviewed(pod_review({}, subresource="status"))

@@ -13,14 +13,14 @@ import vectors_of
 from admissions import Admission, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ObjectStore
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.priority import CONTROLLER
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 AS_IN_1_10 = {"release": "1.10"}

@@ -15,7 +15,7 @@ from pratique.controllers.resource_defaults import CONTROLLER
 from strategies.demands import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("ResourceDefaults"), ids=vectors_of.source)

@@ -15,29 +15,29 @@ from hypothesis import strategies as st
 import vectors_of
 from admissions import Admission, review_of
 from expectations import check
-from pratique.answers import Allow, Patch
-from pratique.clusters import ObjectStore, ReloadableCluster
+from pratique.admission.answers import Allow, Patch
+from pratique.admission.reviews import Charging, Operation
+from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
+from pratique.apimachinery.quantities import Quantity
+from pratique.cluster.store import ObjectStore, ReloadableCluster
+from pratique.controllers.quota.checks import starting_usage
+from pratique.controllers.quota.ledger import Account, open_ledger
+from pratique.controllers.quota.quota_objects import exceeding, read_quota
+from pratique.controllers.quota.sql_ledger import SQLLedger
 from pratique.controllers.resource_quota import CONTROLLER, MOST_SERIES, QuotaAdmission, _gauges
-from pratique.errors import CallError, ConfigurationError, RefusalError
-from pratique.hosted_controllers import configured
-from pratique.ledgers import Account, open_ledger
-from pratique.ledgers.sql_ledgers import SQLLedger
-from pratique.quantities import Quantity
-from pratique.quotas import read_quota, starting_usage
-from pratique.quotas.resource_lists import exceeding
-from pratique.reviews import Charging, Operation
+from pratique.hosting.configured_controllers import configured
 from quotas_of import container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from pratique.clusters import Cluster
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.statuses import Status
+    from pratique.cluster.store import Cluster
+    from pratique.controllers.quota.ledger import Charge, Decide, Key, Usage, UsageOf
     from pratique.controllers.resource_quota import Settings
-    from pratique.json_values import JSON, JSONObject
-    from pratique.ledgers import Charge, Decide, Key, Usage, UsageOf
-    from pratique.reviews import Review
-    from pratique.statuses import Status
 
 
 @contextlib.asynccontextmanager

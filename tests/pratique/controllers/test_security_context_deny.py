@@ -14,7 +14,7 @@ from pratique.controllers.security_context_deny import CONTROLLER
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("SecurityContextDeny"), ids=vectors_of.source)

@@ -13,15 +13,15 @@ import vectors_of
 from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
 from mutations import admitted_twice
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.service_account import CONTROLLER, ENFORCE_ANNOTATION, Settings, build
-from pratique.definitions import Phase
-from pratique.errors import ConfigurationError
-from pratique.service_account_tokens import MOUNT_PATH
+from pratique.pods.service_account_tokens import MOUNT_PATH
 from strategies.pods import optional, pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 SECRETS = {"boundServiceAccountTokenVolume": False}

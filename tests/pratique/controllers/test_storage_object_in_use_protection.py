@@ -11,14 +11,14 @@ import vectors_of
 from admissions import admit, review_of
 from expectations import check
 from mutations import admitted_twice
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.storage_object_in_use_protection import CONTROLLER
-from pratique.errors import ConfigurationError
 from storage_reviews import claim_review, volume_review
 from strategies.storage import claims, volumes
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("StorageObjectInUseProtection"), ids=vectors_of.source)

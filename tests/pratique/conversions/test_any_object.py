@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from converting import converted
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.conversions import convert
-from pratique.eras import served_beside
-from pratique.errors import ConversionError
-from pratique.json_values import NULL, Document
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.resources import built_in
-from pratique.versioned_kinds.families import family_of
+from pratique.apimachinery.errors import ConversionError
+from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.conversion import convert, family_of
+from pratique.cluster.served_versions import served_beside
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.kinds import ResourceType
+    from pratique.apimachinery.kinds import ResourceType
 
 TYPES = [each for each in built_in() if not each.subresource or each.subresource == "scale"]
 BESIDE = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from converting import converted
-from pratique.errors import ConversionError
+from pratique.apimachinery.errors import ConversionError
 
 OLD = "resource.k8s.io/v1beta1"
 NEW = ["resource.k8s.io/v1", "resource.k8s.io/v1beta2"]

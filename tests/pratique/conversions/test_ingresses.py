@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from converting import converted, without_type
-from pratique.errors import ConversionError
+from pratique.apimachinery.errors import ConversionError
 
 OLD = ["networking.k8s.io/v1beta1", "extensions/v1beta1"]
 NEW = "networking.k8s.io/v1"

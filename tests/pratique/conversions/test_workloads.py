@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from converting import converted, without_type
-from pratique.errors import ConversionError
+from pratique.apimachinery.errors import ConversionError
 
 ROLLBACK = "deprecated.deployment.rollback.to"
 GENERATION = "deprecated.daemonset.template.generation"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore
-from pratique.csi_drivers import driver_of_volume, wants_audience
-from pratique.errors import RefusalError
+from pratique.apimachinery.errors import RefusalError
+from pratique.cluster.store import ObjectStore
+from pratique.pods.volumes import driver_of_volume, wants_audience
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 POD = {"metadata": {"name": "web", "namespace": "shop"}}
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.demands import container_demands, pod_demand, read_list
-from pratique.errors import RefusalError
-from pratique.field_errors import ROOT
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.field_errors import ROOT
+from pratique.pods.resource_requirements import container_demands, pod_demand, read_list
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def asking(cpu: str, *, stays: bool = False) -> JSONObject:

@@ -11,16 +11,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.catalogues import load_catalogue
-from pratique.cluster_files import load_cluster
-from pratique.configurations.load import load_configurations
-from pratique.digests import Digests, chain_digest, cluster_digest, configuration_digest
-from pratique.settings import ChainSettings
+from pratique.cluster.files import load_cluster
+from pratique.configuration.inputs import Digests, chain_digest, cluster_digest, configuration_digest
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 OBJECTS = st.dictionaries(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pratique.digests import Digests
-from pratique.held_inputs import HeldInputs
+from pratique.configuration.inputs import Digests, HeldInputs
 
 
 def digests(number: int) -> Digests:

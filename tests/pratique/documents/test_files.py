@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.documents import list_files, read_documents, read_file
-from pratique.errors import InputError
+from pratique.apimachinery.documents import list_files, read_documents, read_file
+from pratique.apimachinery.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.documents import read_text, unwrap_lists
-from pratique.errors import InputError
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.readings import unwrap_lists
 
 
 def unwrap(text: str) -> list[object]:

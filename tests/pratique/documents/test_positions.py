@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.documents import Position, read_text, unwrap_lists
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.positions import Position
+from pratique.apimachinery.readings import unwrap_lists
 
 if TYPE_CHECKING:
-    from pratique.field_errors import Step
-    from pratique.json_values import JSON
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSON
 
 YAML = b"""\
 # a Pod

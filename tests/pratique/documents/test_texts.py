@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.documents import read_text
-from pratique.errors import InputError
+from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.errors import InputError
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 OBJECTS = st.dictionaries(
     st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5) | st.lists(st.booleans()), max_size=4

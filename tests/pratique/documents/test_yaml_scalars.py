@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique import yaml_scalars
+from pratique.apimachinery import yaml_values
 
 TAG = "tag:yaml.org,2002:"
 
 
 @pytest.mark.parametrize("text", ["y", "Y", "yes", "Yes", "YES", "true", "TRUE", "on", "On", "ON"])
 def test_yes_in_all_its_forms_is_true(text: str) -> None:
-    assert yaml_scalars.resolve(text) is True
+    assert yaml_values.resolve(text) is True
 
 
 @pytest.mark.parametrize("text", ["n", "N", "no", "No", "NO", "false", "False", "off", "Off", "OFF"])
 def test_no_in_all_its_forms_is_false(text: str) -> None:
-    assert yaml_scalars.resolve(text) is False
+    assert yaml_values.resolve(text) is False
 
 
 @pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
 def test_nothing_in_all_its_forms_is_null(text: str) -> None:
-    assert yaml_scalars.resolve(text) is None
+    assert yaml_values.resolve(text) is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nothing_in_all_its_forms_is_null(text: str) -> None:
     ],
 )
 def test_a_number_is_read_as_go_reads_it(text: str, number: float) -> None:
-    value = yaml_scalars.resolve(text)
+    value = yaml_values.resolve(text)
     assert value == number
     assert type(value) is type(number)
 
@@ -99,7 +99,7 @@ def test_a_number_is_read_as_go_reads_it(text: str, number: float) -> None:
     ],
 )
 def test_everything_else_is_text(text: str) -> None:
-    assert yaml_scalars.resolve(text) == text
+    assert yaml_values.resolve(text) == text
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_everything_else_is_text(text: str) -> None:
     ],
 )
 def test_a_tag_says_what_a_scalar_is(tag: str, text: str, value: object) -> None:
-    found = yaml_scalars.resolve_tagged(TAG + tag, text)
+    found = yaml_values.resolve_tagged(TAG + tag, text)
     assert found == value
     assert type(found) is type(value)
 
@@ -136,7 +136,7 @@ def test_a_tag_says_what_a_scalar_is(tag: str, text: str, value: object) -> None
 )
 def test_a_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        yaml_scalars.resolve_tagged(tag, text)
+        yaml_values.resolve_tagged(tag, text)
 
 
 @pytest.mark.parametrize(
@@ -161,16 +161,16 @@ def test_a_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -
     ],
 )
 def test_a_key_becomes_text_as_in_go(value: object, key: str) -> None:
-    assert yaml_scalars.key_text(value) == key
+    assert yaml_values.key_text(value) == key
 
 
 @pytest.mark.parametrize("value", [None, [], {}, 2**63])
 def test_a_key_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="a key must be text, a number or a boolean"):
-        yaml_scalars.key_text(value)
+        yaml_values.key_text(value)
 
 
 @given(st.text(alphabet="0123456789_+-.eExXoObBaf", max_size=12))
 def test_what_looks_like_a_number_is_a_number_or_the_text_itself(text: str) -> None:
-    value = yaml_scalars.resolve(text)
+    value = yaml_values.resolve(text)
     assert value is None or value == text or isinstance(value, int | float)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.yaml_values import MAXIMUM_DEPTH, YamlFault, read_values
+from pratique.apimachinery.yaml_values import MAXIMUM_DEPTH, YamlFault, read_values
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 BMP_TEXT = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF))  # YAML knows no pairs of \\u escapes
 JSON_VALUES = st.recursive(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.durations import Duration, parse
-from pratique.errors import InputError
+from pratique.apimachinery.durations import Duration, parse
+from pratique.apimachinery.errors import InputError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

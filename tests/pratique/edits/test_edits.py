@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.answers import Allow, Patch
-from pratique.differences import identical
-from pratique.edits import Edits
-from pratique.errors import RefusalError
-from pratique.patches import apply_patch
+from pratique.admission.answers import Allow, Patch
+from pratique.admission.edits import Edits
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.patches import apply_patch
 from strategies.json_values import KEYS, objects, values
 
 if TYPE_CHECKING:
-    from pratique.edits import Path
-    from pratique.json_values import JSON, JSONObject
+    from pratique.admission.edits import Path
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def pod() -> JSONObject:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from pratique.equalities import differing_places, semantically_equal
+from pratique.apimachinery.diff import differing_places, semantically_equal
 from strategies.json_values import documents
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pratique import field_errors
-from pratique.field_errors import OMITTED, ROOT, FieldError, FieldPath, GoLiteral
-from pratique.statuses import StatusCause
+from pratique.apimachinery import field_errors
+from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldError, FieldPath, GoLiteral
+from pratique.apimachinery.statuses import StatusCause
 
 NAME = ROOT / "webhooks" / 0 / "name"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.generated_names import generate_name
+from pratique.apimachinery.names import generate_name
 
 ENDS = set("bcdfghjklmnpqrstvwxz2456789")
 

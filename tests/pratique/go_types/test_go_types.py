@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.go_types import go_type
+from pratique.apimachinery.go_formats import go_type
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from image_review_servers import certificate_user, clients, encoded, kubeconfig, verdict, written
-from pratique.calls import Deadline
-from pratique.errors import CallError, ConfigurationError
+from pratique.admission.calls import Deadline
+from pratique.apimachinery.errors import CallError, ConfigurationError
 from pratique.https.backends import open_backend
 from webhook_servers import COMMON_NAMES, Authority, authority, serve
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 QUESTION = b'{"spec":{}}'
 TRUSTED = encoded(authority().pem)

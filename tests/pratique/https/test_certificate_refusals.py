@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.https.certificate_refusals import refusal
+from pratique.https.tls_contexts import refusal
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NOW = dt.datetime(2030, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 UNKNOWN_ISSUER, BAD_PURPOSE = 20, 26

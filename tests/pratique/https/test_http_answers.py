@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pratique.errors import BadAnswerError
-from pratique.https.http_answers import HttpAnswer, answered_body
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.https.exchanges import HttpAnswer, answered_body
 
 
 def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain") -> str:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ANY_NAMESPACE
+from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.store import ANY_NAMESPACE
 from pratique.https.service_resolvers import UnresolvedError, by_name, from_cluster
-from pratique.resources import Resources, built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 HOST = "hook.shop.svc"
 

@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packages import lay_out
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.hosting import hosting
-from pratique.isolation.modes import Isolation
-from pratique.outcomes import Allowed, Denied, Failed
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Allowed, Denied, Failed
+from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.hosting.services import hosting
 from serving.reviews import review_of
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.outcomes import Outcome
+    from pratique.admission.outcomes import Outcome
 
 PACKAGE = """
 from pratique import Controller, Halves, allow, deny
-from pratique.definitions import VALIDATE
+from pratique.admission.controllers import VALIDATE
 
 
 def validate(review):

@@ -12,11 +12,10 @@ import pytest
 
 from isolating import Host, hostile_package, isolating
 from packages import lay_out
-from pratique.calls import Call, Deadline
-from pratique.errors import ConfigurationError, ReviewError
-from pratique.isolation.modes import Isolation
-from pratique.outcomes import Allowed, Denied, Failed, FailureKind
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.apimachinery.errors import ConfigurationError, ReviewError
+from pratique.configuration.settings import ChainSettings, Isolation
 from serving.hostile_controllers import CONTROLLERS, SECRET
 from serving.reviews import review_of
 from waiting import within
@@ -178,8 +177,8 @@ def test_in_threads_it_runs_in_the_service(host: Host) -> None:
 BROKEN = """
 import os
 from pratique import Controller, Halves, allow
-from pratique.definitions import VALIDATE
-from pratique.errors import ConfigurationError
+from pratique.admission.controllers import VALIDATE
+from pratique.apimachinery.errors import ConfigurationError
 
 def refuse(settings):
     raise ConfigurationError("no model there")

@@ -11,18 +11,17 @@ import pytest
 import uvloop
 
 from isolating import Host, hostile_package
-from pratique.definitions import Phase
-from pratique.hosting import hosting
-from pratique.isolation.modes import Isolation
-from pratique.outcomes import Allowed, Failed, FailureKind
-from pratique.settings import ChainSettings
-from validator.hosts import ValidatorHost
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import Allowed, Failed, FailureKind
+from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.hosting.services import hosting
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.outcomes import Outcome
+    from pratique.admission.outcomes import Outcome
 
 KILLS = 5
 CALLS = 40

@@ -11,14 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostile_texts import HARMLESS, HOSTILE
-from pratique.json_limits import LARGE_BYTES, JsonLimitError, read_document
-from pratique.json_members import MemberFaultError, check_members
+from pratique.apimachinery.json_reading import (
+    LARGE_BYTES,
+    JsonLimitError,
+    MemberFaultError,
+    check_members,
+    read_document,
+)
 from strategies.json_values import values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 FAR = b'{"far":"%s","in":' % (b"x" * LARGE_BYTES)
 """Makes a large text of a small one, which is looked at in another way."""

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique import json_marks
-from pratique.json_limits import MOST_NODES, TOO_MUCH, JsonLimitError, holds_too_much, read_document
+from pratique.apimachinery import json_reading
+from pratique.apimachinery.json_reading import (
+    MOST_NODES,
+    TOO_MUCH,
+    JsonLimitError,
+    holds_too_much,
+    read_document,
+)
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 MARKED = [
     b'{"a":[1,2],"b":{}}',
@@ -27,9 +33,9 @@ MARKED = [
 def test_marks_in_strings_are_no_structure(
     raw: bytes, portion_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pratique.json_marks._PORTION_BYTES", portion_bytes)
+    monkeypatch.setattr("pratique.apimachinery.json_reading._PORTION_BYTES", portion_bytes)
     expected = json.dumps(blanked(json.loads(raw)), separators=(",", ":"))
-    assert json_marks.structure(raw).decode() == "".join(mark for mark in expected if mark in "{}[],")
+    assert json_reading.structure(raw).decode() == "".join(mark for mark in expected if mark in "{}[],")
 
 
 def blanked(value: JSON) -> JSON:
@@ -48,7 +54,7 @@ def test_levels_are_counted_however_many_values_stand_side_by_side(
     nested = pair[:half] * depth + pair[half:] * depth
     marks = ("[" + ",".join([nested] * siblings) + "]").encode()
     levels = 1 + depth * half
-    found = [json_marks.has_more_levels(marks, most) for most in range(levels + 12)]
+    found = [json_reading.has_more_levels(marks, most) for most in range(levels + 12)]
     assert found == [most < levels for most in range(levels + 12)]
 
 

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.go_values import go_text
-from pratique.json_limits import read_document
-from pratique.json_numbers import float_text
-from pratique.json_values import decode, encode
-from pratique.yaml_values import read_values
+from pratique.apimachinery.go_formats import go_text
+from pratique.apimachinery.json_reading import read_document
+from pratique.apimachinery.json_values import decode, encode, float_text
+from pratique.apimachinery.yaml_values import read_values
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.kubeconfigs import Context, Kubeconfig, Server, User, load_kubeconfig, read_kubeconfig
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.kubeconfigs import Context, Kubeconfig, Server, User, load_kubeconfig, read_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 PEM = base64.b64encode(b"pem").decode()
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.errors import InputError
-from pratique.label_sets import conflict, is_subset, parse_label_set
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.selectors import conflict, is_subset, parse_label_set
 
 SETS = st.dictionaries(
     st.sampled_from(["a", "b", "example.com/c"]), st.sampled_from(["", "x", "y"]), max_size=3

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.json_values import decode
-from pratique.large_texts.cuts import Cut, between, cut_out
+from pratique.apimachinery.json_values import decode
+from pratique.processes.large_text_frames import Cut, between, cut_out
 from strategies.json_values import values
 
 CUT = Cut("request", ("object", "oldObject"))

@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from hostile_texts import HARMLESS, HOSTILE
-from pratique.json_limits import JsonLimitError, read_document
-from pratique.json_values import Document
-from pratique.large_texts import readers
-from pratique.large_texts.cuts import Cut
-from pratique.large_texts.readers import WORTH_BYTES, Reader, ReaderEndedError
+from pratique.apimachinery.json_reading import JsonLimitError, read_document
+from pratique.apimachinery.json_values import Document
+from pratique.processes import large_texts
+from pratique.processes.large_text_frames import Cut
+from pratique.processes.large_texts import WORTH_BYTES, Reader, ReaderEndedError
 from waiting import within
 
 ROOM = b" " * WORTH_BYTES
@@ -95,7 +95,7 @@ def test_a_process_that_was_killed_is_replaced() -> None:
 
 
 def test_a_text_over_which_processes_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_MODULE", "pratique.nowhere")
+    monkeypatch.setattr(large_texts, "_MODULE", "pratique.nowhere")
     with pytest.raises(ReaderEndedError, match="ended over this one"):
         Reader().read_document(LARGE)
 
@@ -105,7 +105,7 @@ def test_what_was_under_way_is_not_taken_for_another_text(monkeypatch: pytest.Mo
         raise MemoryError
 
     reader = Reader()
-    monkeypatch.setattr(readers, "receive", broken_off)
+    monkeypatch.setattr(large_texts, "receive", broken_off)
     with pytest.raises(MemoryError):
         reader.read_document(LARGE)
     monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_its_process_ends_with_it() -> None:
 def test_its_process_ends_with_the_service_however_that_ends() -> None:
     script = (
         "import pathlib, time\n"
-        "from pratique.large_texts.readers import Reader\n"
+        "from pratique.processes.large_texts import Reader\n"
         f"reader = Reader(); reader.read_document(b'1' + b' ' * {WORTH_BYTES})\n"
         "print(*[file.read_text() for file in pathlib.Path('/proc/self/task').glob('*/children')], flush=True)\n"
         "time.sleep(60)\n"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique import statuses
-from pratique.errors import CallError, RefusalError
-from pratique.ledgers import Account, open_ledger
-from pratique.quantities import Quantity
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import CallError, RefusalError
+from pratique.apimachinery.quantities import Quantity
+from pratique.controllers.quota.ledger import Account, open_ledger
 from quotas import account, admitted, amounts, asking, charge, plus, pods_used, up_to
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import postgres
-    from pratique.ledgers import Ledger, Usage
+    from pratique.controllers.quota.ledger import Ledger, Usage
 
 HARD, CREATES = 1000, 5000
 

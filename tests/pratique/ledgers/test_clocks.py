@@ -11,15 +11,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pratique.clusters import ObjectStore, ReloadableCluster
-from pratique.ledgers.sql_ledgers import SQLLedger
-from pratique.ledgers.tables import METADATA
+from pratique.cluster.store import ObjectStore, ReloadableCluster
+from pratique.controllers.quota.sql_accounts import METADATA
+from pratique.controllers.quota.sql_ledger import SQLLedger
 from quotas import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 WAIT, PERIOD = 100.0, 10.0
 DAY = 86400.0

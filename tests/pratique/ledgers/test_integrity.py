@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore
-from pratique.errors import CallError
-from pratique.ledgers.databases import connect
-from pratique.ledgers.sql_ledgers import SQLLedger
-from pratique.ledgers.urls import parse
+from pratique.apimachinery.errors import CallError
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.quota.ledger_urls import parse
+from pratique.controllers.quota.sql_accounts import connect
+from pratique.controllers.quota.sql_ledger import SQLLedger
 from quotas import account, admitted, charge, plus, pods_used, quota, sizes_of_pods, up_to
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pratique.ledgers.places import default_file, is_placed, placed
-from pratique.plugin_configurations import load_plugin_configurations
-from pratique.settings import ChainSettings
+from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.controllers.quota.ledger_urls import default_file, is_placed, placed
 
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1

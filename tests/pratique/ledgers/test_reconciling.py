@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore, ReloadableCluster
-from pratique.errors import RefusalError
-from pratique.ledgers import open_ledger, reconcile_every
-from pratique.ledgers.sql_ledgers import SQLLedger
+from pratique.apimachinery.errors import RefusalError
+from pratique.cluster.store import ObjectStore, ReloadableCluster
+from pratique.controllers.quota.ledger import open_ledger, reconcile_every
+from pratique.controllers.quota.sql_ledger import SQLLedger
 from quotas import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
-    from pratique.ledgers import Charge, Usage
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.controllers.quota.ledger import Charge, Usage
 
 NOT_YET = 3600.0
 """A time that no test outlives."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pratique.errors import CallError, ConfigurationError
-from pratique.ledgers import open_ledger
-from pratique.ledgers.urls import Storage, parse
+from pratique.apimachinery.errors import CallError, ConfigurationError
+from pratique.controllers.quota.ledger import open_ledger
+from pratique.controllers.quota.ledger_urls import Storage, parse
 from quotas import account, charge, plus
 
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_used_is_told_what_would_be_right(url: str) -> None:
 
 def test_opening_a_ledger_touches_nothing_and_imports_no_database(tmp_path: Path) -> None:
     program = (
-        "import sys; from pratique.ledgers import open_ledger; open_ledger(sys.argv[1]);"
+        "import sys; from pratique.controllers.quota.ledger import open_ledger; open_ledger(sys.argv[1]);"
         "assert not {'sqlalchemy', 'psycopg'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "new" / "quotas.sqlite")], check=True)

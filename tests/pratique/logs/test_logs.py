@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.logs import FIELDS, LONGEST_TEXT, configure_logging, log_loop_error
+from pratique.telemetry.logs import FIELDS, LONGEST_TEXT, configure_logging, log_loop_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 OWN = logging.getLogger("frontdoor.somewhere")
 

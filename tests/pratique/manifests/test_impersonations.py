@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.impersonations import impersonated
+from pratique.admission.reviews import impersonated
 
 
 @pytest.mark.parametrize(

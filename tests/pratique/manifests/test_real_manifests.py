@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.documents import read_documents, unwrap_lists
-from pratique.errors import InputError
-from pratique.manifests import review_of_manifest
-from pratique.resources import built_in
+from pratique.apimachinery.documents import read_documents
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.readings import unwrap_lists
+from pratique.cluster.api_resources import built_in
+from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 MANIFESTS = Path(__file__).parents[2] / "data" / "manifests"
 

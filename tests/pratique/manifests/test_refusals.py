@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.errors import InputError
-from pratique.manifests import review_of_manifest
-from pratique.resources import built_in
-from pratique.reviews import Operation
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.errors import InputError
+from pratique.cluster.api_resources import built_in
+from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 def pod(**metadata: JSON) -> JSON:

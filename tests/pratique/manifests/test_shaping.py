@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.manifests import KUBECTL_USER, review_of_manifest
-from pratique.resources import built_in
-from pratique.reviews import Operation, UserInfo
+from pratique.admission.reviews import Operation, UserInfo
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def manifest(api_version: str, kind: str, **metadata: JSON) -> JSONObject:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore
-from pratique.manifests import review_of_manifest
-from pratique.resources import built_in
-from pratique.reviews import Operation
+from pratique.admission.reviews import Operation
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.store import ObjectStore
+from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 SUCCEEDED = {"phase": "Succeeded"}
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import InputError
-from pratique.json_values import decode, encode
-from pratique.manifests import review_of_manifest
-from pratique.resources import Resources, built_in
-from pratique.reviews import Operation
-from pratique.subresources import operation_on
+from pratique.admission.reviews import Operation
+from pratique.admission.subresources import operation_on
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import decode, encode
+from pratique.cluster.api_resources import Resources, built_in
+from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def manifest(api_version: str, kind: str, **more: JSON) -> JSONObject:

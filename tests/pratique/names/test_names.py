@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique import names
+from pratique.apimachinery import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.node_labels import forbidden_changes, may_set
+from pratique.pods.nodes import forbidden_changes, may_set
 
 LABELS = st.dictionaries(
     st.sampled_from(["own", "kubernetes.io/os", "other.k8s.io/x", "node-restriction.kubernetes.io/x"]),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from pratique.differences import diff, identical
-from pratique.patches import apply_patch
+from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.patches import apply_patch
 from strategies.json_values import documents, named_items, values
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def add(path: str, value: JSON) -> JSONObject:

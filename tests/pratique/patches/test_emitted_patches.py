@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.differences import diff, identical
-from pratique.json_values import decode, encode
-from pratique.patches import COPY_LIMIT, PatchDecodeError, PatchError, apply_patch, decode_patch
+from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.json_values import decode, encode
+from pratique.apimachinery.patches import COPY_LIMIT, PatchDecodeError, PatchError, apply_patch, decode_patch
 from strategies.json_values import KEYS, documents, named_items, values
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 NAMES = (
     KEYS

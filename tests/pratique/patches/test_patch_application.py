@@ -11,12 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from patching import DOCUMENT, applied, operation, refused
-from pratique.differences import identical
-from pratique.patches import COPY_LIMIT, PatchError, apply_patch, pointer
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.json_values import pointer
+from pratique.apimachinery.patches import COPY_LIMIT, PatchError, apply_patch
 from strategies.json_values import KEYS, documents, values
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @pytest.mark.parametrize(

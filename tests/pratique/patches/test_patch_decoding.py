@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.json_errors import syntax_error
-from pratique.patches import PatchDecodeError, decode_patch
+from pratique.apimachinery.json_errors import syntax_error
+from pratique.apimachinery.patches import PatchDecodeError, decode_patch
 from strategies.json_values import values
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 INVALID_CHARACTER = [
     ("nope", "'o' in literal null (expecting 'u')"),

@@ -9,7 +9,7 @@ import pytest
 from patching import operation, refused
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 MISSING = "does not apply: doc is missing path"
 INVALID = "Unable to access invalid index"

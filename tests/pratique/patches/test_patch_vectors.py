@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import vectors_of
-from pratique.patches import PatchError, apply_patch, decode_patch
+from pratique.apimachinery.patches import PatchError, apply_patch, decode_patch
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 CASES = vectors_of.kind("jsonPatch")
 FITTING = [case for case in CASES if "result" in case["expected"]]

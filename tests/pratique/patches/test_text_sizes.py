@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.json_values import JSON, encode
-from pratique.text_sizes import TextSizes
+from pratique.apimachinery.json_values import JSON, TextSizes, encode
 from strategies.json_values import KEYS, values
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import RefusalError
-from pratique.pod_footprints import footprint
+from pratique.apimachinery.errors import RefusalError
+from pratique.pods.pod_usage import footprint
 from quotas_of import container, pod, texts
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def status(name: str = "c", allocated: JSON = None, in_force: JSON = None) -> JSONObject:

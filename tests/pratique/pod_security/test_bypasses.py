@@ -17,20 +17,20 @@ import pytest
 from admissions import review_of
 from pod_security_cases import labelled
 from pod_security_reviews import half
-from pratique.answers import Deny
-from pratique.clusters import ObjectStore
-from pratique.pod_security.templates import WORKLOADS
-from pratique.pods import CONTAINER_FIELDS
-from pratique.reviews import UserInfo
+from pratique.admission.answers import Deny
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_security.pods import WORKLOADS
+from pratique.pods.containers import CONTAINER_FIELDS
 from spellings import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pratique.answers import Answer
-    from pratique.definitions import Half
-    from pratique.json_values import JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.controllers import Half
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
 
 SAFE = {
     "allowPrivilegeEscalation": False,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pod_security_cases
-from pratique.pod_security.evaluators import NEWEST, evaluate
-from pratique.pod_security.findings import details
-from pratique.pod_security.levels import LATEST, PRIVILEGED, Level, LevelVersion, Version
-from pratique.pod_security.pod_shapes import MistypedError, read_pod
+from pratique.controllers.pod_security.checks import details
+from pratique.controllers.pod_security.evaluation import NEWEST, evaluate
+from pratique.controllers.pod_security.pod_shapes import MistypedError, read_pod
+from pratique.controllers.pod_security.standards import LATEST, PRIVILEGED, Level, LevelVersion, Version
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 FIXTURES = pod_security_cases.cases("fixtures.jsonl")
 SINGLE = pod_security_cases.cases("checks.jsonl")

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.errors import ConfigurationError
-from pratique.hosted_controllers import configured
-from pratique.pod_security.configurations import PodSecurityConfiguration, read_standards
-from pratique.pod_security.exemptions import Exempt
-from pratique.pod_security.policies import Policy
-from pratique.strict_decoding import decode_strictly
+from pratique.controllers.pod_security.configuration import Exempt, PodSecurityConfiguration, read_standards
+from pratique.controllers.pod_security.standards import Policy
+from pratique.hosting.configured_controllers import configured
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.pod_security.configurations import Standards
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.controllers.pod_security.configuration import Standards
 
 GROUP = "pod-security.admission.config.k8s.io"
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.pod_security.exemptions import Exempt
-from pratique.pod_security.existing_pods import KUBERNETES, Limits, warnings_of
-from pratique.pod_security.levels import Level, LevelVersion
+from pratique.controllers.pod_security.configuration import Exempt
+from pratique.controllers.pod_security.namespaces import KUBERNETES, Limits, warnings_of
+from pratique.controllers.pod_security.standards import Level, LevelVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 BASELINE = LevelVersion(Level.BASELINE)
 SANDBOXED = Exempt(runtime_classes=frozenset({"sandbox"}))

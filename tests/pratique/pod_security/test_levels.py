@@ -6,8 +6,15 @@ import itertools
 
 import pytest
 
-from pratique.errors import InputError
-from pratique.pod_security.levels import LATEST, Level, LevelVersion, Version, parse_level, parse_version
+from pratique.apimachinery.errors import InputError
+from pratique.controllers.pod_security.standards import (
+    LATEST,
+    Level,
+    LevelVersion,
+    Version,
+    parse_level,
+    parse_version,
+)
 
 ALL = [LevelVersion(*pair) for pair in itertools.product(Level, [LATEST, Version(18), Version(30)])]
 

@@ -9,12 +9,12 @@ import pytest
 from admissions import admit, review_of
 from pod_security_cases import labelled
 from pod_security_reviews import answer, audited, half, refusal
-from pratique.answers import Deny
-from pratique.clusters import ObjectStore
+from pratique.admission.answers import Deny
+from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security import CONTROLLER
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def namespace_request(new: dict[str, str], old: dict[str, str] | None = None, **members: JSON) -> JSONObject:

@@ -27,10 +27,10 @@ from pod_security_reviews import (
     audited,
     refusal,
 )
-from pratique.answers import Deny
+from pratique.admission.answers import Deny
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 @pytest.mark.parametrize(

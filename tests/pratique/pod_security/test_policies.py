@@ -9,11 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pod_security_cases import labelled
-from pratique.pod_security.levels import LATEST, Level, LevelVersion, Version, parse_level, parse_version
-from pratique.pod_security.policies import PREFIX, Policies, Policy
+from pratique.controllers.pod_security.standards import (
+    LATEST,
+    PREFIX,
+    Level,
+    LevelVersion,
+    Policies,
+    Policy,
+    Version,
+    parse_level,
+    parse_version,
+)
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 UNLABELLED = Policy()
 LEVELS = [level.value for level in Level]

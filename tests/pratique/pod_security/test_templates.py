@@ -21,12 +21,12 @@ from pod_security_reviews import (
     audited,
     workload,
 )
-from pratique.answers import Deny
+from pratique.admission.answers import Deny
+from pratique.admission.rules import compile_rules
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.rules import compile_rules
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 IN_SPEC = {"spec": {"template": PRIVILEGED}}

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from pod_security_policies import pod, policy
-from pratique.json_values import JSON, JSONObject, member
-from pratique.patches import apply_patch
-from pratique.pod_security_policies.providers import EARLY, LAST, Release, make_provider
-from pratique.pod_security_policies.sysctls import ANNOTATION, SAFE, UNSAFE_ANNOTATION
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.patches import apply_patch
+from pratique.controllers.pod_security_policy.providers import EARLY, LAST, Release, make_provider
+from pratique.controllers.pod_security_policy.strategies import ANNOTATION, SAFE, UNSAFE_ANNOTATION
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:
-    from pratique.edits import Edits
+    from pratique.admission.edits import Edits
 
 RANGES = [{"min": 10, "max": 20}, {"min": 30, "max": 30}]
 MUST = {"rule": "MustRunAs", "ranges": RANGES}

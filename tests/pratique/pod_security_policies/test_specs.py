@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 
 from pod_security_policies import RULES, policy
-from pratique.clusters import ObjectStore
-from pratique.errors import InputError
-from pratique.pod_security_policies.providers import make_provider
-from pratique.pod_security_policies.specs import Range, RangedRule, Spec, read_policy
+from pratique.apimachinery.errors import InputError
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_security_policy.providers import make_provider
+from pratique.controllers.pod_security_policy.specs import Range, RangedRule, Spec, read_policy
 from strategies.pod_security_policies import policies
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def test_what_a_policy_leaves_out_is_what_an_api_server_stores() -> None:

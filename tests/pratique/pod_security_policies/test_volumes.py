@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pod_security_policies import pod, policy
-from pratique.pod_security_policies.providers import make_provider
+from pratique.controllers.pod_security_policy.providers import make_provider
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 KINDS = {
     "hostPath": "hostPath", "emptyDir": "emptyDir", "gcePersistentDisk": "gcePersistentDisk",

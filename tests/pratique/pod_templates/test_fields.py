@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.pod_templates import field_in_workload
+from pratique.manifests.pod_templates import field_in_workload
 
 if TYPE_CHECKING:
-    from pratique.field_errors import Step
+    from pratique.apimachinery.field_errors import Step
 
 IN_SPEC = ("spec", "template")
 IN_CRON_JOB = ("spec", "jobTemplate", "spec", "template")

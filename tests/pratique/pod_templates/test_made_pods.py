@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.clusters import ObjectStore
-from pratique.manifests import review_of_manifest
-from pratique.pod_templates import MadePod, made_pod
-from pratique.pod_templates.workloads import safe_encoded, template_hash
-from pratique.reviews import Operation, Review
+from pratique.admission.reviews import Operation, Review
+from pratique.cluster.store import ObjectStore
+from pratique.manifests.pod_templates import MadePod, made_pod, safe_encoded, template_hash
+from pratique.manifests.requests import review_of_manifest
 
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": SPEC}

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admissions import admit, pod_review
-from pratique.answers import Answer, allow, deny, patch, warn
-from pratique.definitions import MUTATE, VALIDATE, Controller
-from pratique.edits import Edits
-from pratique.json_values import member
-from pratique.policies import mutator, validator
-from pratique.rules import EVERYTHING, rule
+from pratique.admission.answers import Answer, allow, deny, patch, warn
+from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
+from pratique.admission.edits import Edits
+from pratique.admission.rules import EVERYTHING, rule
+from pratique.apimachinery.json_values import member
 
 if TYPE_CHECKING:
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 
 @validator("RequireTeam", rule("pods"))

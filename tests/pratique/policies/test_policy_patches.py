@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.cel.budgets import Budget
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.expressions import compile_expression
-from pratique.clusters import ANY_NAMESPACE
-from pratique.errors import RefusalError
-from pratique.kinds import GroupVersionKind
-from pratique.policy_patches import PolicyPatchError, apply_configuration, apply_json_patch
-from pratique.schemas import schema_of
+from pratique.cluster.schemas import schema_of
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.policies.mutations import PolicyPatchError, apply_configuration, apply_json_patch
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 MUTATIONS = Environment(has_authorizer=True, has_patches=True)
 SCHEMA = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from practising import GROUP, findings_of, mutating, outside, rule, service, validating, webhook, write
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
 
 PODS = rule("pods")
 OWN = {"clientConfig": service("hooks"), "namespaceSelector": {}}

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.practices.dependency_rings import Ring, find_rings
+from pratique.lint.deadlocks import Ring, find_rings
 
 NODES = st.integers(0, 6)
 GRAPHS = st.dictionaries(NODES, st.sets(NODES)).map(

@@ -11,24 +11,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frontdoor.decisions import StepOutcome
-from frontdoor.local_engines import LocalEngine
-from frontdoor.trials import ChainTrial
+from frontdoor.engines.local import LocalEngine
+from frontdoor.engines.outage_simulation import ChainTrial
 from practising import mutating, outside, rule, validating, webhook, write
-from pratique.calls import Deadline
-from pratique.clusters import ObjectStore
-from pratique.configurations.load import load_configurations
-from pratique.definitions import BOTH
-from pratique.practices import system_objects
-from pratique.practices.findings import find
-from pratique.settings import ChainSettings
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.lint import system_objects
+from pratique.lint.registry import find
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
-    from pratique.practices.samples import Sample
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.lint.scopes import Sample
 
 PRACTICES = {
     "intercepts-kube-system": system_objects.SYSTEM_OBJECTS,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from practising import findings_of
-from pratique.practices.registry import PRACTICES
+from pratique.lint.registry import PRACTICES
 from pratique_cli.main import SUMMARIES
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from practising import findings_of, policy, rule, service, validating, webhook
-from pratique.configurations.load import load_configurations
-from pratique.errors import ConfigurationError
-from pratique.practices.dependency_rings import find_rings
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.loading import load_configurations
+from pratique.lint.deadlocks import find_rings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 MOST = 2.6
 """How many times the calls of ``n`` those of ``2 n`` may be: twice, and sorting. Where the work grows with the square

@@ -22,14 +22,14 @@ from practising import (
     webhook,
     write,
 )
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.practices.registry import PRACTICES, RULES
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.lint.registry import PRACTICES, RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
 
 CA = trustme.CA()
 DEFINITION: JSONObject = {

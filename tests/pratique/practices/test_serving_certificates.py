@@ -11,12 +11,12 @@ import trustme
 from cryptography import x509
 
 from practising import findings_of, service, validating, webhook, write
-from pratique.clusters import ObjectStore
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 CA, OTHER_CA = trustme.CA(), trustme.CA()
 NAME = "hook.hooks.svc"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.qos_classes import is_best_effort
+from pratique.pods.resource_requirements import is_best_effort
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 
 def pod(resources: JSON = None, /, field: str = "containers", **others: JSON) -> JSON:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.quantities import Format, Quantity, QuantityError
+from pratique.apimachinery.quantities import Format, Quantity, QuantityError
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}

@@ -9,24 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.errors import RefusalError
-from pratique.json_values import NULL
-from pratique.quotas import read_quota
-from pratique.quotas.checks import charged, plan
-from pratique.quotas.limited_resources import LimitedResource
-from pratique.quotas.registries import evaluator_of
-from pratique.quotas.resource_lists import add, exceeding, increase
-from pratique.quotas.scopes import ScopeRequirement
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import NULL
+from pratique.controllers.quota.checks import charged, evaluator_of, plan
+from pratique.controllers.quota.quota_objects import add, exceeding, increase, read_quota
+from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement
 from quotas_of import amounts, container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.demands import ResourceList
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
-    from pratique.statuses import Status
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.statuses import Status
+    from pratique.pods.resource_requirements import ResourceList
 
 
 def planned(

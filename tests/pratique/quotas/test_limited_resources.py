@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.quotas.limited_resources import LimitedResource, check_limited
-from pratique.quotas.scopes import ScopeRequirement
+from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement, check_limited
 
 
 def limited(*scopes: ScopeRequirement, resource: str = "pods") -> LimitedResource:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import RefusalError
-from pratique.quotas import device_claims, services, volume_claims
-from pratique.quotas.registries import evaluator_of, evaluators_of
+from pratique.apimachinery.errors import RefusalError
+from pratique.controllers.quota import evaluators
+from pratique.controllers.quota.checks import evaluator_of, evaluators_of
 from quotas_of import document, review, texts
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PORTS: list[JSONObject] = [{"port": 80}, {"port": 443, "nodePort": 30443}]
 
@@ -32,14 +32,14 @@ PORTS: list[JSONObject] = [{"port": 80}, {"port": 443, "nodePort": 30443}]
 def test_services_use_node_ports_and_load_balancers(
     spec: JSONObject, node_ports: str, load_balancers: str
 ) -> None:
-    found = services.EVALUATOR.usage(document("services", spec))
+    found = evaluators.SERVICES.usage(document("services", spec))
     assert texts(found) == {
         "count/services": "1",
         "services": "1",
         "services.nodeports": node_ports,
         "services.loadbalancers": load_balancers,
     }
-    assert all(map(services.EVALUATOR.measures, found))
+    assert all(map(evaluators.SERVICES.measures, found))
 
 
 def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObject:
@@ -64,11 +64,11 @@ def test_claims_use_whole_bytes_of_what_they_request_or_have(one: JSONObject, st
     used = {"count/persistentvolumeclaims": "1", "persistentvolumeclaims": "1"}
     if storage is not None:
         used["requests.storage"] = storage
-    assert texts(volume_claims.EVALUATOR.usage(one)) == used
+    assert texts(evaluators.VOLUME_CLAIMS.usage(one)) == used
 
 
 def test_claims_are_charged_by_class_too() -> None:
-    found = volume_claims.EVALUATOR.usage(claim("1Gi", storageClassName="gold"))
+    found = evaluators.VOLUME_CLAIMS.usage(claim("1Gi", storageClassName="gold"))
     assert texts(found) == {
         "count/persistentvolumeclaims": "1",
         "persistentvolumeclaims": "1",
@@ -76,8 +76,8 @@ def test_claims_are_charged_by_class_too() -> None:
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
         "gold.storageclass.storage.k8s.io/requests.storage": "1Gi",
     }
-    assert all(map(volume_claims.EVALUATOR.measures, found))
-    assert not volume_claims.EVALUATOR.measures("gold.storageclass.storage.k8s.io/limits.storage")
+    assert all(map(evaluators.VOLUME_CLAIMS.measures, found))
+    assert not evaluators.VOLUME_CLAIMS.measures("gold.storageclass.storage.k8s.io/limits.storage")
 
 
 @pytest.mark.parametrize(("subresource", "charged"), [("", True), ("status", True), ("finalize", False)])
@@ -85,13 +85,13 @@ def test_claims_are_charged_when_they_change(subresource: str, *, charged: bool)
     update = review(
         claim("2Gi"), resource="persistentvolumeclaims", old=claim("1Gi"), subresource=subresource
     )
-    assert volume_claims.EVALUATOR.is_charged(update) is charged
+    assert evaluators.VOLUME_CLAIMS.is_charged(update) is charged
 
 
 def devices(*requests: JSONObject) -> dict[str, str]:
     claims = {"kind": "ResourceClaim", "spec": {"devices": {"requests": list(requests)}}}
-    found = device_claims.EVALUATOR.usage(claims)
-    assert all(map(device_claims.EVALUATOR.measures, found))
+    found = evaluators.DEVICE_CLAIMS.usage(claims)
+    assert all(map(evaluators.DEVICE_CLAIMS.measures, found))
     used = texts(found)
     assert used.pop("count/resourceclaims.resource.k8s.io") == "1"
     return {name.removesuffix(".deviceclass.resource.k8s.io/devices"): count for name, count in used.items()}

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.quotas.pods import EVALUATOR, is_over, measures, missing, usage
+from pratique.controllers.quota.pods import EVALUATOR, is_over, measures, missing, usage
 from quotas_of import container, pod, review, texts
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ALL = (
     "cpu",

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import InputError
-from pratique.quotas import pods, services, volume_claims
-from pratique.quotas.scopes import ScopeRequirement, printed_scopes, scopes_of, selects
+from pratique.apimachinery.errors import InputError
+from pratique.controllers.quota import evaluators, pods
+from pratique.controllers.quota.scopes import ScopeRequirement, printed_scopes, scopes_of, selects
 from quotas_of import container, document, pod, quota
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def scope(name: str, operator: str = "Exists", *values: str) -> ScopeRequirement:
@@ -93,7 +93,7 @@ def claim(spec: JSON = None, **status: JSON) -> JSONObject:
     ],
 )
 def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None:
-    fits = volume_claims.EVALUATOR.fits
+    fits = evaluators.VOLUME_CLAIMS.fits
     assert fits(scope("VolumeAttributesClass", "In", "fast"), one)
     assert fits(scope("VolumeAttributesClass"), one)
     assert not fits(scope("VolumeAttributesClass", "In", "cold"), one)
@@ -102,13 +102,13 @@ def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None
 
 
 def test_a_claim_without_class_is_of_none() -> None:
-    fits = volume_claims.EVALUATOR.fits
+    fits = evaluators.VOLUME_CLAIMS.fits
     assert not fits(scope("VolumeAttributesClass"), claim({"volumeAttributesClassName": ""}))
     assert fits(scope("VolumeAttributesClass", "DoesNotExist"), claim())
 
 
 def test_services_are_of_no_scope() -> None:
-    assert not services.EVALUATOR.fits(scope("NotTerminating"), document("services"))
+    assert not evaluators.SERVICES.fits(scope("NotTerminating"), document("services"))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore
-from pratique.errors import InputError
-from pratique.quotas import read_quota, starting_usage, usage_of
+from pratique.apimachinery.errors import InputError
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.quota.checks import starting_usage, usage_of
+from pratique.controllers.quota.quota_objects import read_quota
 from quotas_of import container, document, pod, quota, texts
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "shop"}}
 THERE = [

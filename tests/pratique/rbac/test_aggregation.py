@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from granting import role_of, rule
-from pratique.rbac.aggregation import all_rules
+from pratique.cluster.rbac import all_rules
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 
 def one(name: str, *verbs: str, selecting: list[JSONObject] | None = None, **labels: str) -> JSONObject:

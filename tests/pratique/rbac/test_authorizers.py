@@ -9,18 +9,17 @@ import pytest
 from hypothesis import given
 
 from granting import GROUP, binding, role, role_of, rule
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ANY_NAMESPACE, ObjectStore, ReloadableCluster
-from pratique.errors import InputError
-from pratique.rbac import compilations
-from pratique.rbac.authorizers import RbacAuthorizer
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.apimachinery.errors import InputError
+from pratique.cluster import authorization
+from pratique.cluster.authorization import Attributes, Decision, RbacAuthorizer
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore, ReloadableCluster
 from strategies import rbac
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 ANN = UserInfo("ann")
 
@@ -265,7 +264,7 @@ def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
     store = ObjectStore([VIEW, binding("all", "ClusterRole/view", "User/ann")])
 
     def compiled() -> tuple[object, ...]:
-        found = compilations.compilation_of(store)
+        found = authorization.compilation_of(store)
         RbacAuthorizer(store).authorize(asked(namespace="shop"))
         return found.cluster_role_bindings(store), found.cluster_roles(store)
 
@@ -278,13 +277,13 @@ def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
 
 def test_what_was_compiled_goes_with_its_cluster() -> None:
     gc.collect()
-    before = len(compilations._COMPILATIONS)  # noqa: SLF001 - nobody else can tell
+    before = len(authorization._COMPILATIONS)  # noqa: SLF001 - nobody else can tell
     store = ObjectStore([VIEW])
     RbacAuthorizer(store).authorize(asked())
-    assert len(compilations._COMPILATIONS) == before + 1  # noqa: SLF001
+    assert len(authorization._COMPILATIONS) == before + 1  # noqa: SLF001
     del store
     gc.collect()
-    assert len(compilations._COMPILATIONS) == before  # noqa: SLF001
+    assert len(authorization._COMPILATIONS) == before  # noqa: SLF001
 
 
 @pytest.mark.parametrize(

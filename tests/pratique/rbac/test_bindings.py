@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from granting import binding
-from pratique.rbac.bindings import Bindings
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.rbac import Bindings
 
 ROBOT = "system:serviceaccount:kube-system:default"
 EVERYBODY = ("Group/system:authenticated", "Group/system:unauthenticated")

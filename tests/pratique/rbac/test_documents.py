@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from pratique.authorizers import Attributes, Decision
-from pratique.clusters import ObjectStore
-from pratique.rbac.authorizers import RbacAuthorizer
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.authorization import Attributes, Decision, RbacAuthorizer
+from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 PAGE = (Path(__file__).parents[3] / "docs" / "authorization.md").read_text("utf-8")
 

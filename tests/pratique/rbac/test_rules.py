@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import granting
-from pratique.authorizers import Attributes
-from pratique.rbac.documents import read_role
-from pratique.rbac.rules import compile_rule
-from pratique.reviews import UserInfo
+from pratique.admission.reviews import UserInfo
+from pratique.cluster.authorization import Attributes
+from pratique.cluster.rbac import compile_rule, read_role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.json_values import JSONObject
-    from pratique.rbac.rules import Rule
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.rbac import Rule
 
 ANN = UserInfo("ann")
 

@@ -8,22 +8,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.chain_sources import ChainSources
-from frontdoor.codecs import decode_review
-from frontdoor.local_engines import LocalEngine
-from pratique.calls import Deadline
-from pratique.catalogues import load_catalogue
-from pratique.clusters import ObjectStore
-from pratique.definitions import BOTH
-from pratique.errors import InputError
-from pratique.plugin_configurations import load_plugin_configurations
-from pratique.releases import CURRENT, OLDEST, Release, notices, overlaid, read_release, release_settings
-from pratique.settings import ChainSettings
+from frontdoor.engines.engine import ChainSources
+from frontdoor.engines.local import LocalEngine
+from frontdoor.http.codecs import decode_review
+from pratique.admission.calls import Deadline
+from pratique.admission.controllers import BOTH
+from pratique.apimachinery.errors import InputError
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.releases import (
+    CURRENT,
+    OLDEST,
+    Release,
+    notices,
+    overlaid,
+    read_release,
+    release_settings,
+)
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 EVERY = [Release(1, minor) for minor in range(CURRENT.minor + 1)]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.reloading import Reloaded, keep_reloading
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.telemetry.reloading import Reloaded, keep_reloading
 from waiting import until
 
 if TYPE_CHECKING:

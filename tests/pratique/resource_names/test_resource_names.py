@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.resource_names import is_extended, is_native
+from pratique.apimachinery.quantities import is_extended, is_native
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.resources import Resources, built_in
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.cluster.api_resources import Resources, built_in
 
 
 def found(api_version: str, kind: str) -> ResourceType | None:

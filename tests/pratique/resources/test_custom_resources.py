@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.resources import built_in
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.api_resources import built_in
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ORDERS: JSONObject = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.resources import Resources, built_in, storage_group
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
+from pratique.cluster.api_resources import Resources, built_in, storage_group
 
 
 def names(api_version: str, resource: str, subresource: str = "") -> list[str]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.eras import served_beside
-from pratique.kinds import GroupVersionKind, GroupVersionResource, ResourceType, parse_api_version
-from pratique.resources import Resources, built_in
+from pratique.apimachinery.kinds import (
+    GroupVersionKind,
+    GroupVersionResource,
+    ResourceType,
+    parse_api_version,
+)
+from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.served_versions import served_beside
 
 
 def beside(api_version: str, resource: str, subresource: str = "") -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_resources.py"
 CATALOGUE = Path(__file__).parents[3] / "services" / "pratique" / "resources.json"

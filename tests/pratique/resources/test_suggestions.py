@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.errors import InputError
-from pratique.kinds import GroupVersionKind
-from pratique.resources import built_in
-from pratique.suggestions import nearest_kind, unknown_kind
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.api_resources import built_in, nearest_kind, unknown_kind
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review
-from pratique.rules import compile_rules, rule
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import compile_rules, rule
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 
 PODS = Review(
     uid="u",

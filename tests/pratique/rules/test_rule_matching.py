@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review
-from pratique.rules import EVERYTHING, Rule, compile_rules, rule
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import EVERYTHING, Rule, compile_rules, rule
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 
 
 def review(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.kinds import GroupVersionKind, GroupVersionResource
-from pratique.reviews import Operation, Review
-from pratique.rules import Rule, mismatch
+from pratique.admission.reviews import Operation, Review
+from pratique.admission.rules import Rule, mismatch
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 
 POD = GroupVersionResource("", "v1", "pods")
 SCALE = GroupVersionResource("apps", "v1", "deployments")

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique import statuses
-from pratique.answers import Answer, Deny, Patch, allow, deny, patch, warn
-from pratique.concluding import conclude
-from pratique.definitions import Phase
-from pratique.outcomes import ALLOWED, Denied, Failed, Patched
-from pratique.patches import apply_patch
-from pratique.reviews import Operation
+from pratique.admission.answers import Answer, Deny, Patch, allow, deny, patch, warn
+from pratique.admission.controllers import Phase
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, Patched
+from pratique.admission.reviews import Operation
+from pratique.apimachinery import statuses
+from pratique.apimachinery.patches import apply_patch
+from pratique.hosting.running import conclude
 from serving.reviews import POD, review_of
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 LABELLED = POD | {"metadata": {"name": "web", "labels": {"a": "b"}}}
 TESTING = {"op": "test", "path": "/kind", "value": "Pod"}

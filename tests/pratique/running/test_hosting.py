@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique import hosting as hosting_module
-from pratique.catalogues import Catalogue
-from pratique.definitions import MUTATE, VALIDATE, Controller, Halves, Phase
-from pratique.errors import ConfigurationError
-from pratique.hosting import hosting
-from pratique.settings import ChainSettings
+from pratique.admission.controllers import MUTATE, VALIDATE, Controller, Halves, Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting import services as hosting_module
+from pratique.hosting.catalogue import Catalogue
+from pratique.hosting.services import hosting
 from serving import controllers
-from validator.hosts import ValidatorHost
+from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pratique.clusters import Cluster
+    from pratique.cluster.store import Cluster
 
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1

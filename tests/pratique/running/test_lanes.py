@@ -6,14 +6,14 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from pratique.answers import allow
-from pratique.lanes import Lane
+from pratique.admission.answers import allow
+from pratique.processes.thread_pool import Lane
 from serving import controllers
 from serving.reviews import review_of
 
 if TYPE_CHECKING:
-    from pratique.answers import Answer
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.reviews import Review
 
 
 def test_a_thread_serves_one_review_after_another() -> None:

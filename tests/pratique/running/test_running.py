@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique import statuses
-from pratique.answers import Patch, allow, patch, warn
-from pratique.calls import Call, Deadline
-from pratique.definitions import Phase
-from pratique.edits import Edits
-from pratique.errors import RefusalError, ReviewError
-from pratique.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
-from pratique.patches import apply_patch
-from pratique.running import runners, unknown
+from pratique.admission.answers import Patch, allow, patch, warn
+from pratique.admission.calls import Call, Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.edits import Edits
+from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError, ReviewError
+from pratique.apimachinery.patches import apply_patch
+from pratique.hosting.running import runners, unknown
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.reviews import review_of
@@ -26,10 +26,10 @@ from serving.reviews import review_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.answers import Answer
-    from pratique.definitions import Half
-    from pratique.outcomes import Outcome
-    from pratique.reviews import Review
+    from pratique.admission.answers import Answer
+    from pratique.admission.controllers import Half
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
 
 BRIEF = Call("c", 0.05)
 TIMED_OUT = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
@@ -121,7 +121,7 @@ def test_an_error_is_told_by_type_alone(
         outcome = outcome_of(when(error), trusted=trusted)
     assert outcome.decision == Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
     assert SECRET not in caplog.text
-    [record] = [each for each in caplog.records if each.name == "pratique.running"]
+    [record] = [each for each in caplog.records if each.name == "pratique.hosting.running"]
     assert "half (serving/controllers.py:" in vars(record)["error"]
     assert SECRET not in str(vars(record))
 

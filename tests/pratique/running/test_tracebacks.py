@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.tracebacks import described
+from pratique.telemetry.logs import described
 from serving.controllers import SECRET
 
 

@@ -10,13 +10,13 @@ import pytest
 from admissions import pod_review
 from chains import decide
 from fuzzing import clusters
-from pratique.catalogues import load_catalogue
-from pratique.json_values import Document
-from pratique.kinds import GroupVersionKind
-from pratique.type_faults import type_fault
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.type_faults import type_fault
+from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 PRIORITY = [one for one in load_catalogue() if one.name == "Priority"]
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ANY_NAMESPACE, ObjectStore
-from pratique.kinds import GroupVersionKind
-from pratique.resources import built_in
-from pratique.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of
-from pratique.schemas.built_in import structure
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.api_resources import built_in
+from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of, structure
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.schemas import Type
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.schemas import Type
 
 POD = GroupVersionKind("", "v1", "Pod")
 WIDGET = GroupVersionKind("example.com", "v1", "Widget")

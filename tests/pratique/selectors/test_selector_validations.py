@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.field_errors import ROOT
-from pratique.selector_validations import validate_selector
-from pratique.selectors import LabelSelector, Requirement
+from pratique.apimachinery.field_errors import ROOT
+from pratique.apimachinery.selectors import LabelSelector, Requirement, validate_selector
 
 PATH = ROOT / "objectSelector"
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.errors import InputError
-from pratique.selectors import EVERYTHING, LabelSelector, Requirement, compile_selector
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, Requirement, compile_selector
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 KEYS = st.sampled_from(["app", "tier", "example.com/zone"])
 VALUES = st.sampled_from(["", "a", "b", "c"])

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.clusters import ObjectStore
-from pratique.field_errors import FieldPath
-from pratique.releases import Release
-from pratique.spellings import unread, unread_in_cluster, unread_in_settings
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.releases import Release
+from pratique.lint.spellings import unread, unread_in_cluster, unread_in_settings
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSONObject
+    from pratique.apimachinery.json_values import JSONObject
 
 UNREACHABLE = "node.alpha.kubernetes.io/unreachable"
 TOLERATION = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}

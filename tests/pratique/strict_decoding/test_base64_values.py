@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.base64_values import decode_base64
+from pratique.apimachinery.go_formats import decode_base64
 
 
 @given(st.binary(), st.integers(1, 9))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import pytest
 
-from pratique.field_errors import ROOT
-from pratique.strict_decoding import StrictDecodingError, decode_strictly
+from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
+from pratique.apimachinery.field_errors import ROOT
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 Small = Annotated[int, msgspec.Meta(ge=-2, le=2)]
 

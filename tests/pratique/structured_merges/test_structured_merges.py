@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.clusters import ANY_NAMESPACE
-from pratique.kinds import GroupVersionKind
-from pratique.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of
-from pratique.structured_merges import ApplyError, apply
-from pratique.structured_merges.merging import merge
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique.cluster.structured_merge import ApplyError, apply, merge
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 ITEM = Structure("", lambda: {"name": Scalar.STRING, "n": Scalar.INTEGER, "m": Scalar.INTEGER})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.tls.kept import WARNING_SECONDS, Kept, keep_fresh
+from pratique.https.tls import WARNING_SECONDS, Kept, keep_fresh
 from waiting import until
 
 if TYPE_CHECKING:

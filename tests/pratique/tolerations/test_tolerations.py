@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique import tolerations
-from pratique.field_errors import ROOT, join
-from pratique.tolerations import Toleration, covers
+from pratique.apimachinery.field_errors import ROOT, join
+from pratique.pods import tolerations
+from pratique.pods.tolerations import Toleration, covers
 from strategies.json_values import values
 from strategies.tolerations import any_tolerations, lists
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON
+    from pratique.apimachinery.json_values import JSON
 
 ALL = Toleration(operator="Exists")
 FOO = Toleration("foo", "Exists")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from pratique.json_values import Document
-from pratique.kinds import GroupVersionKind
-from pratique.patches import apply_patch
-from pratique.typed_decoding import TypedDecodingError, decode_changed
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.patches import apply_patch
+from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 POD = GroupVersionKind("", "v1", "Pod")
 BEFORE: JSONObject = {

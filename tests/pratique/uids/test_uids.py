@@ -7,7 +7,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.uids import named_uid
+from pratique.apimachinery.names import named_uid
 
 
 @given(st.uuids(), st.text(st.characters(codec="utf-8")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.usage_histories.image_names import repository_of
+from pratique.controllers.usage_history.histories import repository_of
 
 
 @pytest.mark.parametrize(

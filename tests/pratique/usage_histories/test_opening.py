@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.usage_histories.opening import open_history
-from pratique.usage_histories.prometheus_histories import PrometheusHistory
-from pratique.usage_histories.sqlite_histories import SqliteHistory
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.controllers.usage_history.histories import open_history
+from pratique.controllers.usage_history.prometheus import PrometheusHistory
+from pratique.controllers.usage_history.sqlite import SqliteHistory
 
 
 @pytest.mark.parametrize(

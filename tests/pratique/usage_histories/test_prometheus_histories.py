@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.usage_histories.opening import open_history
-from pratique.usage_histories.prometheus_histories import ANSWER_LIMIT
-from pratique.usage_histories.queries import promql
-from pratique.usage_histories.usages import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
+from pratique.controllers.usage_history.histories import (
+    NO_SAMPLES,
+    Usage,
+    UsageHistoryError,
+    UsageQuery,
+    open_history,
+)
+from pratique.controllers.usage_history.prometheus import ANSWER_LIMIT, promql
 from prometheus_servers import Reply, document, failure, serve, vector
 from webhook_servers import COMMON_NAMES, Authority, authority
 

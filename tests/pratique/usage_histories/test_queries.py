@@ -9,8 +9,8 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.usage_histories.queries import promql, quoted
-from pratique.usage_histories.usages import UsageQuery
+from pratique.controllers.usage_history.histories import UsageQuery
+from pratique.controllers.usage_history.prometheus import promql, quoted
 
 ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 

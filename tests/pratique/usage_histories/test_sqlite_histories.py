@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.usage_histories.sqlite_histories import open_history
-from pratique.usage_histories.usages import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
+from pratique.controllers.usage_history.histories import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
+from pratique.controllers.usage_history.sqlite import open_history
 from usage_samples import DAY, NOW, samples, write_samples
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.errors import ConfigurationError
-from pratique.volume_labelers import (
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.pods.volumes import (
     SOURCES,
     ListedVolumes,
     VolumeLabelError,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
     Install = Callable[..., None]
 
@@ -142,7 +142,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         metadata.mkdir(parents=True)
         (folder / f"{module}.py").write_text(PACKAGE, "utf-8")
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", "utf-8")
-        text = "\n".join(["[pratique.volume_labelers]", *(line.format(module) for line in lines)])
+        text = "\n".join(["[pratique.pods.volumes]", *(line.format(module) for line in lines)])
         (metadata / "entry_points.txt").write_text(text, "utf-8")
         monkeypatch.syspath_prepend(str(folder))
         monkeypatch.delitem(sys.modules, module, raising=False)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from pratique import names
-from pratique.authorizers import Attributes, Authorizer, Decision
+from pratique.admission.reviews import UserInfo
+from pratique.apimachinery import names
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.strings import require
-from pratique.reviews import UserInfo
+from pratique.cluster.authorization import Attributes, Authorizer, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 __all__ = [

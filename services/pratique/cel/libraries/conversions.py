@@ -10,11 +10,11 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pratique import durations
+from pratique.apimachinery import durations
+from pratique.apimachinery.errors import InputError
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import checked_int, checked_timestamp, checked_uint
-from pratique.cel.texts import to_text
 from pratique.cel.values import (
     MAXIMUM_INT,
     MAXIMUM_UINT,
@@ -24,11 +24,11 @@ from pratique.cel.values import (
     Timestamp,
     Uint,
     Value,
+    to_text,
 )
-from pratique.errors import InputError
 
 if TYPE_CHECKING:
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DOUBLE = re.compile(

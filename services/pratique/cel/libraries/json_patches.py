@@ -11,7 +11,7 @@ from pratique.cel.declarations import Library, Overload
 from pratique.cel.libraries.strings import require
 
 if TYPE_CHECKING:
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 

@@ -10,17 +10,17 @@ import itertools
 import operator
 from typing import TYPE_CHECKING
 
-from pratique.cel.comparisons import compare, contains, equal
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
 from pratique.cel.libraries.strings import index_of, last_index_of, require
+from pratique.cel.structs import compare, contains, equal
 from pratique.cel.values import NOTHING, Optional, Value, something
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
 
 _PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
 """Types that Python orders as CEL does."""

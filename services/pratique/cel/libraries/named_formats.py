@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from pratique import names
+from pratique.apimachinery import names
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.libraries.strings import require
 from pratique.cel.libraries.urls import parse_request_url
@@ -19,8 +19,8 @@ from pratique.cel.values import NOTHING, Optional, Value, something
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.calls import Implementation
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
+    from pratique.cel.plan_nodes import Implementation
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
 _BASE64 = re.compile(

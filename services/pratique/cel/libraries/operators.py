@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.cel.attributes import find
-from pratique.cel.comparisons import compare, contains
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
+from pratique.cel.plan_nodes import find
+from pratique.cel.structs import compare, contains
 from pratique.cel.values import (
     MAXIMUM_INT,
     MAXIMUM_SECONDS,
@@ -29,7 +29,7 @@ from pratique.cel.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
 
 _ADDING = frozenset({int, Uint, float, str, bytes, list, Duration, Timestamp})
 _NUMERIC = frozenset({int, Uint, float})

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.strings import require
-from pratique.cel.texts import to_text
-from pratique.cel.values import NOTHING, Optional, Value, something
+from pratique.cel.values import NOTHING, Optional, Value, something, to_text
 
 if TYPE_CHECKING:
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
 
 
 def _of(_: Frame, value: Value) -> Optional:

@@ -17,7 +17,7 @@ from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require
 
 if TYPE_CHECKING:
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 _REMEMBERED = 256

@@ -9,16 +9,16 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.quantities import QuantityValue
 from pratique.cel.libraries.strings import require
-from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)

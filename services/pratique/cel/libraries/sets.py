@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.cel.comparisons import contains
 from pratique.cel.declarations import Library
 from pratique.cel.libraries.strings import require
+from pratique.cel.structs import contains
 
 if TYPE_CHECKING:
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 

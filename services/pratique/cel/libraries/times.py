@@ -17,7 +17,7 @@ from pratique.cel.values import NANOSECONDS, Duration, Timestamp, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)

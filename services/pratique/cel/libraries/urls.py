@@ -10,16 +10,16 @@ import re
 import urllib.parse
 from typing import TYPE_CHECKING, ClassVar
 
+from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.urls import Url, parse_url
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require
-from pratique.configurations.urls import Url, parse_url
-from pratique.statuses import go_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.cel.frames import Frame
+    from pratique.cel.activation import Frame
     from pratique.cel.values import Value
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.image_policy_webhook.configurations import Settings
-from pratique.definitions import VALIDATE, Controller, Halves
-from pratique.errors import ConfigurationError
-from pratique.rules import rule
 
 if TYPE_CHECKING:
-    from pratique.backends import OpenBackend
+    from pratique.admission.controllers import OpenBackend
 
 
 def _build(settings: Settings, open_backend: OpenBackend) -> Halves:

@@ -9,9 +9,9 @@ import dataclasses
 
 import msgspec
 
-from pratique.durations import Duration
-from pratique.errors import ConfigurationError
-from pratique.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
+from pratique.apimachinery.durations import Duration
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
 
 _MILLISECOND = 1_000_000
 _SECOND = 1_000 * _MILLISECOND

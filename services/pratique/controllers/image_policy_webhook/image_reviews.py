@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.answer_decoders import AnswerDecoder
-from pratique.errors import BadAnswerError
-from pratique.go_json import go_json
-from pratique.json_values import JSON, JSONObject, member
-from pratique.names import check_qualified_name
-from pratique.statuses import go_quoted
+from pratique.apimachinery.decoding import AnswerDecoder
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
+from pratique.apimachinery.names import check_qualified_name
+from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
 
 EPHEMERAL = "ephemeralcontainers"
 """The subresource of which only what it adds is reviewed."""

@@ -1,33 +1,75 @@
-"""Reviewers: they ask a backend of the images of Pods, and remember what it says."""
+"""Reviewers: they ask a backend about the images of Pods, and remember what it answers."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import math
 import time
 from typing import TYPE_CHECKING
 
-from pratique import pods, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.backoffs import Backoff, retried
-from pratique.calls import Deadline
+import cachetools
+
+from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.calls import Deadline
+from pratique.admission.edits import Edits
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import BadAnswerError, CallError
+from pratique.apimachinery.flow_control import Backoff, retried
 from pratique.controllers.image_policy_webhook.image_reviews import (
     AUDIT_PREFIX,
     question,
     read_verdict,
     spec_of,
 )
-from pratique.controllers.image_policy_webhook.verdict_caches import VerdictCache
-from pratique.edits import Edits
-from pratique.errors import BadAnswerError, CallError
+from pratique.pods import containers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.backends import Backend
+    from pratique.admission.controllers import Backend
+    from pratique.admission.reviews import Review
     from pratique.controllers.image_policy_webhook.configurations import Limits
     from pratique.controllers.image_policy_webhook.image_reviews import Verdict
-    from pratique.reviews import Review
+
+_MOST_ENTRIES = 1024
+_LARGEST_ENTRY = 16 * 1024
+"""Characters of a verdict that is remembered. A backend must not be able to fill the memory: all together are 16 MiB
+at most, or four times that where they are no ASCII."""
+
+
+class VerdictCache:
+    """The last verdicts, by what they are about."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        """Remember nothing yet. ``clock`` gives seconds, and never goes back."""
+        self._limits = limits
+        self._verdicts: cachetools.TLRUCache[bytes, Verdict] = cachetools.TLRUCache(
+            _MOST_ENTRIES, ttu=self._forgotten_at, timer=clock
+        )
+
+    def get(self, spec: str) -> Verdict | None:
+        """What was said of a spec; None where nothing counts any more."""
+        return self._verdicts.get(_key(spec))
+
+    def add(self, spec: str, verdict: Verdict) -> None:
+        """Remember what was said of a spec."""
+        if verdict.size <= _LARGEST_ENTRY and self._seconds(verdict):
+            self._verdicts[_key(spec)] = verdict
+
+    def _seconds(self, verdict: Verdict) -> float:
+        return self._limits.allow_seconds if verdict.allowed else self._limits.deny_seconds
+
+    def _forgotten_at(self, _: bytes, verdict: Verdict, now: float) -> float:
+        # It counts up to and including its last moment.
+        return math.nextafter(now + self._seconds(verdict), math.inf)
+
+
+def _key(spec: str) -> bytes:
+    """Stands for a spec, which may be large, and is nothing to keep."""
+    return hashlib.sha256(spec.encode()).digest()
+
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +104,8 @@ class Reviewer:
 
     async def validate(self, review: Review) -> Answer:
         """Refuse a Pod whose images the backend refuses."""
-        if not pods.is_pod(review.object):
-            return deny(status=statuses.bad_request(pods.NOT_A_POD))
+        if not containers.is_pod(review.object):
+            return deny(status=statuses.bad_request(containers.NOT_A_POD))
         spec = spec_of(review)
         verdict = self._verdicts.get(spec)
         if verdict is None:

@@ -10,9 +10,9 @@ import functools
 
 import msgspec
 
+from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.rules import rule
 from pratique.controllers.node_restriction.requests import FeatureGates
-from pratique.definitions import MUTATE, Controller, Halves
-from pratique.rules import rule
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

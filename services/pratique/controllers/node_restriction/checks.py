@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import node_identities, statuses
-from pratique.answers import Answer, allow, deny
-from pratique.controllers.node_restriction import certificates, claims, node_objects, nodes, pods, tokens
+from pratique.admission.answers import Answer, allow, deny
+from pratique.apimachinery import statuses
+from pratique.apimachinery.statuses import Status, go_quoted
+from pratique.controllers.node_restriction import objects, pods, tokens
 from pratique.controllers.node_restriction.requests import NodeRequest
-from pratique.statuses import Status, go_quoted
+from pratique.pods import nodes as nodes_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pratique.admission.reviews import Review
     from pratique.controllers.node_restriction.requests import Check, FeatureGates
-    from pratique.reviews import Review
 
 _CHECKS: Mapping[tuple[str, str], Check] = {
     ("", "pods"): pods.check,
-    ("", "nodes"): nodes.check,
-    ("", "persistentvolumeclaims"): claims.check,
+    ("", "nodes"): objects.check_node,
+    ("", "persistentvolumeclaims"): objects.check_claim,
     ("", "serviceaccounts"): tokens.check,
-    ("coordination.k8s.io", "leases"): node_objects.check_lease,
-    ("storage.k8s.io", "csinodes"): node_objects.check_csi_node,
-    ("resource.k8s.io", "resourceslices"): node_objects.check_resource_slice,
-    ("certificates.k8s.io", "certificatesigningrequests"): certificates.check,
+    ("coordination.k8s.io", "leases"): objects.check_lease,
+    ("storage.k8s.io", "csinodes"): objects.check_csi_node,
+    ("resource.k8s.io", "resourceslices"): objects.check_resource_slice,
+    ("certificates.k8s.io", "certificatesigningrequests"): objects.check_certificate,
 }
 
 
 def mutate(feature_gates: FeatureGates, review: Review) -> Answer:
     """Refuse a node what is not its own; others are not looked at."""
-    node = node_identities.node_name(review.user)
+    node = nodes_module.node_name(review.user)
     if node is None:
         return allow()
     if not node:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import pod_references, statuses
+from pratique.admission.reviews import Operation
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import semantically_equal
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction.requests import (
     NodeRequest,
     Refusal,
@@ -14,15 +18,12 @@ from pratique.controllers.node_restriction.requests import (
     uid_of,
     unexpected_type,
 )
-from pratique.equalities import semantically_equal
-from pratique.json_values import member
-from pratique.reviews import Operation
-from pratique.statuses import Status, go_quoted
+from pratique.pods import references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def check(request: NodeRequest) -> Iterator[Refusal]:
@@ -65,14 +66,14 @@ def _check_mirror(request: NodeRequest) -> Iterator[Refusal]:
     pod, node = request.review.object, f"node {request.quoted}"
     if not is_kind(pod, "Pod"):
         yield unexpected_type(pod)
-    elif not pod_references.is_mirror(pod):
-        annotation = go_quoted(pod_references.MIRROR_ANNOTATION)
+    elif not references.is_mirror(pod):
+        annotation = go_quoted(references.MIRROR_ANNOTATION)
         yield f"pod does not have {annotation} annotation, {node} can only create mirror pods"
     elif runs_on(pod) != request.node:
         yield f"{node} can only create pods with spec.nodeName set to itself"
     else:
         yield from _check_owners(request, pod)
-        reference = pod_references.first_reference(pod)
+        reference = references.first_reference(pod)
         if reference:
             # The account itself is called by another name than everything else.
             named = "a service account" if reference == "serviceaccounts" else reference

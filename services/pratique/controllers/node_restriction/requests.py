@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from pratique import statuses
-from pratique.go_types import go_type
-from pratique.json_values import member
-from pratique.rbac.authorizers import RbacAuthorizer
-from pratique.rbac.documents import GROUP
-from pratique.statuses import Status, go_quoted
+from pratique.apimachinery import statuses
+from pratique.apimachinery.go_formats import go_type
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.statuses import Status, go_quoted
+from pratique.cluster.authorization import RbacAuthorizer
+from pratique.cluster.rbac import GROUP
 
 if TYPE_CHECKING:
-    from pratique.json_values import JSON, JSONObject
-    from pratique.reviews import Review
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):

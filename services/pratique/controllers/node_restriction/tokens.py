@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique import csi_drivers, pod_references, pods, statuses
-from pratique.authorizers import Attributes
+from pratique.admission.reviews import Operation
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.statuses import Status, go_quoted
+from pratique.cluster.authorization import Attributes
 from pratique.controllers.node_restriction.requests import (
     NodeRequest,
     Refusal,
@@ -15,16 +19,13 @@ from pratique.controllers.node_restriction.requests import (
     uid_of,
     unexpected_type,
 )
-from pratique.errors import RefusalError
-from pratique.json_values import member
-from pratique.reviews import Operation
-from pratique.statuses import Status, go_quoted
+from pratique.pods import containers, references, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.clusters import Cluster
-    from pratique.json_values import JSON, JSONObject
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.store import Cluster
 
 VERB = "request-serviceaccounts-token-audience"
 """What a node has to be granted on an audience that its Pod does not use."""
@@ -86,13 +87,13 @@ def _attributes(request: NodeRequest, audience: str) -> Attributes:
 
 def _uses(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -> bool:
     """Tell whether a volume needs tokens for the audience; what could not be looked up goes into ``faults``."""
-    for _, _, volume in pods.volumes(pod):
-        sources = pod_references.projections(volume)
+    for _, _, volume in containers.volumes(pod):
+        sources = references.projections(volume)
         if any(_audience_of(source.get("serviceAccountToken")) == audience for source in sources):
             return True
         try:
-            driver = csi_drivers.driver_of_volume(pod, volume, cluster)
-            if driver and csi_drivers.wants_audience(driver, audience, cluster):
+            driver = volumes.driver_of_volume(pod, volume, cluster)
+            if driver and volumes.wants_audience(driver, audience, cluster):
                 return True
         except RefusalError as error:
             faults.append(error.status.message)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mutator.serve import run
-from mutator.settings import MutatorSettings
-from pratique_cli.server_helps import SERVER_HELPS
-from pratique_cli.settings_flags import settings_flags
+from mutator.service import MutatorSettings, run
+from pratique_cli.settings_options import SERVER_HELPS, settings_flags
 
 EPILOG = """\b
 Examples:

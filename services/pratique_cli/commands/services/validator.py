@@ -6,11 +6,9 @@ import dataclasses
 
 import click
 
-from pratique.ledgers.places import default_file, is_placed, placed
-from pratique_cli.server_helps import SERVER_HELPS
-from pratique_cli.settings_flags import settings_flags
-from validator.serve import run
-from validator.settings import ValidatorSettings
+from pratique.controllers.quota.ledger_urls import default_file, is_placed, placed
+from pratique_cli.settings_options import SERVER_HELPS, settings_flags
+from validator.service import ValidatorSettings, run
 
 EPILOG = """\b
 Examples:

@@ -1,1 +1,0 @@
-"""Who calls the front door: by certificate, bearer token, or user and password."""

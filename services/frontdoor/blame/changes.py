@@ -1,0 +1,290 @@
+"""What differs between the object received and the one that came out, and which step did it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from frontdoor.blame.fields import ABSENT, NOBODY, Absent, Field, Steps, in_order
+from frontdoor.http.decision_documents import causes, fields_of, parse_field
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.diff import identical, pairs
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import JSON, member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from frontdoor.chain.decisions import Decision
+
+Path: TypeAlias = "tuple[str | int, ...]"
+"""Where a value is: members by name, items by position."""
+
+
+class Kind(enum.StrEnum):
+    """What happened to a value, in the words of JSON Patch."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    REPLACE = "replace"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One difference. What it holds is in no other change: parts that another step set are changes of their own."""
+
+    kind: Kind
+    path: Path
+    """In the object that came out; of what was removed, in the object received."""
+    before: JSON | Absent
+    """The value received."""
+    after: JSON | Absent
+    """The value that came out."""
+    step: int | None
+    """The index of the step that set it last; None where that is not known."""
+    earlier: Steps = ()
+    """The steps that had set it before, in their order."""
+
+
+def changes(root: Field) -> list[Change]:
+    """List the differences between the object received and what stands there now.
+
+    Removed values, from the last to the first, and then the others, in their order, make the one object of the other:
+    items are inserted where they are in the end.
+    """
+    return list(_compare((), root, root))
+
+
+def _compare(path: Path, was: Field, now: Field, place: Path | None = None) -> Iterator[Change]:
+    """Compare a field as it was received, at ``place``, with what stands there now, at ``path``."""
+    place = path if place is None else place
+    value = now.value
+    if identical(was.came, value):
+        return
+    if isinstance(was.came, dict) and isinstance(value, dict):
+        yield from _compare_members(path, was, now, place)
+    elif isinstance(was.came, list) and isinstance(value, list):
+        yield from _compare_items(path, was, now, place)
+    else:
+        first, *others = _pieces(path, _current(now))
+        steps = in_order(was.steps, first.steps)
+        yield _change(Kind.REPLACE, path, was.came, first.value, steps)
+        yield from (_change(Kind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
+
+
+def _compare_members(path: Path, was: Field, now: Field, place: Path) -> Iterator[Change]:
+    came, there = _came_members(was), _members(now)
+    for name, child in came.items():
+        if name not in there:
+            yield from _removed((*place, name), child)
+    for name, child in there.items():
+        if name in came:
+            yield from _compare((*path, name), came[name], child, (*place, name))
+        else:
+            yield from _added((*path, name), child)
+
+
+def _compare_items(path: Path, was: Field, now: Field, place: Path) -> Iterator[Change]:
+    came, there = _came_items(was), _items(now)
+    paired = {new: old for old, new in _paired(came, there)}
+    staying = set(paired.values())
+    for index, child in enumerate(came):
+        if index not in staying:
+            child.remember(child.displaced)
+            yield from _removed((*place, index), child)
+    for index, child in enumerate(there):
+        if index in paired:
+            yield from _compare((*path, index), came[paired[index]], child, (*place, paired[index]))
+        else:
+            child.remember(child.displaced)
+            yield from _added((*path, index), child)
+
+
+def _paired(came: Sequence[Field], there: Sequence[Field]) -> Iterator[tuple[int, int]]:
+    """Pair the items that were never taken out, and between them those that look alike."""
+    places = {id(field): place for place, field in enumerate(came)}
+    anchors = [
+        (places[id(field)], index)
+        for index, field in enumerate(there)
+        if field.is_steady and id(field) in places
+    ]
+    old_at = new_at = 0
+    for old, new in [*anchors, (len(came), len(there))]:
+        before = [field.came for field in came[old_at:old]]
+        after = [field.value for field in there[new_at:new]]
+        for i, j in pairs(before, after):
+            if _look_alike(before[i], after[j]):
+                yield old_at + i, new_at + j
+        if old < len(came):
+            yield old, new
+        old_at, new_at = old + 1, new + 1
+
+
+def _look_alike(came: JSON, there: JSON) -> bool:
+    name = member(came, "name")
+    return (name is not None and name == member(there, "name")) or identical(came, there)
+
+
+def _removed(place: Path, was: Field) -> Iterator[Change]:
+    for each in _pieces(place, _former(was)):
+        yield _change(Kind.REMOVE, each.path, each.value, ABSENT, each.steps)
+
+
+def _added(path: Path, now: Field) -> Iterator[Change]:
+    for each in _pieces(path, _current(now)):
+        yield _change(Kind.ADD, each.path, ABSENT, each.value, each.steps)
+
+
+def _change(kind: Kind, path: Path, before: JSON | Absent, after: JSON | Absent, steps: Steps) -> Change:
+    *earlier, last = steps or (NOBODY,)
+    return Change(kind, path, before, after, None if last == NOBODY else last, tuple(earlier))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """A field as it was received, or as it is now."""
+
+    value: JSON
+    steps: Steps
+    members: dict[str, Field] | None
+    items: Sequence[Field] | None
+    is_former: bool
+
+    def children(self) -> Iterator[tuple[str | int, _View]]:
+        """What is in it, as far as it is open."""
+        named: Iterable[tuple[str | int, Field]] = (self.members or {}).items()
+        for key, child in (*named, *enumerate(self.items or ())):
+            yield key, _former(child) if self.is_former else _current(child)
+
+
+def _former(field: Field) -> _View:
+    members, items = field.came_members or None, field.came_items or None
+    return _View(field.came, field.steps, members, items, is_former=True)
+
+
+def _current(field: Field) -> _View:
+    return _View(field.value, field.steps, field.members, field.items, is_former=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Piece:
+    """A value without the parts that another step set last."""
+
+    path: Path
+    value: JSON
+    steps: Steps
+
+
+def _pieces(path: Path, view: _View) -> list[_Piece]:
+    """Take a value apart by the steps that set it last; what holds the others comes first."""
+    if view.members is None and view.items is None:
+        return [_Piece(path, view.value, view.steps)]
+    kept: list[tuple[str | int, JSON]] = []
+    histories, others = [view.steps], []
+    for key, child in view.children():
+        first, *rest = _pieces((*path, key), child)
+        if first.steps[-1:] == view.steps[-1:]:
+            kept.append((key, first.value))
+            histories.append(first.steps)
+        else:
+            others.append(first)
+        others += rest
+    value = [each for _, each in kept] if view.members is None else dict(kept)
+    return [_Piece(path, value, in_order(*histories)), *others]
+
+
+def _came_members(field: Field) -> dict[str, Field]:
+    field.open()
+    return field.came_members
+
+
+def _came_items(field: Field) -> tuple[Field, ...]:
+    field.open()
+    return field.came_items
+
+
+def _members(field: Field) -> dict[str, Field]:
+    field.open()
+    return field.members or {}
+
+
+def _items(field: Field) -> list[Field]:
+    field.open()
+    return field.items or []
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlamedDenial:
+    """One field that a denial speaks of."""
+
+    step: int
+    """The index of the step that denied."""
+    path: Path
+    """Where the field is in the object that was denied."""
+    last_changed_by: int | None
+    """The index of the step before it that changed the field last; None where it is as it was received."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Told:
+    """A field, and whether it is named itself."""
+
+    path: Path
+    is_named: bool
+    """False where only its item's name is, of which something is wrong: nobody can tell what."""
+
+
+def denials(decision: Decision, root: Field) -> Iterator[BlamedDenial]:
+    """Tell the fields that denials speak of. Where the words of one do not tell any, nothing is said of it."""
+    if decision.status is None:
+        return
+    seen = set()
+    for cause in causes(decision, decision.status):
+        if cause.step is None or decision.steps[cause.step].outcome is not StepOutcome.DENIED:
+            continue
+        for told in told_fields(cause.field, cause.text, decision.object_document.data):
+            if (cause.step, told.path) not in seen and _can_be_blamed(root, told):
+                seen.add((cause.step, told.path))
+                yield BlamedDenial(cause.step, told.path, _last_change(root, told, cause.step))
+
+
+def told_fields(field: str, text: str, denied: JSON) -> list[_Told]:
+    """Find the fields that a cause of a denial speaks of: the one that it names, else those that its text does."""
+    path = parse_field(field)
+    if path is not None:
+        return [_Told(path, is_named=True)]
+    found = dict.fromkeys(fields_of(text, denied))
+    return [_Told(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
+
+
+def _can_be_blamed(root: Field, told: _Told) -> bool:
+    """Tell whether there is such a field, and of an item that is only known by name, which change would count."""
+    if _at(root, told.path[:1]) is None:
+        return False
+    field = _at(root, told.path)
+    return told.is_named or (field is not None and bool(field.steps or not field.all_steps()))
+
+
+def _last_change(root: Field, told: _Told, before: int) -> int | None:
+    """Find the step before another one that changed a field last, or anything in it."""
+    steps: Steps = ()
+    field = _at(root, told.path)
+    if field is not None:
+        steps = field.all_steps() if told.is_named else field.steps
+    return max((step for step in steps if 0 <= step < before), default=None)
+
+
+def _at(field: Field, path: Path) -> Field | None:
+    """The field of a path, be it there or gone; None where there was never one."""
+    for key in path:
+        field.open()
+        found: Field | None = None
+        if isinstance(key, str):
+            found = (field.members or {}).get(key) or field.gone_members.get(key)
+        elif key < len(field.items or ()):
+            found = (field.items or [])[key]
+        if found is None:
+            return None
+        field = found
+    return field

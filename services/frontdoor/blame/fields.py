@@ -1,0 +1,314 @@
+"""An object as a tree in which each field remembers the steps that changed it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pratique.apimachinery.diff import identical, pairs
+from pratique.apimachinery.json_values import JSON, member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+Steps: TypeAlias = tuple[int, ...]
+"""Indexes of steps in their order, none twice."""
+
+NOBODY: Final = -1
+"""Stands for a step that is not known."""
+
+
+class Absent(enum.Enum):
+    """The type of what is not there, which is not null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""No value."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Field:
+    """A member of an object, an item of an array, or the whole.
+
+    A member that is taken out and put in again is the same field, and so is an item that is known again.
+    """
+
+    raw: JSON
+    """The value, where the field is not opened."""
+    steps: Steps = ()
+    """What changed it: the value of a scalar, whether a container is there."""
+    came: JSON | Absent = ABSENT
+    """The value in the object received."""
+    members: dict[str, Field] | None = None
+    """Of an object, once opened."""
+    items: list[Field] | None = None
+    """Of an array, once opened."""
+    came_members: dict[str, Field] = dataclasses.field(default_factory=dict)
+    """Those of the object received."""
+    came_items: tuple[Field, ...] = ()
+    """Those of the array received."""
+    gone_members: dict[str, Field] = dataclasses.field(default_factory=dict)
+    """Those that were taken out."""
+    gone_items: list[Field] = dataclasses.field(default_factory=list)
+    """Those that were taken out, oldest first."""
+    last: JSON = None
+    """The value of an item that was taken out."""
+    is_steady: bool = True
+    """Never taken out: such items of an array keep their order."""
+    displaced: Steps = ()
+    """The steps that took an item out and put it in again, perhaps elsewhere, without any other change."""
+    kept: Field | None = None
+    """The field as it was before the step that took it out; None where it is not out."""
+
+    @property
+    def value(self) -> JSON:
+        """The value as it is now; not to be changed in place."""
+        if self.members is not None:
+            return {name: child.value for name, child in self.members.items()}
+        if self.items is not None:
+            return [child.value for child in self.items]
+        return self.raw
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has fields in it that can be told apart."""
+        return self.members is not None or self.items is not None
+
+    def open(self) -> None:
+        """Make fields of what is in it; nothing, where it is open already or a scalar."""
+        if self.is_open or not isinstance(self.raw, dict | list):
+            return
+        has_come = self.raw is self.came
+        if isinstance(self.raw, dict):
+            self.members = {name: self._child(value, came=has_come) for name, value in self.raw.items()}
+            self.came_members = dict(self.members) if has_come else self.came_members
+        else:
+            self.items = [self._child(value, came=has_come) for value in self.raw]
+            self.came_items = tuple(self.items) if has_come else self.came_items
+        self.raw = None
+
+    def _child(self, value: JSON, *, came: bool) -> Field:
+        # A tombstone's children are not out: it is they whom nobody has taken out of it.
+        return Field(value, self.steps, value if came else ABSENT)
+
+    def touch(self, step: int) -> None:
+        """Remember a step."""
+        if not self.steps or self.steps[-1] != step:
+            self.steps = (*self.steps, step)
+
+    def remember(self, steps: Iterable[int]) -> None:
+        """Remember earlier steps, here and in all that is in it."""
+        self.steps = in_order(self.steps, steps)
+        for child in self.children():
+            child.remember(steps)
+
+    def children(self) -> Iterator[Field]:
+        """What is in it now, as far as it is open."""
+        yield from (self.members or {}).values()
+        yield from self.items or ()
+
+    def all_steps(self) -> Steps:
+        """The steps of the field and of all that is in it, or was."""
+        gone = (*self.gone_members.values(), *self.gone_items)
+        return in_order(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
+
+
+def in_order(*histories: Iterable[int]) -> Steps:
+    """Make one history of several. What is not known comes last: it is found at the end."""
+    found = {step for history in histories for step in history}
+    return tuple(sorted(found, key=lambda step: (step == NOBODY, step)))
+
+
+def received(value: JSON) -> Field:
+    """The root of an object received."""
+    return Field(value, came=value)
+
+
+def write(field: Field, value: JSON, step: int) -> None:
+    """Give a field another value: what is the same in both is left alone."""
+    now = field.value
+    if identical(now, value):
+        return
+    field.open()
+    if field.members is not None and isinstance(value, dict):
+        for name in [name for name in field.members if name not in value]:
+            remove_member(field, name, step)
+        for name, each in value.items():
+            write_member(field, name, each, step)
+    elif field.items is not None and isinstance(value, list):
+        _write_items(field, now, value, step)
+    else:
+        _empty(field, step)
+        field.touch(step)
+        _fill(field, value, step)
+
+
+def write_member(field: Field, name: str, value: JSON, step: int) -> None:
+    """Add a member to an open object, or write the one that is there."""
+    members = _members(field)
+    if name in members:
+        write(members[name], value, step)
+    elif name in field.gone_members:
+        members[name] = field.gone_members.pop(name)
+        _bring_back(members[name], value, step)
+    else:
+        members[name] = Field(value, (step,))
+
+
+def remove_member(field: Field, name: str, step: int) -> None:
+    """Take a member out of an open object."""
+    child = _members(field).pop(name)
+    _take_out(child, step)
+    field.gone_members[name] = child
+
+
+def insert_item(field: Field, index: int, value: JSON, step: int) -> None:
+    """Insert an item into an open array; one that was taken out before may be known again."""
+    place = _known_again(field.gone_items, value)
+    if place is None:
+        child = Field(value, (step,), is_steady=False)
+    else:
+        child = field.gone_items.pop(place)
+        _bring_back(child, value, step)
+        child.is_steady, child.displaced = False, in_order(child.displaced, (step,))
+    _items(field).insert(index, child)
+
+
+def remove_item(field: Field, index: int, step: int) -> None:
+    """Take an item out of an open array."""
+    child = _items(field).pop(index)
+    child.last = child.value
+    _take_out(child, step)
+    field.gone_items.append(child)
+
+
+def histories(field: Field) -> Field:
+    """Copy a field with what it remembers, for :func:`inherit`."""
+    copied = Field(field.raw, field.steps)
+    if field.members is not None:
+        copied.members = {name: histories(child) for name, child in field.members.items()}
+    if field.items is not None:
+        copied.items = [histories(child) for child in field.items]
+    return copied
+
+
+def inherit(field: Field, source: Field) -> None:
+    """Remember what another field of the same value remembers, part by part."""
+    if not source.is_open:
+        field.remember(source.steps)
+        return
+    field.open()
+    field.steps = in_order(field.steps, source.steps)
+    for name, child in (source.members or {}).items():
+        inherit(_members(field)[name], child)
+    for mine, theirs in zip(field.items or (), source.items or (), strict=True):
+        inherit(mine, theirs)
+
+
+def _write_items(field: Field, now: Sequence[JSON], value: Sequence[JSON], step: int) -> None:
+    paired = dict(pairs(now, value))
+    for index in reversed(range(len(now))):
+        if index not in paired:
+            remove_item(field, index, step)
+    staying = set(paired.values())
+    for index, each in enumerate(value):
+        if index in staying:
+            write(_items(field)[index], each, step)
+        else:
+            insert_item(field, index, each, step)
+
+
+def _take_out(field: Field, step: int) -> None:
+    """Take out a field, and what is in it, which is then gone from it."""
+    field.kept = dataclasses.replace(
+        field,
+        members=None if field.members is None else dict(field.members),
+        items=None if field.items is None else list(field.items),
+        gone_members=dict(field.gone_members),
+        gone_items=list(field.gone_items),
+    )
+    _empty(field, step)
+    field.touch(step)
+    field.is_steady = False
+
+
+def _empty(field: Field, step: int) -> None:
+    """Take out of a field what is in it."""
+    for name in list(field.members or ()):
+        remove_member(field, name, step)
+    for index in reversed(range(len(field.items or ()))):
+        remove_item(field, index, step)
+
+
+def _bring_back(field: Field, value: JSON, step: int) -> None:
+    """Put in again what was taken out. What one step takes out and brings back was never away."""
+    if field.kept is not None and field.steps[-1] == step:
+        _restore(field)
+        write(field, value, step)
+        return
+    field.kept = None
+    _bury(field)
+    field.touch(step)
+    _fill(field, value, step)
+
+
+def _restore(field: Field) -> None:
+    """Make a field what it was before the step that took it out."""
+    if field.kept is None:
+        return
+    kept = field.kept
+    for attribute in dataclasses.fields(Field):
+        setattr(field, attribute.name, getattr(kept, attribute.name))
+    field.kept = None
+    for child in field.children():
+        _restore(child)
+
+
+def _bury(field: Field) -> None:
+    """Count what is in a field that was taken out unopened among what is gone from it."""
+    field.open()
+    field.gone_members |= field.members or {}
+    for child in field.items or ():
+        child.last, child.is_steady = child.value, False
+        field.gone_items.append(child)
+
+
+def _fill(field: Field, value: JSON, step: int) -> None:
+    """Give an empty field a value."""
+    field.raw, field.members, field.items = None, None, None
+    if isinstance(value, dict) and field.gone_members:
+        field.members = {}
+        for name, each in value.items():
+            write_member(field, name, each, step)
+    elif isinstance(value, list) and field.gone_items:
+        field.items = []
+        for index, each in enumerate(value):
+            insert_item(field, index, each, step)
+    else:
+        field.raw = value
+
+
+def _known_again(gone: Sequence[Field], value: JSON) -> int | None:
+    """The place of what an inserted item was before: the last of the same value, else of the same name."""
+    name = member(value, "name")
+    latest = list(reversed(list(enumerate(gone))))
+    same = (place for place, field in latest if identical(field.last, value))
+    named = (place for place, field in latest if name is not None and member(field.last, "name") == name)
+    return next(same, next(named, None))
+
+
+def _members(field: Field) -> dict[str, Field]:
+    field.open()
+    if field.members is None:
+        raise TypeError("not an object")
+    return field.members
+
+
+def _items(field: Field) -> list[Field]:
+    field.open()
+    if field.items is None:
+        raise TypeError("not an array")
+    return field.items

@@ -1,0 +1,419 @@
+"""Hosted controllers: those that the mutator and the validators run, many in one hop."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from frontdoor.chain.decisions import Step
+from frontdoor.chain.outages import OutageError, answered
+from frontdoor.chain.stages import Record
+from pratique.admission.controllers import Phase
+from pratique.admission.matched_resources import Asked
+from pratique.admission.outcomes import Allowed, Denied, Ending, Failed, FailureKind, Part, Patched
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery import statuses
+from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.policies.match_resources import ResourceMatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
+
+    from frontdoor.chain.stages import Pass, Reinvocation
+    from frontdoor.transports import Transport
+    from pratique.admission.calls import Call, Deadline
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.statuses import Status
+    from pratique.cluster.api_resources import Resources
+    from pratique.configuration.policies import BindingSpec, Configured, MatchResources, PolicySpec
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConcernedRules:
+    """Rules, and what the controller says of the requests that they match."""
+
+    rules: Rules
+    unconcerned: Callable[[Review], str]
+    """Why the controller would do nothing; empty where it may do something."""
+
+    def matches(self, review: Review) -> bool:
+        """Tell whether it wants to see the request."""
+        return self.rules.matches(review) and not self.unconcerned(review)
+
+    def mismatch(self, review: Review) -> str:
+        """Say why it does not; empty where it does."""
+        return self.rules.mismatch(review) or self.unconcerned(review)
+
+
+_REMEMBERED = 256
+"""Kinds of requests that are remembered: the four operations on 64 collections and subresources."""
+
+
+class PolicyRules:
+    """The rules of all policies that are bound."""
+
+    def __init__(
+        self, policies: Iterable[Configured[PolicySpec]], bindings: Iterable[Configured[BindingSpec]]
+    ) -> None:
+        """Know the rules of ``policies``, of those only that ``bindings`` put to work."""
+        by_policy: dict[tuple[str, bool], list[BindingSpec]] = {}
+        for one in bindings:
+            by_policy.setdefault((one.spec.policy_name, one.is_static), []).append(one.spec)
+        bound = [(one.spec, by_policy.get((one.name, one.is_static), ())) for one in policies]
+        self._policies = tuple(_Bound.of(spec, found) for spec, found in bound if found)
+        self._matches = functools.lru_cache(_REMEMBERED)(self._find)
+        self._is_steady = functools.lru_cache(_REMEMBERED)(self._find_steady)
+
+    def __bool__(self) -> bool:
+        """False where no policy is bound."""
+        return any(one.matcher for one in self._policies)
+
+    def matches(self, review: Review) -> bool:
+        """Tell whether any policy may mean the request."""
+        return self._matches(Asked.of(review), review.cluster.resources)
+
+    def mismatch(self, review: Review) -> str:
+        """Say why none does; empty where one may."""
+        return "" if self.matches(review) else "no policy has a rule that matches"
+
+    def is_steady(self, review: Review) -> bool:
+        """Tell whether the same policies mean such a request whatever has become of its object since they saw it.
+
+        That is so where all that can mean it go by nothing but its rules, and need no other version of the object. To
+        ask them again, and none to be invoked, then comes to nothing.
+        """
+        return self._is_steady(Asked.of(review), review.cluster.resources)
+
+    def _find(self, asked: Asked, resources: Resources) -> bool:
+        return any(one.may_match(asked, resources) for one in self._policies)
+
+    def _find_steady(self, asked: Asked, resources: Resources) -> bool:
+        concerned = [one for one in self._policies if one.may_match(asked, resources)]
+        return all(one.is_plain and one.means_literally(asked) for one in concerned)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bound:
+    """A policy that is bound."""
+
+    matcher: ResourceMatcher | None
+    """None where it says nothing of what it matches, which no API server lets pass."""
+    is_plain: bool
+    """Whether nothing but rules decides about it and its bindings: no selector, condition or parameter."""
+
+    @classmethod
+    def of(cls, spec: PolicySpec, bindings: Iterable[BindingSpec]) -> Self:
+        constraints = spec.match_constraints
+        matcher = None if constraints is None else ResourceMatcher.compile(constraints)
+        goes_by_rules = constraints is not None and _selects_all(constraints)
+        plain = goes_by_rules and not spec.match_conditions and spec.param_kind is None
+        return cls(matcher, plain and all(one.match_resources is None for one in bindings))
+
+    def may_match(self, asked: Asked, resources: Resources) -> bool:
+        return self.matcher is not None and self.matcher.may_match(asked, resources)
+
+    def means_literally(self, asked: Asked) -> bool:
+        """Whether it means the collection that was asked for, not only an equivalent."""
+        return self.matcher is not None and self.matcher.means_literally(asked)
+
+
+def _selects_all(resources: MatchResources) -> bool:
+    # One that is not set at all is an error of each request, which is told each time.
+    return all(
+        one is not None and one.is_empty for one in (resources.namespace_selector, resources.object_selector)
+    )
+
+
+class Rules(Protocol):
+    """Which requests a controller wants to see."""
+
+    def matches(self, review: Review) -> bool:
+        """Tell whether it wants to see the request."""
+
+    def mismatch(self, review: Review) -> str:
+        """Say why it does not; empty where it does."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """A hosted controller, ready to be matched and called."""
+
+    call: Call
+    rules: Rules
+    has_members: bool = False
+    """Whether it has members of its own, which tell what they did where somebody wants to know."""
+
+    def call_for(self, *, explain: bool) -> Call:
+        """How it is called."""
+        return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hop:
+    """One call to a service, and the steps that come of it."""
+
+    phase: Phase
+    endpoint: str
+    round: int = 0
+
+    def select(
+        self, members: Sequence[Member], review: Review, record: Record, *, explain: bool
+    ) -> list[Call]:
+        if not explain:
+            return [member.call for member in members if member.rules.matches(review)]
+        calls = []
+        for member in members:
+            if reason := member.rules.mismatch(review):
+                record.steps.append(self._step(member.call.name, StepOutcome.SKIPPED, reason))
+            else:
+                calls.append(member.call_for(explain=True))
+        return calls
+
+    def arrange(self, members: Sequence[Member], record: Record, begun: int) -> None:
+        """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
+        places = {member.call.name: place for place, member in enumerate(members)}
+        record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
+
+    async def ask(
+        self, transport: Transport, review: Review, calls: Sequence[Call], deadline: Deadline
+    ) -> Sequence[Outcome]:
+        """Make the call.
+
+        Raises:
+            OutageError: there is no usable answer.
+        """
+        ask = transport.mutate if self.phase is Phase.MUTATE else transport.validate
+        return await answered(self.phase, ask(review, calls, deadline), deadline)
+
+    def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
+        """Note what was not answered: nobody decided, so the request is neither refused nor let through."""
+        for call in calls:
+            record.steps.append(self._step(call.name, StepOutcome.FAILED, str(outage)))
+        record.outages.append(outage)
+
+    def note(self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record) -> None:
+        """Write down what came of asking one controller."""
+        if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
+            record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
+            record.steps.append(self._step(outcome.controller, StepOutcome.FAILED, str(record.outages[-1])))
+            return
+        ended, denial = self._ending(outcome, decision)
+        record.warnings += outcome.warnings
+        if outcome.audit_annotations:
+            record.annotate(_annotations(outcome))
+        refusals: list[Status] = []
+        if outcome.parts:
+            record.steps += [self._part(outcome, part) for part in outcome.parts]
+            refusals = [status for part in outcome.parts for status in part.denials]
+        if not outcome.parts or (denial is not None and not _fails(outcome.parts)):
+            record.steps.append(self._whole(outcome, decision, ended, denial))
+        if denial is not None and not refusals:
+            refusals = [denial]
+        record.denials += refusals
+
+    def _whole(
+        self,
+        outcome: Outcome,
+        decision: Allowed | Patched | Denied | Failed,
+        ended: StepOutcome,
+        denial: Status | None,
+    ) -> Step:
+        return Step(
+            controller=outcome.controller,
+            phase=self.phase,
+            name=outcome.controller,
+            round=self.round,
+            outcome=ended,
+            reason="" if denial is None else denial.message,
+            code=0 if denial is None else denial.code,
+            patch=decision.operations if isinstance(decision, Patched) else (),
+            duration_seconds=outcome.duration_seconds,
+            endpoint=outcome.endpoint or self.endpoint,
+        )
+
+    def _ending(
+        self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
+    ) -> tuple[StepOutcome, Status | None]:
+        match decision:
+            case Allowed():
+                if outcome.warnings:
+                    return StepOutcome.WARNED, None
+                mutating = self.phase is Phase.MUTATE
+                return StepOutcome.UNCHANGED if mutating else StepOutcome.ALLOWED, None
+            case Patched():
+                return StepOutcome.MUTATED, None
+            case Denied(status):
+                return StepOutcome.DENIED, status
+            case Failed(_, message):
+                reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
+                return StepOutcome.FAILED, statuses.internal_error(reason)
+            case _:
+                assert_never(decision)
+
+    def _part(self, outcome: Outcome, part: Part) -> Step:
+        return Step(
+            controller=outcome.controller,
+            phase=self.phase,
+            name=part.name,
+            configuration=part.configuration,
+            round=self.round,
+            outcome=part.ending,
+            reason=part.reason,
+            code=part.denials[0].code if part.denials else 0,
+            patch=part.operations,
+            duration_seconds=part.duration_seconds,
+            endpoint="" if part.ending is Ending.SKIPPED else outcome.endpoint or self.endpoint,
+            unmet=part.unmet,
+        )
+
+    def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:
+        return Step(
+            controller=name,
+            phase=self.phase,
+            name=name,
+            round=self.round,
+            outcome=outcome,
+            reason=reason,
+            endpoint="" if outcome is StepOutcome.SKIPPED else self.endpoint,
+        )
+
+
+def _fails(parts: Iterable[Part]) -> bool:
+    """Tell whether a part says why the request is refused."""
+    return any(part.ending in (Ending.DENIED, Ending.FAILED) for part in parts)
+
+
+def _annotations(outcome: Outcome) -> dict[str, str]:
+    prefix = outcome.controller.lower()
+    return {
+        key if "/" in key else f"{prefix}/{key}": value for key, value in outcome.audit_annotations.items()
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostedMutators:
+    """Consecutive mutating controllers of the chain, run by the mutator in one call."""
+
+    members: tuple[Member, ...]
+    transport: Transport
+
+    async def admit(self, passing: Pass) -> bool:
+        """Run those that match, each on what the one before left."""
+        await run_mutators(self.members, self.transport, passing)
+        return not passing.record.denials
+
+
+async def run_mutators(
+    members: Sequence[Member], transport: Transport, passing: Pass, again: tuple[str, ...] | None = None
+) -> Sequence[Outcome]:
+    """Run mutating controllers in one call, and write down what came of it.
+
+    Args:
+        members: The controllers; those that match are asked.
+        transport: Reaches who runs them.
+        passing: The review, which is changed as they say.
+        again: In the second round, the keys of those of their members that are to run again.
+
+    Returns:
+        What each that was asked made of it.
+
+    Raises:
+        OutageError: the service gave no usable answer. Nothing before it refused the request, or it would not have
+            been asked.
+    """
+    hop = _Hop(Phase.MUTATE, transport.endpoint, passing.round)
+    begun = len(passing.record.steps)
+    calls = hop.select(members, passing.review, passing.record, explain=passing.explain)
+    if not calls:
+        return ()
+    if again is not None:
+        calls = [dataclasses.replace(call, again=again) for call in calls]
+    outcomes = await hop.ask(transport, passing.review, calls, passing.deadline)
+    for outcome in outcomes:
+        hop.note(outcome, _applied(outcome, passing), passing.record)
+    if passing.record.outages:
+        raise passing.record.outages[0]
+    if passing.explain:
+        hop.arrange(members, passing.record, begun)
+    return outcomes
+
+
+def _applied(outcome: Outcome, passing: Pass) -> Allowed | Patched | Denied | Failed:
+    decision = outcome.decision
+    if not isinstance(decision, Patched):
+        return decision
+    document = outcome.document
+    if document is None:
+        try:
+            document = patch_document(passing.review.object_document, decision.operations)
+        except PatchError as error:
+            return Denied(statuses.internal_error(str(error)))
+    passing.change_object(document)
+    return decision
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostedValidators:
+    """Validating controllers of the chain, run by one validator in one call."""
+
+    members: tuple[Member, ...]
+    transport: Transport
+
+    async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
+        """Run those that match, side by side. An outage is in the record: somebody else may refuse the request."""
+        record = Record()
+        hop = _Hop(Phase.VALIDATE, self.transport.endpoint)
+        calls = hop.select(self.members, review, record, explain=explain)
+        if not calls:
+            return record
+        try:
+            outcomes = await hop.ask(self.transport, review, calls, deadline)
+        except OutageError as outage:
+            hop.fail(calls, outage, record)
+            return record
+        for outcome in outcomes:
+            hop.note(outcome, outcome.decision, record)
+            if isinstance(outcome.decision, Patched):
+                record.amendments += outcome.decision.operations
+        if explain:
+            hop.arrange(self.members, record, 0)
+        return record
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyMutators:
+    """All mutating policies of the chain."""
+
+    member: Member
+    transport: Transport
+
+    async def admit(self, passing: Pass) -> bool:
+        """Run the policies that mean the request; in the second round, those that are asked for again."""
+        reinvocation = passing.policy_reinvocation
+        reinvocation.begin(passing.review.object_document, passing.round)
+        again = tuple(sorted(reinvocation.to_reinvoke)) if passing.round > 0 else None
+        if again == () and not passing.explain and self._is_settled(passing.review):
+            reinvocation.end(passing.review.object_document)
+            return True
+        outcomes = await run_mutators((self.member,), self.transport, passing, again)
+        if outcomes:
+            _remember(reinvocation, outcomes[0].parts)
+        reinvocation.end(passing.review.object_document)
+        return not passing.record.denials
+
+    def _is_settled(self, review: Review) -> bool:
+        """Tell whether a second round without anything to invoke would come to nothing, so that no call is made."""
+        rules = self.member.rules
+        return isinstance(rules, PolicyRules) and rules.is_steady(review)
+
+
+def _remember(reinvocation: Reinvocation, parts: Sequence[Part]) -> None:
+    for part in parts:
+        if part.key:
+            reinvocation.invoked(part.key, changed=bool(part.operations), if_needed=part.reinvocable)
+    if any(part.applied for part in parts):
+        # What was applied counts for all before the end, even what nothing came of, even for the last.
+        reinvocation.changed()

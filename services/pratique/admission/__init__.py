@@ -1,0 +1,1 @@
+"""What an admission controller is made of: reviews, rules, answers, outcomes, edits."""

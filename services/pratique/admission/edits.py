@@ -1,0 +1,188 @@
+"""Edits: how a mutating controller changes an object, member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from pratique.admission.answers import Allow, Patch
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type, member, pointer
+
+Path: TypeAlias = Sequence[str | int]
+"""Where a value is: ``("spec", "containers", 0, "image")``. Names are written plainly, nothing is escaped."""
+
+
+class Edits:
+    """A draft of an object, and the JSON Patch that leads to it.
+
+    The object itself is never changed: the draft shares with it what is not edited. The patch names single
+    members, and holds an operation only for what really changes. Example::
+
+        edits = Edits(review.object)
+        if edits.get(("spec", "priority")) is None:
+            edits.set(("spec", "priority"), 0)
+        return edits.answer()
+    """
+
+    def __init__(self, document: JSON) -> None:
+        """Start with ``document``, an object or array."""
+        self._document = document
+        self._operations: list[JSONObject] = []
+        # Identities of containers, all of which stay alive: those copied for the draft, and those that are
+        # the value of an operation, inside which further edits need no operation of their own.
+        self._copies: dict[int, JSON] = {}
+        self._values: dict[int, JSON] = {}
+
+    @property
+    def document(self) -> JSON:
+        """The object as edited so far. Not to be changed in place."""
+        return self._document
+
+    @property
+    def changed(self) -> bool:
+        """True where anything differs from the object at the start."""
+        return bool(self._operations)
+
+    @property
+    def operations(self) -> tuple[JSONObject, ...]:
+        """The JSON Patch that leads from the object at the start to ``document``."""
+        return tuple(self._operations)
+
+    def get(self, path: Path) -> JSON:
+        """Read a value as edited so far; None where it is missing. Not to be changed in place."""
+        return member(self._document, *path)
+
+    def set(self, path: Path, value: JSON) -> None:
+        """Give a member, or an existing item of an array, a value; missing parents become objects.
+
+        The value is copied. Nothing happens where it is there already.
+
+        Raises:
+            RefusalError: what stands on the way is no object or array where it must be one; 400.
+            IndexError: an array has no such item.
+        """
+        container, depth = self._nearest(path[:-1])
+        missing = path[depth + 1 :]
+        if not missing and _has(container, path[-1]) and identical(container[path[-1]], value):
+            return
+        new = _copy(value)
+        for step in reversed(missing):
+            new = {_name(step): new}
+        self._put(path[: depth + 1], new)
+
+    def append(self, path: Path, value: JSON) -> None:
+        """Put a value at the end of an array; where there is none, it is made.
+
+        Raises:
+            RefusalError: something else stands in the array's place, or on the way; 400.
+        """
+        items = self.get(path)
+        if items is None:
+            self.set(path, [value])
+            return
+        if not isinstance(items, list):
+            raise _refusal(path, 0, items)
+        self._put((*path, len(items)), _copy(value))
+
+    def remove(self, path: Path) -> None:
+        """Remove a member or an item; nothing happens where it is missing."""
+        if not _has(self.get(path[:-1]), path[-1]):
+            return
+        container, inside = self._own(path[:-1])
+        del container[path[-1]]
+        if not inside:
+            self._operations.append({"op": "remove", "path": pointer(path)})
+
+    def answer(
+        self, *, warnings: tuple[str, ...] = (), audit_annotations: Mapping[str, str] | None = None
+    ) -> Patch | Allow:
+        """Let the request through, with the changes where there are any."""
+        annotations = audit_annotations or {}
+        if not self._operations:
+            return Allow(warnings, annotations)
+        return Patch(self.operations, self.document, warnings=warnings, audit_annotations=annotations)
+
+    def _nearest(self, parents: Path) -> tuple[JSON, int]:
+        """The innermost container on the way that is there, and how many steps lead to it."""
+        container = self._document
+        for depth, step in enumerate(parents):
+            if not _leads_into(step, container):
+                raise _refusal(parents[:depth], step, container)
+            child = container[step] if _has(container, step) else None
+            if child is None:
+                return container, depth
+            container = child
+        return container, len(parents)
+
+    def _put(self, path: Path, new: JSON) -> None:
+        """Set a member or item whose container is there; the place behind the last item is a new one."""
+        key = path[-1]
+        container, inside = self._own(path[:-1])
+        if not _leads_into(key, container):
+            raise _refusal(path[:-1], key, container)
+        existing = _has(container, key)
+        if isinstance(container, dict) or existing:
+            container[key] = new
+        elif key == len(container):
+            container.append(new)
+        else:
+            raise IndexError(f"{pointer(path)}: there is no such item")
+        if inside:
+            return
+        self._operations.append({"op": "replace" if existing else "add", "path": pointer(path), "value": new})
+        if isinstance(new, dict | list):
+            self._values[id(new)] = new
+
+    def _own(self, path: Path) -> tuple[JSON, bool]:
+        """The container at a path, safe to be changed; True where it is inside the value of an operation."""
+        container = self._document = self._copied(self._document)
+        inside = False
+        for step in path:
+            child = container[step]
+            inside = inside or id(child) in self._values
+            if not inside:
+                child = container[step] = self._copied(child)
+            container = child
+        return container, inside
+
+    def _copied(self, container: JSON) -> JSON:
+        if id(container) in self._copies or not isinstance(container, dict | list):
+            return container
+        copy = container.copy()
+        self._copies[id(copy)] = copy
+        return copy
+
+
+def _has(container: JSON, key: str | int) -> bool:
+    if isinstance(container, list):
+        return isinstance(key, int) and 0 <= key < len(container)
+    return isinstance(container, dict) and key in container
+
+
+def _name(step: str | int) -> str:
+    if isinstance(step, int):
+        raise IndexError(f"there is no array that could have an item {step}")
+    return step
+
+
+def _copy(value: JSON) -> JSON:
+    """Copy the containers of a value; scalars cannot change."""
+    if isinstance(value, dict):
+        return {name: _copy(child) for name, child in value.items()}
+    return [_copy(child) for child in value] if isinstance(value, list) else value
+
+
+def _leads_into(step: str | int, container: JSON) -> bool:
+    """True where the container is of the kind that has such members or items."""
+    return isinstance(container, dict if isinstance(step, str) else list)
+
+
+def _refusal(path: Path, step: str | int, found: JSON) -> RefusalError:
+    """Refuse an object in which something else stands where a member or item is to be reached."""
+    where = str(FieldPath(tuple(path))) or "the object"
+    wanted = "a mapping" if isinstance(step, str) else "a list"
+    return RefusalError(statuses.bad_request(f"{where}: must be {wanted}, not {json_type(found)}"))

@@ -1,0 +1,120 @@
+"""Subjects: a review as selectors look at it, its labels found once for all webhooks.
+
+Sources, below ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates``: ``namespace/matcher.go`` and
+``object/matcher.go``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.admission.matched_resources import Asked
+from pratique.admission.reviews import Operation
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.selectors import Selector, compile_selector, labels_of
+from pratique.apimachinery.statuses import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pratique.admission.matched_resources import Target
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.selectors import Labels, LabelSelector
+
+Selecting: TypeAlias = "Selector | Status | None"
+"""A selector; the refusal that comes of one that cannot be used; None for none, which selects nothing."""
+
+
+def selecting(selector: LabelSelector | None) -> Selecting:
+    """Make a selector ready to be asked. One that cannot be used refuses all that is meant otherwise."""
+    if selector is None:
+        return None
+    try:
+        return compile_selector(selector)
+    except InputError as error:
+        return statuses.internal_error(str(error))
+
+
+class Subject:
+    """One review, with the object as it is now."""
+
+    __slots__ = ("_aimed", "_asked", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
+
+    def __init__(self, review: Review) -> None:
+        """Look at nothing yet: most webhooks select everything."""
+        self.review = review
+        self._outside_namespaces = not review.namespace and review.resource.resource != "namespaces"
+        self._namespace_labels: Labels | Status | None = None
+        self._object_labels: Sequence[Labels] | None = None
+        self._aimed: dict[Target, Review] = {}
+        self._asked: Asked | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """All of the review that rules look at."""
+        if self._asked is None:
+            self._asked = Asked.of(self.review)
+        return self._asked
+
+    def aimed(self, target: Target) -> Review:
+        """The review as webhooks that match by ``target`` are to see it, converted once for all of them.
+
+        Raises:
+            ConversionError: its objects cannot be converted.
+        """
+        if target.resource == self.review.resource:
+            return self.review
+        found = self._aimed.get(target)
+        if found is None:
+            found = self._aimed[target] = target.aim(self.review)
+        return found
+
+    def is_in_namespace(self, selector: Selecting) -> bool | Status:
+        """Tell whether its namespace is selected, or why that cannot be told.
+
+        Cluster-scoped objects always are. A Namespace that is created or updated is judged by its new labels.
+        """
+        if self._outside_namespaces:
+            return True
+        if isinstance(selector, Status):
+            return selector
+        if selector is not None and selector.is_empty:
+            return True
+        labels = self._namespace_labels
+        if labels is None:
+            labels = self._namespace_labels = _find_namespace_labels(self.review)
+        if isinstance(labels, Status):
+            return labels
+        return selector is not None and selector.matches(labels)
+
+    def is_object(self, selector: Selecting) -> bool | Status:
+        """Tell whether the object or the old object is selected, or why that cannot be told."""
+        if not isinstance(selector, Selector):
+            return selector or False
+        if selector.is_empty:
+            return True
+        if self._object_labels is None:
+            found = map(labels_of, (self.review.object, self.review.old_object))
+            self._object_labels = [labels for labels in found if labels is not None]
+        for labels in self._object_labels:  # noqa: SIM110 - a thousand webhooks can ask this of one review
+            if selector.matches(labels):
+                return True
+        return False
+
+
+def _find_namespace_labels(review: Review) -> Labels | Status:
+    is_namespace = review.resource.resource == "namespaces" and not review.subresource
+    if is_namespace and review.operation in (Operation.CREATE, Operation.UPDATE):
+        labels = labels_of(review.object)
+        if labels is None:
+            return statuses.internal_error("object does not implement the Object interfaces")
+        return labels
+    if not review.namespace:
+        return statuses.internal_error("resource name may not be empty")
+    namespace = review.cluster.get("", "namespaces", review.namespace)
+    if namespace is None:
+        return statuses.not_found("", "namespaces", review.namespace)
+    labels = member(namespace, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}

@@ -1,0 +1,187 @@
+"""One review: what is asked of the API server, as controllers see it, and the user who asks."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import operator
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.apimachinery.json_values import JSON, NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.cluster.authorization import RbacAuthorizer
+from pratique.cluster.store import ANY_NAMESPACE, Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from pratique.admission.calls import Deadline
+    from pratique.cluster.authorization import Authorizer
+
+
+class Operation(enum.StrEnum):
+    """What the request does."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+    __hash__ = str.__hash__  # an enum's own is a call into Python, and every rule looks requests up by this
+
+
+class Charging(enum.Enum):
+    """What is charged for a request that is admitted."""
+
+    DUE = enum.auto()
+    """All that it uses."""
+    TRIED = enum.auto()
+    """Nothing, as it is not going to be: what charges finds out whether it could."""
+    DONE = enum.auto()
+    """Nothing, as it is part of what is counted already: what charges has no say."""
+
+
+class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asks, as the API server authenticated it."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+_NO_ROLES = RbacAuthorizer(ANY_NAMESPACE)
+NOBODY = UserInfo()
+"""A user without name and groups."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """What is asked of the API server, and all that a controller may know about it.
+
+    A review is a value. ``object`` and ``old_object`` are parsed JSON, parsed on first use and not to be changed
+    in place; the ``*_document`` fields hold the same as bytes or data.
+    """
+
+    uid: str
+    """Identifies the review."""
+    operation: Operation
+    """What is to be done."""
+    kind: GroupVersionKind
+    """The object's type."""
+    resource: GroupVersionResource
+    """The object's collection."""
+    subresource: str = ""
+    """For example ``status``; empty for the resource itself."""
+    request_kind: GroupVersionKind | None = None
+    """The type in the original request, where the object was converted; None means ``kind``."""
+    request_resource: GroupVersionResource | None = None
+    """The collection in the original request; None means ``resource``."""
+    request_subresource: str = ""
+    """The subresource in the original request."""
+    name: str = ""
+    """The object's name; empty where it is still to be generated."""
+    namespace: str = ""
+    """The object's namespace; empty for cluster-scoped objects."""
+    user: UserInfo = NOBODY
+    """Who asks."""
+    object_document: Document = NULL
+    """The object, null for DELETE."""
+    old_object_document: Document = NULL
+    """The object as stored, null for CREATE."""
+    options_document: Document = NULL
+    """The options of the operation, such as ``CreateOptions``."""
+    dry_run: bool = False
+    """Nothing will be stored; nothing may be changed because of this review."""
+    cluster: Cluster = ANY_NAMESPACE
+    """What the controller may look up."""
+    authorizer: Authorizer = _NO_ROLES
+    """Whom the controller may ask who may do what: the roles of :attr:`cluster`, unless it is somebody else's."""
+    deadline: Deadline | None = None
+    """When the half at hand, if it is ``async``, is ended and has failed; None where nothing ends it. What waits for
+    others and has an answer of its own for when they do not come has to give it before."""
+    again: tuple[str, ...] | None = None
+    """For a controller with members of its own: the keys of those that are to run in the second round of the mutating
+    phase; None in the first round."""
+    explain: bool = False
+    """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
+    charging: Charging = Charging.DUE
+    """What is charged for it. Unlike ``dry_run`` it shows nowhere, and it stays within the process."""
+    digest: str = ""
+    """Of what it is to be decided by, where others have a part in deciding it and have to agree
+    (:mod:`pratique.digests`); empty where nobody has to."""
+    repeats: bool = False
+    """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
+
+    def __post_init__(self) -> None:
+        """See that the roles asked are those of the cluster, whichever of the two was given."""
+        asked = self.authorizer
+        if isinstance(asked, RbacAuthorizer) and asked.cluster is not self.cluster:
+            object.__setattr__(self, "authorizer", RbacAuthorizer(self.cluster))
+
+    @property
+    def object(self) -> JSON:
+        """The object as parsed JSON; None on DELETE."""
+        return self.object_document.data
+
+    @property
+    def old_object(self) -> JSON:
+        """The stored object as parsed JSON; None on CREATE."""
+        return self.old_object_document.data
+
+    @property
+    def options(self) -> JSON:
+        """The options of the operation as parsed JSON; None where there are none."""
+        return self.options_document.data
+
+    def with_object(self, document: Document) -> Self:
+        """The same review of another object."""
+        # As ``dataclasses.replace`` does it, in a third of its time: this is done after each mutation.
+        other = object.__new__(type(self))
+        for put, value in zip(_PUTS, _VALUES(self), strict=True):
+            put(other, value)
+        _PUT_OBJECT(other, document)
+        return other
+
+    def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
+        """True where the review is of that resource, in whatever version."""
+        return (
+            self.resource.resource == resource
+            and self.resource.group == group
+            and self.subresource == subresource
+        )
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Review))
+_VALUES = operator.attrgetter(*_FIELDS)
+_PUTS = tuple(vars(Review)[name].__set__ for name in _FIELDS)
+_PUT_OBJECT = vars(Review)["object_document"].__set__
+
+
+_ANONYMOUS = "system:anonymous"
+_AUTHENTICATED = "system:authenticated"
+_UNAUTHENTICATED = "system:unauthenticated"
+_SERVICE_ACCOUNT = re.compile(
+    r"system:serviceaccount:([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?):[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?"
+)
+
+
+def impersonated(name: str, groups: Sequence[str] = ()) -> UserInfo:
+    """Say who asks, as ``kubectl --as NAME --as-group GROUP`` does.
+
+    Whoever is not anonymous is in ``system:authenticated`` as well, and a ServiceAccount without groups in those
+    of its namespace.
+    """
+    account = _SERVICE_ACCOUNT.fullmatch(name)
+    given = tuple(groups)
+    if account is not None and not given:
+        given = ("system:serviceaccounts", f"system:serviceaccounts:{account[1]}")
+    if name == _ANONYMOUS:
+        added = () if _UNAUTHENTICATED in given else (_UNAUTHENTICATED,)
+    else:
+        added = () if {_AUTHENTICATED, _UNAUTHENTICATED} & set(given) else (_AUTHENTICATED,)
+    return UserInfo(username=name, groups=(*given, *added))

@@ -1,0 +1,190 @@
+"""The JSON Patch that leads from one document to another, and equality as Kubernetes means it."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery.json_values import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+_Change: TypeAlias = "tuple[str, JSON, JSON]"
+"""A pointer, and the two values found there that differ."""
+
+_Run: TypeAlias = "tuple[int, int, int, int]"
+"""Items ``old[a:b]`` that stand where ``new[c:d]`` belong."""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+_MATCHING_LIMIT = 500 * 500
+"""Above this product of their lengths, items of two arrays are paired by position: matching them takes time
+in proportion to the product, and 500 items in each take some tens of milliseconds."""
+
+
+def diff(before: JSON, after: JSON) -> list[JSONObject]:
+    """Find the JSON Patch that makes ``after`` of ``before``.
+
+    It holds only ``add``, ``remove`` and ``replace``, always in the same order, and never touches what is
+    equal: an item inserted into an array is one ``add``, and so is one at its end. ``true`` is not ``1``, and
+    ``1`` is not ``1.0``. Objects in an array are recognised by ``name`` where all have different names. The
+    operations share their values with ``after``.
+    """
+    operations: list[JSONObject] = []
+    pending: list[_Change] = [] if identical(before, after) else [("", before, after)]
+    while pending:
+        pointer, old, new = pending.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            deeper = _diff_objects(pointer, old, new, operations)
+        elif isinstance(old, list) and isinstance(new, list):
+            deeper = _diff_arrays(pointer, old, new, operations)
+        else:
+            deeper = []
+            operations.append({"op": "replace", "path": pointer, "value": new})
+        pending += reversed(deeper)
+    return operations
+
+
+def identical(first: JSON, second: JSON) -> bool:
+    """Tell whether two JSON values are the same, numbers by value and type; members may be in any order."""
+    if first is second:
+        return True
+    if type(first) is not type(second) or first != second:
+        return False
+    if not isinstance(first, dict | list):
+        return True
+    # Equal in Python, where True == 1 == 1.0: their texts differ then.
+    return _encoder.encode(first) == _encoder.encode(second)
+
+
+def pairs(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
+    """Pair the items of two arrays that are the same ones: indexes in both, each rising.
+
+    Equal ones are, ones of the same name, and changed ones in the same place, unless both have names.
+    """
+    old_at, shift = 0, len(new) - len(old)
+    for a, b, c, d in _runs(list(old), list(new)):
+        yield from ((place, place + c - a) for place in range(old_at, a))
+        for i, j in zip(range(a, b), range(c, d), strict=False):
+            if _name(old[i]) == _name(new[j]):
+                yield i, j
+        old_at = b
+    yield from ((place, place + shift) for place in range(old_at, len(old)))
+
+
+def _diff_objects(
+    pointer: str, old: JSONObject, new: JSONObject, operations: list[JSONObject]
+) -> list[_Change]:
+    deeper: list[_Change] = []
+    for name, value in old.items():
+        if name not in new:
+            operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
+        elif not identical(value, new[name]):
+            deeper.append((f"{pointer}/{escape(name)}", value, new[name]))
+    operations += [
+        {"op": "add", "path": f"{pointer}/{escape(name)}", "value": value}
+        for name, value in new.items()
+        if name not in old
+    ]
+    return deeper
+
+
+def _diff_arrays(
+    pointer: str, old: list[JSON], new: list[JSON], operations: list[JSONObject]
+) -> list[_Change]:
+    """Write what is inserted and removed; return the items that stay and change, at their final places."""
+    deeper: list[_Change] = []
+    old_at = 0
+    for a, b, c, d in _runs(old, new):
+        deeper += _changed(pointer, old, new, range(old_at, a), c - a)
+        paired = min(b - a, d - c)
+        deeper += _changed(pointer, old, new, range(a, a + paired), c - a)
+        # At this moment the array is new[:c + paired] + old[a + paired:].
+        operations += [
+            {"op": "remove", "path": f"{pointer}/{index}"}
+            for index in range(c + b - a - 1, c + paired - 1, -1)
+        ]
+        operations += [
+            {"op": "add", "path": f"{pointer}/{index}", "value": new[index]} for index in range(c + paired, d)
+        ]
+        old_at = b
+    deeper += _changed(pointer, old, new, range(old_at, len(old)), len(new) - len(old))
+    return deeper
+
+
+def _changed(pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int) -> Iterator[_Change]:
+    """The items at ``places`` that differ from those ``shift`` further in the other array."""
+    for place in places:
+        if not identical(old[place], new[place + shift]):
+            yield f"{pointer}/{place + shift}", old[place], new[place + shift]
+
+
+def _runs(old: list[JSON], new: list[JSON]) -> list[_Run]:
+    """Where two arrays have different items, between those that both have."""
+    shorter = min(len(old), len(new))
+    start = 0
+    while start < shorter and identical(old[start], new[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and identical(old[-1 - end], new[-1 - end]):
+        end += 1
+    a, b, c, d = start, len(old) - end, start, len(new) - end
+    if a == b and c == d:
+        return []
+    if a == b or c == d or (b - a) * (d - c) > _MATCHING_LIMIT:
+        return [(a, b, c, d)]
+    keys = _keys(old[a:b], new[c:d])
+    return [
+        (a + i, a + j, c + k, c + m)
+        for tag, i, j, k, m in SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashable]]:
+    """By what items of two arrays are recognised: by name where they have different ones, else by content."""
+    by_name = _names(old), _names(new)
+    if by_name[0] and by_name[1]:
+        return by_name
+    return [_encoder.encode(item) for item in old], [_encoder.encode(item) for item in new]
+
+
+def _names(items: list[JSON]) -> list[Hashable]:
+    names = [_name(item) for item in items]
+    distinct = {name for name in names if isinstance(name, str)}
+    return list(names) if len(distinct) == len(names) else []
+
+
+def _name(item: JSON) -> JSON:
+    return item.get("name") if isinstance(item, dict) else None
+
+
+def semantically_equal(first: JSON, second: JSON) -> bool:
+    """Tell whether two values say the same: ``equality.Semantic.DeepEqual``.
+
+    Null, the empty text and empty objects and arrays count as absent members of what holds them.
+    """
+    return identical(_without_empty(first), _without_empty(second))
+
+
+def differing_places(first: JSON, second: JSON) -> list[str]:
+    """Where two values say different things, as JSON Pointers; their contents are not among them."""
+    return [operation["path"] for operation in diff(_without_empty(first), _without_empty(second))]
+
+
+def _without_empty(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        cleaned = {name: _without_empty(child) for name, child in value.items()}
+        return {name: child for name, child in cleaned.items() if not _is_empty(child)} or None
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value] or None
+    return None if value == "" else value
+
+
+def _is_empty(value: JSON) -> bool:
+    return value is None or value == ""

@@ -1,0 +1,179 @@
+"""Field errors: what is wrong with one field of an object, worded as the API server words it.
+
+Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Lists of strings print in Go's
+syntax, ``[]string{"a"}``, as Kubernetes printed them up to 1.33; other compound values print as JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.statuses import StatusCause, aggregate, go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pratique.apimachinery.json_values import JSON
+
+Step: TypeAlias = str | int
+"""A step into an object: the name of a member, or the index of an item."""
+
+
+class FieldErrorKind(enum.Enum):
+    """What is wrong: the reason of a Status cause, and how the message begins."""
+
+    NOT_FOUND = ("FieldValueNotFound", "Not found")
+    REQUIRED = ("FieldValueRequired", "Required value")
+    DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
+    INVALID = ("FieldValueInvalid", "Invalid value")
+    NOT_SUPPORTED = ("FieldValueNotSupported", "Unsupported value")
+    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
+    TOO_LONG = ("FieldValueTooLong", "Too long")
+    TOO_MANY = ("FieldValueTooMany", "Too many")
+    TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        self.text = text
+
+
+_WITHOUT_VALUE = frozenset({FieldErrorKind.REQUIRED, FieldErrorKind.FORBIDDEN, FieldErrorKind.TOO_LONG})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldPath:
+    """Where a field is: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``."""
+
+    steps: tuple[Step, ...] = ()
+    """The names of members and indexes of items that lead there."""
+    subscript: str | None = None
+    """The key of a map entry, which prints in brackets: ``values[0][tier]``."""
+
+    def __truediv__(self, step: Step) -> FieldPath:
+        """The field one step further in."""
+        return FieldPath((*self.steps, step))
+
+    def key(self, key: str) -> FieldPath:
+        """The entry of a map."""
+        return FieldPath(self.steps, key)
+
+    def __str__(self) -> str:
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        return text.removeprefix(".") + ("" if self.subscript is None else f"[{self.subscript}]")
+
+
+ROOT = FieldPath()
+"""The object itself."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoLiteral:
+    """A value that prints as the text given, for values whose Go type shows in the message."""
+
+    text: str
+
+
+OMITTED = GoLiteral("")
+"""Stands for a value that must not be shown."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field. Prints as the API server prints it."""
+
+    kind: FieldErrorKind
+    path: FieldPath
+    bad_value: JSON | GoLiteral = ""
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The message without the field's path."""
+        text = self.kind.text
+        if self.kind not in _WITHOUT_VALUE and self.bad_value is not OMITTED:
+            text += f": {_go_value(self.bad_value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}"
+
+    @property
+    def cause(self) -> StatusCause:
+        """The error as a cause in the details of a Status."""
+        return StatusCause(reason=self.kind.reason, message=self.body, field=str(self.path))
+
+
+def required(path: FieldPath, detail: str = "") -> FieldError:
+    """Say that a field must be there, or must not be empty."""
+    return FieldError(FieldErrorKind.REQUIRED, path, detail=detail)
+
+
+def invalid(path: FieldPath, bad_value: JSON | GoLiteral, detail: str) -> FieldError:
+    """Say that a value is malformed or out of range."""
+    return FieldError(FieldErrorKind.INVALID, path, bad_value, detail)
+
+
+def type_invalid(path: FieldPath, bad_value: JSON | GoLiteral, detail: str) -> FieldError:
+    """Say that a value is of another type than its field."""
+    return FieldError(FieldErrorKind.TYPE_INVALID, path, bad_value, detail)
+
+
+def not_supported(path: FieldPath, bad_value: JSON | GoLiteral, supported: Iterable[str]) -> FieldError:
+    """Say that a value is none of the ``supported`` ones, which are listed in the order given."""
+    values = ", ".join(go_quoted(value) for value in supported)
+    detail = f"supported values: {values}" if values else ""
+    return FieldError(FieldErrorKind.NOT_SUPPORTED, path, bad_value, detail)
+
+
+def duplicate(path: FieldPath, bad_value: JSON | GoLiteral) -> FieldError:
+    """Say that a value stands there twice."""
+    return FieldError(FieldErrorKind.DUPLICATE, path, bad_value)
+
+
+def forbidden(path: FieldPath, detail: str) -> FieldError:
+    """Say that a value, though well-formed, may not be given here."""
+    return FieldError(FieldErrorKind.FORBIDDEN, path, detail=detail)
+
+
+def not_found(path: FieldPath, bad_value: JSON | GoLiteral) -> FieldError:
+    """Say that what a field refers to does not exist."""
+    return FieldError(FieldErrorKind.NOT_FOUND, path, bad_value)
+
+
+def too_long(path: FieldPath, maximum_bytes: int) -> FieldError:
+    """Say that a text has more bytes than it may."""
+    unit = "byte" if maximum_bytes == 1 else "bytes"
+    return FieldError(FieldErrorKind.TOO_LONG, path, detail=f"may not be more than {maximum_bytes} {unit}")
+
+
+def too_many(path: FieldPath, actual: int, maximum: int) -> FieldError:
+    """Say that a list has more items than it may."""
+    unit = "item" if maximum == 1 else "items"
+    return FieldError(FieldErrorKind.TOO_MANY, path, actual, f"must have at most {maximum} {unit}")
+
+
+def join(errors: Iterable[FieldError]) -> str:
+    """Print several errors in one line as Kubernetes does: one bare, more as ``[a, b]``, none twice."""
+    return aggregate(str(error) for error in errors)
+
+
+def _go_value(value: JSON | GoLiteral) -> str:
+    if isinstance(value, GoLiteral):
+        return value.text
+    if isinstance(value, str):
+        return go_quoted(value)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return go_strings("string", value)
+    return encode(msgspec.to_builtins(value)).decode()
+
+
+def go_strings(type_name: str, values: Sequence[str]) -> str:
+    """Print a list of strings in Go's syntax: ``[]string{"a", "b"}``, ``[]string(nil)`` where it is empty."""
+    if not values:
+        return f"[]{type_name}(nil)"
+    return f"[]{type_name}{{{', '.join(go_quoted(value) for value in values)}}}"

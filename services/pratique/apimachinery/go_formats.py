@@ -1,0 +1,132 @@
+"""Values as Go's ``fmt`` and ``encoding/base64`` print and read them."""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import re
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.json_values import float_text, member
+from pratique.apimachinery.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from pratique.apimachinery.json_values import JSON
+
+_SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
+"""Beyond these ``%v`` prints an exponent."""
+
+_TYPES = {
+    type(None): "<nil>",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+
+
+def go_type_of(value: JSON) -> str:
+    """Print the type of a value, as ``%T`` does: ``map[string]interface {}``."""
+    return _TYPES[type(value)]
+
+
+def go_text(value: JSON) -> str:
+    """Print a value as ``%v`` does: ``map[a:[1 b]]``."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return str(value).lower()
+        case float():
+            return _general(value)
+        case list():
+            return f"[{' '.join(map(go_text, value))}]"
+        case dict():
+            return f"map[{' '.join(f'{name}:{go_text(child)}' for name, child in sorted(value.items()))}]"
+        case _:
+            return str(value)
+
+
+def go_syntax(value: JSON) -> str:
+    """Print a value as ``%#v`` does: ``map[string]interface {}{"a":1}``."""
+    match value:
+        case None:
+            return "interface {}(nil)"
+        case str():
+            return go_quoted(value)
+        case list():
+            return f"{_TYPES[list]}{{{', '.join(map(go_syntax, value))}}}"
+        case dict():
+            fields = ", ".join(
+                f"{go_quoted(name)}:{go_syntax(child)}" for name, child in sorted(value.items())
+            )
+            return f"{_TYPES[dict]}{{{fields}}}"
+        case _:
+            return go_text(value)
+
+
+def _general(value: float) -> str:
+    """Print a float as ``%v`` does: ``FormatFloat(value, 'g', -1, 64)``, with an exponent from 10^6 on."""
+    digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
+    if not _SMALLEST_EXPONENT <= int(exponent) < _LARGEST_EXPONENT:
+        return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
+    return float_text(value)
+
+
+def go_type(document: JSON) -> str:
+    """Name the Go type that an API server would have made of an object: ``*core.Service``, ``<nil>`` for none.
+
+    The package is that of the API group below ``k8s.io/kubernetes/pkg/apis``.
+    """
+    kind = member(document, "kind")
+    if not isinstance(kind, str):
+        return "<nil>"
+    group, slash, _ = str(member(document, "apiVersion") or "").rpartition("/")
+    return f"*{group.partition('.')[0] if slash else 'core'}.{kind}"
+
+
+_DIGITS = re.compile(r"[A-Za-z0-9+/]*")
+_PADDING = re.compile(r"={0,2}")
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode a text.
+
+    Raises:
+        ValueError: it is not base64; the message is Go's, and names the first byte that cannot be there.
+    """
+    kept = [(index, character) for index, character in enumerate(text) if character not in "\r\n"]
+    digits = "".join(character for _, character in kept)
+    bad = _first_bad(digits)
+    if bad is None:
+        return base64.b64decode(digits)
+    place = kept[bad][0] if bad < len(kept) else len(text)
+    raise ValueError(f"illegal base64 data at input byte {place}")
+
+
+def _first_bad(digits: str) -> int | None:
+    """Find the first character that cannot be there; ``len(digits)`` where padding is missing."""
+    end = _end(_DIGITS, digits, 0)
+    over = end % 4
+    padded = _end(_PADDING, digits, end)
+    if padded == end:
+        return _unpadded(end, digits)
+    if over < 2:
+        return end
+    wanted = end + 4 - over
+    if padded < wanted:
+        return padded if padded == len(digits) else end
+    return None if wanted == len(digits) else wanted
+
+
+def _unpadded(end: int, digits: str) -> int | None:
+    if end < len(digits):
+        return end
+    return end - end % 4 if end % 4 else None
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    found = pattern.match(text, start)
+    return found.end() if found else start

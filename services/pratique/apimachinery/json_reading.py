@@ -1,0 +1,287 @@
+"""Reading JSON within limits: its depth, its size, its members, without building what it describes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import json.decoder
+import json.scanner
+import math
+from array import array
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import msgspec
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import NULL, Document, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.apimachinery.json_values import JSON
+
+_MARKS = b'"{}[],'
+_NO_MARKS = bytes(set(range(256)) - set(_MARKS))
+_COMMAS = b","
+_PORTION_BYTES = 64 * 1024
+_STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
+_MOST_PASSES = 8
+"""What is less nested than that is soon nothing. Each pass looks at all that is left."""
+
+
+def structure(raw: bytes) -> bytes:
+    """The brackets and commas of a text that stand in no string."""
+    if b"\\" in raw:
+        # In pairs from the left, so that what is left escapes what follows it.
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Two quotes side by side are a string without marks, or the end of one string and the beginning of the next.
+    marks = b"".join(portion.translate(None, _NO_MARKS) for portion in _portions(raw)).replace(b'""', b"")
+    return _outside_strings(marks) if b'"' in marks else marks
+
+
+def _portions(text: bytes) -> Iterator[bytes]:
+    """A text in pieces, between which others run; a list of what is in all of it would take ten times its memory."""
+    for start in range(0, len(text), _PORTION_BYTES):
+        yield text[start : start + _PORTION_BYTES]
+
+
+def _outside_strings(marks: bytes) -> bytes:
+    """What stands between strings."""
+    outside, inside = [], 0
+    for portion in _portions(marks):
+        pieces = portion.split(b'"')
+        outside.append(b"".join(pieces[inside::2]))
+        inside ^= (len(pieces) - 1) % 2
+    return b"".join(outside)
+
+
+def count_values(marks: bytes) -> int:
+    """How many values marks stand for, or one or two less."""
+    return marks.count(b"{") + marks.count(b"[") + marks.count(b",")
+
+
+def has_more_levels(marks: bytes, most: int) -> bool:
+    """True where brackets are open at a time that are more than ``most``."""
+    brackets = marks.translate(None, _COMMAS)
+    for taken in range(_MOST_PASSES):
+        # Without its innermost pairs a text has a level less. What is still open then is on as many levels at most.
+        if taken + brackets.count(b"{") + brackets.count(b"[") <= most:
+            return False
+        brackets = brackets.replace(b"[]", b"") if taken % 2 else brackets.replace(b"{}", b"")
+    return _levels(marks) > most
+
+
+def _levels(marks: bytes) -> int:
+    steps = array("b", marks.translate(_STEPS, _COMMAS))
+    return max(itertools.accumulate(steps), default=0)
+
+
+_LONGEST_FLOAT64 = 308
+"""Digits that a float64 always has room for."""
+
+
+class MemberFaultError(InputError):
+    """A member or item cannot be."""
+
+
+def check_members(raw: bytes) -> None:
+    """Look at every member and number. Nothing is kept of them, and other threads run in between.
+
+    Raises:
+        MemberFaultError: what is wrong, and the byte at which the object or array begins that holds it.
+        msgspec.DecodeError: it is no JSON.
+    """
+    _skimmer.decode(raw)
+    text = str(raw, "utf-8")
+    try:
+        _reader.decode(text)
+    except MemberFaultError as fault:
+        begin = len(text[: _fault_position(text)].encode())
+        raise MemberFaultError(f"{fault}, in the object or array that begins at byte {begin}") from None
+
+
+def _members(pairs: list[tuple[str, JSON]]) -> None:
+    """Look at an object's members. Nothing is kept of it, so that a large text takes no memory."""
+    names = {name for name, _ in pairs}
+    if len(names) != len(pairs):
+        raise MemberFaultError("holds a member twice")
+    if "\0" in "".join(names):
+        raise MemberFaultError("holds a member whose name has a NUL")
+
+
+def _integer(text: str) -> int:
+    """One that is no int64 is read as a float64."""
+    return 0 if len(text) <= _LONGEST_FLOAT64 else _float(text)
+
+
+def _float(text: str) -> int:
+    if not math.isfinite(float(text)):
+        raise MemberFaultError("holds a number out of the range of float64")
+    return 0
+
+
+def _constant(_: str) -> NoReturn:
+    raise MemberFaultError("holds NaN or an infinite number")
+
+
+_READING: dict[str, Any] = {
+    "object_pairs_hook": _members,
+    "parse_int": _integer,
+    "parse_float": _float,
+    "parse_constant": _constant,
+}
+_reader = json.JSONDecoder(**_READING)
+_skimmer = msgspec.json.Decoder(msgspec.Raw)
+"""Finds what is no JSON, and builds nothing."""
+
+
+def _fault_position(text: str) -> int:
+    """Where the object or array begins that holds the fault; the standard library's slow scanner can tell."""
+    found: list[int] = []
+
+    def noting(parse: Any) -> Any:
+        def parse_container(text_and_start: tuple[str, int], *rest: Any) -> Any:
+            try:
+                return parse(text_and_start, *rest)
+            except MemberFaultError:
+                found.append(text_and_start[1] - 1)
+                raise
+
+        return parse_container
+
+    locator = cast("Any", json.JSONDecoder(**_READING))
+    locator.parse_object, locator.parse_array = noting(locator.parse_object), noting(locator.parse_array)
+    begin = len(text) - len(text.lstrip())
+    with contextlib.suppress(MemberFaultError):
+        json.scanner.py_make_scanner(locator)(text, begin)  # type: ignore[attr-defined] # not in the stubs
+    return found[0] if found else begin
+
+
+_encoder = msgspec.json.Encoder()
+_DOUBTFUL = (b"\\u0000", b"\\u003a", b"\\u003A")
+"""Escapes for which a glance is not enough: of NUL, and of a colon, which is written as a colon."""
+
+
+class DoubtError(Exception):
+    """It takes a closer look to tell."""
+
+
+def decode_undoubted(raw: bytes) -> JSON:
+    """Parse a text whose members may all be.
+
+    Raises:
+        DoubtError: that is not sure.
+        msgspec.DecodeError: it is no JSON; as a ``ValidationError`` where it holds a number that is no float64.
+        RecursionError: it has more levels than Python has.
+    """
+    if b"\\" in raw and any(escape in raw for escape in _DOUBTFUL):
+        raise DoubtError
+    data = decode(raw)
+    written = _encoder.encode(data)
+    # Most are written as they were; in others, colons in strings stay.
+    if written != raw and written.count(b":") != raw.count(b":"):
+        raise DoubtError
+    return data
+
+
+MOST_LEVELS = 200
+"""How deep objects and arrays may nest. A schema of a CustomResourceDefinition takes two levels a field and is the
+deepest that is met: 60. Python's own limit, which is a crash, is at less than 1,000."""
+
+MOST_NODES = 600_000
+"""How many values a text may hold. Pods have one in 20 bytes, so that a legal review of 7 MiB holds 370,000; the worst
+of the same length holds 2.4 million and takes a second and 200 MiB to build."""
+
+TOO_MUCH = f"more than {MOST_NODES} values"
+"""What is said of a text that holds more."""
+
+LARGE_BYTES = 256 * 1024
+"""From here on a text is not for an event loop: it may take longer than 5 ms."""
+
+WHOLE_VALUES = 60_000
+"""Up to here a large text is parsed as a whole, too: other threads wait for some 40 ns for each value, and 1 ms for
+2 MiB. What holds more is only looked at, and others run in between, which takes five times as long."""
+
+_FEW_BYTES = 16 * 1024
+"""Up to here it is worth while to count brackets, for they may be so few that nothing else is to be looked at."""
+
+
+class JsonLimitError(InputError):
+    """A text holds what it may not. Says what and where, and repeats nothing of the text."""
+
+
+def read_document(raw: bytes) -> Document:
+    """Make a document of JSON text that :func:`parse_checked` lets pass; parsed already, where that was cheap.
+
+    Raises:
+        JsonLimitError: as :func:`parse_checked`, like the others.
+    """
+    if not raw:
+        return NULL
+    data = parse_checked(raw)
+    if data is msgspec.UNSET:
+        return Document.from_raw(raw)
+    return NULL if data is None else Document(raw, data, parsed=True)
+
+
+def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
+    """Refuse JSON that no API server writes, or that takes too much to be read; give what it is parsed to otherwise.
+
+    UNSET is given where parsing it is not cheap. It costs about 15 microseconds for 2 KB of a Pod. From
+    :data:`LARGE_BYTES` on call it in a thread.
+
+    Raises:
+        JsonLimitError: the text is too deep, holds too many values, a member twice, a number that is no float64, or a
+            member whose name has a NUL. What it says follows the name of the text.
+        msgspec.DecodeError: it is no JSON.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    str(raw, "utf-8")
+    if _check_structure(raw) <= WHOLE_VALUES:
+        try:
+            return decode_undoubted(raw)
+        except (DoubtError, msgspec.ValidationError):
+            pass  # a number that is no float64, like all that is in doubt, is to be told where
+        except RecursionError:
+            raise _too_deep() from None
+    _check_members(raw)
+    return msgspec.UNSET
+
+
+def _too_much() -> JsonLimitError:
+    return JsonLimitError(f"holds {TOO_MUCH}")
+
+
+def _too_deep() -> JsonLimitError:
+    return JsonLimitError(f"is nested too deeply: it has more than {MOST_LEVELS} levels")
+
+
+def holds_too_much(raw: bytes) -> bool:
+    """True where a text holds more than :data:`MOST_NODES` values; of a text that is no JSON it says nothing."""
+    if len(raw) <= MOST_NODES or raw.count(b"{") + raw.count(b"[") + raw.count(b",") <= MOST_NODES:
+        return False
+    return count_values(structure(raw)) > MOST_NODES
+
+
+def _check_structure(raw: bytes) -> int:
+    """Refuse too many values and too many levels; gives the number of values, 0 where the text is not large.
+
+    Brackets in strings count at first, for most texts have few of both.
+    """
+    if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS:
+        return 0
+    marks = structure(raw)
+    values = count_values(marks) if len(raw) > LARGE_BYTES else 0
+    if values > MOST_NODES:
+        raise _too_much()
+    if has_more_levels(marks, MOST_LEVELS):
+        raise _too_deep()
+    return values
+
+
+def _check_members(raw: bytes) -> None:
+    try:
+        check_members(raw)
+    except MemberFaultError as fault:
+        raise JsonLimitError(str(fault)) from None

@@ -1,0 +1,260 @@
+"""Quantities: amounts of a resource, such as ``500m`` or ``1.5Gi``, exact and in canonical form."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery import names
+from pratique.apimachinery.errors import InputError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from pratique.apimachinery.json_values import JSON
+
+_SPLIT = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
+_FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_NUMBER_WRONG = "unable to parse numeric part of quantity"
+_SUFFIX_WRONG = "unable to parse quantity's suffix"
+
+_DECIMAL_SUFFIXES = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_NAMES = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.items()}
+_BINARY_NAMES = ("", *_BINARY_SUFFIXES)
+
+_MAXIMUM_INT64 = 2**63 - 1
+_FINEST = -9
+"""Nothing is finer than a billionth: finer amounts are rounded away from zero."""
+_FAST_DIGITS = 18
+"""Decimal digits that an int64 always holds: ``maxInt64Factors``."""
+_MAXIMUM_DIGITS = 1000
+"""Longer numbers are refused: they are beyond any amount, and take time quadratic in their length."""
+_MAXIMUM_EXPONENT = 1000
+"""Larger exponents are refused: their integers would fill the memory. Kubernetes' own go to the edge of int32."""
+
+
+class Format(enum.Enum):
+    """How a quantity is written."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+class QuantityError(InputError):
+    """A text is no quantity."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """The amount ``number * 10**scale``; equal where the amounts are, however they are written."""
+
+    number: int
+    scale: int = 0
+    format: Format = Format.DECIMAL_SI
+    is_big: bool = False
+    """Held as a decimal of any size, not as an int64: such quantities never count as integers."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a quantity. Raises QuantityError in Kubernetes' words."""
+        match = _SPLIT.fullmatch(text)
+        if match is None or not text:
+            raise QuantityError(_FORMAT_WRONG)
+        sign, whole, fraction, suffix = match.groups(default="")
+        if (not whole and not fraction and "." in text) or len(whole) + len(fraction) > _MAXIMUM_DIGITS:
+            raise QuantityError(_NUMBER_WRONG)
+        return cls._of_parts(-1 if sign == "-" else 1, whole.lstrip("0") or "0", fraction, suffix)
+
+    @classmethod
+    def from_json(cls, value: JSON) -> Self:
+        """Read a quantity as objects hold it: a text, a number, or null for zero.
+
+        Raises QuantityError in Kubernetes' words: ``Quantity.UnmarshalJSON``.
+        """
+        if value is None:
+            return cls(0)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise QuantityError(_FORMAT_WRONG)
+        try:
+            return cls.parse(str(value).strip())
+        except ValueError:  # an integer of so many digits that Python does not write it
+            raise QuantityError(_NUMBER_WRONG) from None
+
+    @classmethod
+    def _of_parts(cls, sign: int, whole: str, fraction: str, suffix: str) -> Self:
+        base, exponent, form = _interpret(suffix)
+        digits = int(whole + fraction)
+        if _is_fast(base, exponent, whole, fraction):
+            if base == 2:
+                return cls(sign * (digits << exponent), 0, form)
+            return cls(sign * digits, exponent - len(fraction), form)
+        scale = -len(fraction)
+        if base == 2:
+            digits <<= exponent
+        else:
+            scale += exponent
+        number, scale = _rounded(digits, scale)
+        if form is Format.BINARY_SI:
+            number, scale, form = _bounded(number, scale)
+        return cls(sign * number, scale, form, is_big=True)
+
+    @property
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return (self.number > 0) - (self.number < 0)
+
+    def compare(self, other: Quantity) -> int:
+        """Order two quantities: -1, 0 or 1."""
+        mine, others, _ = self._aligned(other)
+        return (mine > others) - (mine < others)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal where the amounts are."""
+        return isinstance(other, Quantity) and self.compare(other) == 0
+
+    def __hash__(self) -> int:
+        """Of the amount."""
+        return hash(self._reduced())
+
+    def __add__(self, other: Quantity) -> Quantity:
+        """Add exactly; zero takes over the other's format."""
+        return self._combined(other, 1)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        """Subtract exactly; zero takes over the other's format."""
+        return self._combined(other, -1)
+
+    def _combined(self, other: Quantity, sign: int) -> Quantity:
+        form = other.format if self.number == 0 else self.format
+        is_big = self.is_big or other.is_big
+        if not is_big and other.number == 0:
+            return Quantity(self.number, self.scale, form)
+        if not is_big and self.number == 0:
+            return Quantity(sign * other.number, other.scale, form)
+        mine, others, scale = self._aligned(other)
+        total = mine + sign * others
+        return Quantity(total, scale, form, is_big or abs(total) > _MAXIMUM_INT64)
+
+    def _aligned(self, other: Quantity) -> tuple[int, int, int]:
+        scale = min(self.scale, other.scale)
+        return (
+            self.number * 10 ** (self.scale - scale),
+            other.number * 10 ** (other.scale - scale),
+            scale,
+        )
+
+    def _reduced(self) -> tuple[int, int]:
+        number, scale = self.number, self.scale
+        while number and number % 10 == 0:
+            number, scale = number // 10, scale + 1
+        return (number, scale) if number else (0, 0)
+
+    def as_integer(self) -> int | None:
+        """The amount as an int64, where Kubernetes would give it as one: ``AsInt64``.
+
+        ``1.0`` is none, because Kubernetes does not reduce it.
+        """
+        if self.is_big or self.scale < 0:
+            return None
+        amount = self.number * 10**self.scale
+        return amount if -_MAXIMUM_INT64 - 1 <= amount <= _MAXIMUM_INT64 else None
+
+    def as_float(self) -> float:
+        """The nearest double, roughly: ``AsApproximateFloat64``."""
+        try:
+            return float(self.number) * 10.0**self.scale
+        except OverflowError:
+            return float("inf") * self.sign
+
+    def ceiling(self, scale: int = 0) -> int:
+        """The amount in units of ``10**scale``, rounded away from zero: ``ScaledValue``."""
+        if self.scale >= scale:
+            return int(self.number * 10 ** (self.scale - scale))
+        return int(-(-abs(self.number) // 10 ** (scale - self.scale))) * self.sign
+
+    def rounded_up(self, scale: int) -> Quantity:
+        """The amount in whole units of ``10**scale``, rounded away from zero where it is finer: ``RoundUp``."""
+        if self.scale >= scale:
+            return self
+        return Quantity(self.ceiling(scale), scale, self.format, self.is_big)
+
+    def __str__(self) -> str:
+        """The canonical form: no fraction, and the largest suffix that loses nothing."""
+        if self.number == 0:
+            return "0"
+        if self.format is Format.BINARY_SI and (whole := self._whole()) is not None and abs(whole) >= 1024:
+            return _binary_text(whole)
+        number, scale = self._reduced()
+        spare = scale % 3
+        number, scale = number * 10**spare, scale - spare
+        if self.format is not Format.DECIMAL_EXPONENT and scale in _DECIMAL_NAMES:
+            return f"{number}{_DECIMAL_NAMES[scale]}"
+        return f"{number}e{scale}" if scale else str(number)
+
+    def _whole(self) -> int | None:
+        number, scale = self._reduced()
+        return number * 10**scale if scale >= 0 else None
+
+
+def _interpret(suffix: str) -> tuple[int, int, Format]:
+    if suffix in _DECIMAL_SUFFIXES:
+        return 10, _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY_SUFFIXES:
+        return 2, _BINARY_SUFFIXES[suffix], Format.BINARY_SI
+    if re.fullmatch(r"[eE][+-]?[0-9]{1,9}", suffix) and abs(int(suffix[1:])) <= _MAXIMUM_EXPONENT:
+        return 10, int(suffix[1:]), Format.DECIMAL_EXPONENT
+    raise QuantityError(_SUFFIX_WRONG)
+
+
+def _is_fast(base: int, exponent: int, whole: str, fraction: str) -> bool:
+    """Tell whether Kubernetes holds the amount as an int64: ``ParseQuantity``'s ``precision``."""
+    if base == 2:
+        return not fraction and 15 - len(whole) - int(exponent * 3 / 10) - 1 >= 0
+    return len(whole) + len(fraction) <= _FAST_DIGITS and exponent - len(fraction) >= _FINEST
+
+
+def _rounded(digits: int, scale: int) -> tuple[int, int]:
+    if scale >= _FINEST:
+        return digits, scale
+    return -(-digits // 10 ** (_FINEST - scale)), _FINEST
+
+
+def _bounded(number: int, scale: int) -> tuple[int, int, Format]:
+    """Cap a binary amount at the largest int64; one below 1 is written in decimals."""
+    unit = 10**-scale
+    if number > _MAXIMUM_INT64 * unit:
+        return _MAXIMUM_INT64, 0, Format.BINARY_SI
+    if 0 < number < unit:
+        return number, scale, Format.DECIMAL_SI
+    return number, scale, Format.BINARY_SI
+
+
+def _binary_text(whole: int) -> str:
+    power = 0
+    while whole % 1024 == 0 and power < len(_BINARY_NAMES) - 1:
+        whole, power = whole // 1024, power + 1
+    return f"{whole}{_BINARY_NAMES[power]}"
+
+
+_REQUESTS = "requests."
+
+
+def is_native(name: str) -> bool:
+    """Tell whether a resource is Kubernetes' own: it has no domain, or one of ``kubernetes.io``."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    """Tell whether a resource is one that a cluster was extended by: ``example.com/gpu``.
+
+    It must be possible to limit its requests by a quota, which writes ``requests.`` before the name.
+    """
+    if is_native(name) or name.startswith(_REQUESTS):
+        return False
+    return not names.check_qualified_name(f"{_REQUESTS}{name}")

@@ -1,0 +1,277 @@
+"""Label selectors and label sets: reading, matching, and what the API server says of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery import names
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, forbidden, invalid, join, required
+from pratique.apimachinery.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from pratique.apimachinery.json_values import JSON
+
+
+def parse_label_set(text: str) -> dict[str, str]:
+    """Read labels: ``ConvertSelectorToLabelsMap``. The last of several values of a key counts.
+
+    Raises:
+        InputError: it is not a list of ``key=value``, or a key or value has the wrong form. The text is Kubernetes'
+            own, which names no field.
+    """
+    return dict(_parse(pair) for pair in text.split(",")) if text else {}
+
+
+def _parse(pair: str) -> tuple[str, str]:
+    parts = pair.split("=")
+    if len(parts) != 2:
+        raise InputError(f"invalid selector: [{' '.join(parts)}]")
+    key, value = parts[0].strip(), parts[1].strip()
+    # Kubernetes prints the path to a field that it does not know.
+    _refuse("<nil>", key, names.check_qualified_name(key))
+    _refuse(f"[{key}]", value, names.check_label_value(value))
+    return key, value
+
+
+def _refuse(where: str, value: str, messages: list[str]) -> None:
+    if messages:
+        raise InputError(f"{where}: Invalid value: {go_quoted(value)}: {'; '.join(messages)}")
+
+
+def conflict(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
+    """Tell whether two sets give the same key different values."""
+    return any(second.get(key, value) != value for key, value in first.items())
+
+
+def is_subset(labels: Mapping[str, str], allowed: Mapping[str, str]) -> bool:
+    """Tell whether all labels are among those allowed; without any, all are."""
+    return not allowed or all(allowed.get(key) == value for key, value in labels.items())
+
+
+Labels: TypeAlias = Mapping[str, str]
+Matcher: TypeAlias = Callable[[Labels], bool]
+"""Tells whether an object with these labels is meant."""
+
+IN = "In"
+NOT_IN = "NotIn"
+EXISTS = "Exists"
+DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """What one label must be: one of ``matchExpressions``."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A label selector as it is written: all of it must hold."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True where it matches everything."""
+        return not self.match_labels and not self.match_expressions
+
+
+EVERYTHING = LabelSelector()
+"""The empty selector."""
+
+
+def contradiction(*selectors: LabelSelector) -> str:
+    """The first label of which selectors together ask what cannot be; empty where some labels satisfy them all."""
+    wanted: dict[str, list[Requirement]] = {}
+    for selector in selectors:
+        exact = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+        for requirement in (*exact, *selector.match_expressions):
+            wanted.setdefault(requirement.key, []).append(requirement)
+    return next((key for key, requirements in wanted.items() if not _is_possible(requirements)), "")
+
+
+def _is_possible(requirements: list[Requirement]) -> bool:
+    """Whether one label can be as several requirements want it."""
+    by_operator: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        by_operator.setdefault(requirement.operator, []).append(requirement)
+    must_be_absent = DOES_NOT_EXIST in by_operator
+    if must_be_absent and (IN in by_operator or EXISTS in by_operator):
+        return False
+    if IN not in by_operator:
+        return True
+    allowed = set.intersection(*(set(one.values) for one in by_operator[IN]))
+    return bool(allowed.difference(*(one.values for one in by_operator.get(NOT_IN, []))))
+
+
+class Selector:
+    """A label selector made ready to be asked many times."""
+
+    __slots__ = ("_matchers", "is_empty")
+
+    def __init__(self, matchers: tuple[Matcher, ...]) -> None:
+        """Use :func:`compile_selector`."""
+        self._matchers = matchers
+        self.is_empty = not matchers
+        """True where it matches everything."""
+
+    def matches(self, labels: Labels) -> bool:
+        """True where an object with these labels is meant."""
+        for matches in self._matchers:  # noqa: SIM110 - a thousand webhooks can ask this of one review
+            if not matches(labels):
+                return False
+        return True
+
+    def matches_object(self, *objects: JSON) -> bool:
+        """True where any of the objects, such as the new and the old one of a review, is meant.
+
+        None never is, nor is what has no metadata, such as the options of CONNECT; an object whose metadata
+        has no labels has the empty set of them. The empty selector matches even where there is no object.
+        Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object/matcher.go``.
+        """
+        found = map(labels_of, objects)
+        return self.is_empty or any(self.matches(labels) for labels in found if labels is not None)
+
+
+def labels_of(candidate: JSON) -> Labels | None:
+    """The labels of an object; None for what has no metadata, and so cannot have any."""
+    metadata = candidate.get("metadata") if isinstance(candidate, dict) else None
+    if not isinstance(metadata, dict):
+        return None
+    labels = metadata.get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def compile_selector(selector: LabelSelector) -> Selector:
+    """Make a selector ready for use.
+
+    Raises:
+        InputError: a key, operator or value is wrong; the text is what the API server answers then.
+    """
+    wanted = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+    return Selector(tuple(_compile(requirement) for requirement in (*wanted, *selector.match_expressions)))
+
+
+def _compile(requirement: Requirement) -> Matcher:
+    build = _MATCHERS.get(requirement.operator)
+    if build is None:
+        raise InputError(f"{go_quoted(requirement.operator)} is not a valid label selector operator")
+    errors = _requirement_errors(requirement)
+    if errors:
+        raise InputError(join(errors))
+    return build(requirement.key, requirement.values)
+
+
+def _requirement_errors(requirement: Requirement) -> list[FieldError]:
+    """What ``labels.NewRequirement`` says, which differs from what validation says of the same mistakes."""
+    errors = []
+    if messages := names.check_qualified_name(requirement.key):
+        errors.append(invalid(ROOT / "key", requirement.key, "; ".join(messages)))
+    path = ROOT / "values"
+    if detail := _values_message(requirement):
+        errors.append(invalid(path, requirement.values, detail))
+    errors.extend(_value_errors(requirement, path))
+    return errors
+
+
+def _value_errors(requirement: Requirement, path: FieldPath) -> list[FieldError]:
+    return [
+        invalid((path / index).key(requirement.key), value, "; ".join(messages))
+        for index, value in enumerate(requirement.values)
+        if (messages := names.check_label_value(value))
+    ]
+
+
+def _values_message(requirement: Requirement) -> str:
+    if requirement.operator in {IN, NOT_IN}:
+        return "" if requirement.values else "for 'in', 'notin' operators, values set can't be empty"
+    return "values set must be empty for exists and does not exist" if requirement.values else ""
+
+
+def _in(key: str, values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key in labels and labels[key] in values
+
+
+def _not_in(key: str, values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key not in labels or labels[key] not in values
+
+
+def _exists(key: str, _values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key in labels
+
+
+def _does_not_exist(key: str, _values: tuple[str, ...]) -> Matcher:
+    return lambda labels: key not in labels
+
+
+_MATCHERS: Mapping[str, Callable[[str, tuple[str, ...]], Matcher]] = {
+    IN: _in,
+    NOT_IN: _not_in,
+    EXISTS: _exists,
+    DOES_NOT_EXIST: _does_not_exist,
+}
+
+
+def validate_selector(
+    selector: LabelSelector | None, path: FieldPath, *, allow_invalid_values: bool = False
+) -> list[FieldError]:
+    """Check a selector; one that is absent is right.
+
+    Args:
+        selector: The selector as written.
+        path: Where it stands.
+        allow_invalid_values: Tolerate values in ``matchExpressions`` that no label can have, as the API
+            server does when an object that has them already is updated.
+    """
+    if selector is None:
+        return []
+    errors = validate_labels(selector.match_labels, path / "matchLabels")
+    for index, requirement in enumerate(selector.match_expressions):
+        place = path / "matchExpressions" / index
+        errors += _validate_requirement(requirement, place)
+        if not allow_invalid_values:
+            errors += _validate_values(requirement.values, place / "values")
+    return errors
+
+
+def validate_labels(labels: Mapping[str, str], path: FieldPath) -> list[FieldError]:
+    """Check labels, in the order of their keys."""
+    errors = []
+    for key, value in sorted(labels.items()):
+        errors += validate_label_name(key, path)
+        errors += [invalid(path, value, message) for message in names.check_label_value(value)]
+    return errors
+
+
+def validate_label_name(name: str, path: FieldPath) -> list[FieldError]:
+    """Check a label's key."""
+    return [invalid(path, name, message) for message in names.check_qualified_name(name)]
+
+
+def _validate_requirement(requirement: Requirement, path: FieldPath) -> list[FieldError]:
+    errors = []
+    if requirement.operator in {IN, NOT_IN}:
+        if not requirement.values:
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(required(path / "values", detail))
+    elif requirement.operator in {EXISTS, DOES_NOT_EXIST}:
+        if requirement.values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden(path / "values", detail))
+    else:
+        errors.append(invalid(path / "operator", requirement.operator, "not a valid selector operator"))
+    return errors + validate_label_name(requirement.key, path / "key")
+
+
+def _validate_values(values: tuple[str, ...], path: FieldPath) -> list[FieldError]:
+    return [
+        invalid(path / index, value, message)
+        for index, value in enumerate(values)
+        for message in names.check_label_value(value)
+    ]

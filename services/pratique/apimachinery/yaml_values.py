@@ -1,0 +1,503 @@
+"""YAML documents as JSON values, the way ``sigs.k8s.io/yaml`` makes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import math
+import re
+import struct
+import sys
+from typing import TYPE_CHECKING, Any
+
+from yaml._yaml import CParser
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from yaml.reader import ReaderError
+
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import INT64, decode, float_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
+
+    from yaml.events import Event
+
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+    _Any: TypeAlias = Any
+    """An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
+
+MERGE_KEY = "<<"
+
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_CONSTANTS: Mapping[str, JSON] = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_TEXT_BUT_MAYBE_CONSTANT = frozenset("yYnNtTfFoO~")
+_NUMBER_STARTS = frozenset("+-0123456789.")
+STARTS = _TEXT_BUT_MAYBE_CONSTANT | _NUMBER_STARTS
+"""The first characters of all that is no text where it stands without quotes; nothing at all is none, either."""
+
+_INTEGER = re.compile(
+    r"(?P<sign>[-+]?)"
+    r"(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO](?P<octal>[0-7]+)|0[bB](?P<binary>[01]+)"
+    r"|0(?P<old_octal>[0-7]*)|(?P<decimal>[1-9][0-9]*))"
+)
+_BASES = {"hex": 16, "octal": 8, "binary": 2, "old_octal": 8, "decimal": 10}
+_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")  # a quirk of the library: the sign may stand behind the prefix
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_POINT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+
+
+def resolve(text: str) -> JSON:
+    """Read a scalar that stands there without quotes and without a tag.
+
+    The answer may be an infinite number or none at all (NaN), which JSON cannot hold.
+    """
+    first = text[:1]
+    if first in _NUMBER_STARTS:
+        return _CONSTANTS[text] if text in _CONSTANTS else _resolve_number(text)
+    if not first or first in _TEXT_BUT_MAYBE_CONSTANT:
+        return _CONSTANTS.get(text, text)
+    return text
+
+
+def resolve_tagged(tag: str, text: str) -> JSON:
+    """Read a scalar with a tag.
+
+    Raises:
+        ValueError: the tag is none of YAML's own scalar tags, or the text is not what the tag says.
+    """
+    name = tag.removeprefix(_TAG_PREFIX)
+    if name == "binary":
+        return _decode_binary(text)
+    if name in {"str", "timestamp"}:
+        return text
+    types = _TAG_TYPES.get(name) if name != tag else None
+    if types is None:
+        raise ValueError(f"the tag {_shown(tag)} is not supported; leave it out")
+    value = resolve(text)
+    if name == "float" and type(value) is int:
+        return float(value)
+    if type(value) not in types:
+        raise ValueError(f"cannot decode `{text}` as a {_shown(tag)}")
+    return value
+
+
+def check_collection_tag(tag: str | None, own: str) -> None:
+    """Refuse a mapping or sequence whose tag is not its ``own``, ``map`` or ``seq``.
+
+    Raises:
+        ValueError: it is another.
+    """
+    if tag not in {None, "!", f"{_TAG_PREFIX}{own}"}:
+        raise ValueError(f"the tag {_shown(tag or '')} is not supported; leave it out")
+
+
+def key_text(value: JSON) -> str:
+    """Turn a key into the text that JSON needs there.
+
+    Raises:
+        ValueError: the key is null, a list or an object.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value < 2**63:
+        return str(value)
+    if isinstance(value, float):
+        return _float_text(value)
+    raise ValueError("a key must be text, a number or a boolean")
+
+
+def _resolve_number(text: str) -> JSON:
+    if text[0] == ".":
+        return _parse_float(text, text) if _POINT_FLOAT.fullmatch(text) else text
+    plain = text.replace("_", "")
+    if (integer := _parse_integer(plain)) is not None:
+        return integer
+    if _FLOAT.fullmatch(plain):
+        return _parse_float(plain, text)
+    if quirk := _SIGNED_BINARY.fullmatch(plain):
+        value = int(quirk[1], 2)
+        return value if -(2**63) <= value < 2**63 else text
+    return text
+
+
+def _parse_integer(plain: str) -> int | None:
+    """Read an int64 or, without a sign, a uint64; None where it is neither."""
+    found = _INTEGER.fullmatch(plain)
+    if found is None or found.lastgroup is None:
+        return None
+    digits = found[found.lastgroup]
+    if len(digits) > 64:  # no base has more digits in 64 bits, leading zeros aside
+        digits = digits.lstrip("0")
+    if len(digits) > 64:
+        return None
+    value = int(digits or "0", _BASES[found.lastgroup])
+    if found["sign"]:
+        value = -value if found["sign"] == "-" else value
+        return value if -(2**63) <= value < 2**63 else None
+    return value if value < 2**64 else None
+
+
+def _parse_float(number: str, text: str) -> JSON:
+    value = float(number)
+    return text if math.isinf(value) else value
+
+
+def _decode_binary(text: str) -> str:
+    try:
+        raw = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
+    except binascii.Error:
+        raise ValueError("!!binary value contains invalid base64 data") from None
+    return raw.decode("utf-8", "replace")
+
+
+def _float_text(value: float) -> str:
+    """Print as Go's ``FormatFloat(value, 'g', -1, 32)``: the shortest text with that value in 32 bits."""
+    if math.isnan(value):
+        return ".nan"
+    single = _single_precision(value)
+    if math.isinf(single):
+        return ".inf" if value > 0 else "-.inf"
+    digits = next(n for n in range(1, 10) if _single_precision(float(f"{single:.{n}g}")) == single)
+    mantissa, exponent = f"{single:.{digits - 1}e}".split("e")
+    if -4 <= int(exponent) < 6:
+        return f"{single:.{max(0, digits - 1 - int(exponent))}f}"
+    return f"{mantissa}e{exponent}"
+
+
+def _single_precision(value: float) -> float:
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(single)
+
+
+def _shown(tag: str) -> str:
+    return f"!!{tag.removeprefix(_TAG_PREFIX)}" if tag.startswith(_TAG_PREFIX) else tag
+
+
+_TAG_TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (float,),
+    "null": (type(None),),
+}
+
+
+MAXIMUM_DEPTH = 500
+"""How deep values may be nested: half of Python's recursion limit of 1,000, so that who walks them can."""
+
+_NUMBERS = frozenset({int, float})
+_NO_KEY = "a key must be text, a number or a boolean"
+_MERGE: Any = object()
+_MAYBE_NO_TEXT = STARTS | {"", MERGE_KEY[0]}
+"""How a plain scalar begins that may be something else than the text that it is."""
+_key = key_text
+
+
+class YamlFault(ValueError):  # noqa: N818 - it becomes an InputError, which says in which file
+    """A YAML text cannot be read. ``line`` and ``column`` count from 1; 0 where there is no telling."""
+
+    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
+        """Say what is wrong, and where."""
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line
+        self.column = column
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class YamlValue:
+    """One document: its value, and the line, from 1, on which it begins."""
+
+    value: JSON
+    line: int
+
+
+def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]:
+    """Read the documents of a YAML text one by one; those that hold nothing are left out.
+
+    Args:
+        raw: The text, in UTF-8.
+        unique_keys: Refuse a mapping that has a key twice. Otherwise the last one counts.
+
+    Raises:
+        YamlFault: the text is not YAML, or is YAML that has no place in JSON.
+    """
+    next_event = CParser(raw).get_event
+    try:
+        for event in iter(next_event, None):
+            if isinstance(event, DocumentStartEvent):
+                document = _Builder(next_event, unique_keys=unique_keys).build()
+                if document.value is not None:
+                    yield document
+    except YAMLError as error:
+        raise _fault(error, raw) from None
+
+
+class _Builder:
+    """Builds the value of one document from its events.
+
+    Every mapping and sequence takes one frame of Python's stack. What happens for each event is written out where it
+    happens: reading is most of what a review of many files costs, and calls are most of what reading costs.
+    """
+
+    def __init__(self, next_event: Callable[[], _Any], *, unique_keys: bool) -> None:
+        self._next_event = next_event
+        self._unique_keys = unique_keys
+        self._path: list[Step] = []
+        self._open: list[str | None] = []
+        """The anchor of each mapping and sequence that is being read."""
+        self._anchors: dict[str, tuple[JSON, int]] = {}
+        self._count = 0
+        self._alias_count = 0
+        self._ended: Event | None = None
+        """The end of the mapping or sequence that was read last."""
+
+    def build(self) -> YamlValue:
+        event = self._next_event()
+        line, _ = _place_of(event)
+        try:
+            value = self._value(event)
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._next_event()  # the end of the document
+        return YamlValue(value, line)
+
+    def _value(self, event: _Any) -> JSON:
+        """Read what begins with an event."""
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(event)
+        if isinstance(event, SequenceStartEvent):
+            return self._sequence(event)
+        return self._expand(event.anchor or "") if isinstance(event, AliasEvent) else self._scalar(event)
+
+    def _scalar(self, event: ScalarEvent) -> JSON:
+        self._count += 1
+        value = _scalar(event)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        return value
+
+    def _mapping(self, start: MappingStartEvent) -> JSONObject:  # noqa: C901, PLR0912 - see the class
+        event: _Any = start
+        count_before = self._enter(start, "map")
+        container: JSONObject = {}
+        merged: set[str] = set()
+        next_event, unique_keys, path = self._next_event, self._unique_keys, self._path
+        try:
+            while type(event := next_event()) is not MappingEndEvent:
+                if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
+                    self._count += 1
+                    key = event.value
+                    if event.implicit[0] and key[:1] in _MAYBE_NO_TEXT:
+                        key = _MERGE if key == MERGE_KEY else _key(resolve(key))
+                else:
+                    key = self._key(event)
+                if key is not _MERGE:
+                    # The same few names again and again: each is kept once, however many documents there are.
+                    key = sys.intern(key)
+                    if unique_keys and key in container:
+                        self._refuse_twice(key, merged)
+                event = next_event()
+                kind = type(event)
+                if kind is ScalarEvent and event.tag is None and event.anchor is None:
+                    self._count += 1
+                    value = event.value
+                    if event.implicit[0] and value[:1] in _MAYBE_NO_TEXT:
+                        value = resolve(value)
+                elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                    path.append(MERGE_KEY if key is _MERGE else key)
+                    value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
+                    path.pop()
+                    event = self._ended
+                else:
+                    value = self._value(event)
+                if key is _MERGE:
+                    _merge(container, merged, value)
+                else:
+                    container[key] = _json_number(value) if type(value) in _NUMBERS else value
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._leave(start, container, event, count_before)
+        return container
+
+    def _sequence(self, start: SequenceStartEvent) -> list[JSON]:
+        event: _Any = start
+        count_before = self._enter(start, "seq")
+        container: list[JSON] = []
+        next_event, path = self._next_event, self._path
+        try:
+            while (kind := type(event := next_event())) is not SequenceEndEvent:
+                if kind is ScalarEvent:
+                    value = self._scalar(event)
+                elif kind is AliasEvent:
+                    value = self._expand(event.anchor or "")
+                else:
+                    path.append(len(container))
+                    value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
+                    path.pop()
+                container.append(_json_number(value))
+        except YamlFault:
+            raise
+        except ValueError as error:
+            raise YamlFault(str(error), *_place_of(event)) from None
+        self._leave(start, container, event, count_before)
+        return container
+
+    def _enter(self, start: MappingStartEvent | SequenceStartEvent, tag: str) -> int:
+        """Begin a mapping or sequence; gives how many values came before it."""
+        if start.tag is not None:
+            check_collection_tag(start.tag, tag)
+        if len(self._open) >= MAXIMUM_DEPTH:
+            raise ValueError(f"nested deeper than {MAXIMUM_DEPTH} levels")
+        if start.anchor:
+            self._anchors.pop(start.anchor, None)
+        self._open.append(start.anchor)
+        self._count += 1
+        return self._count - 1
+
+    def _leave(
+        self, start: MappingStartEvent | SequenceStartEvent, container: JSON, end: Event, count_before: int
+    ) -> None:
+        self._open.pop()
+        self._ended = end
+        if start.anchor:
+            self._anchors[start.anchor] = (container, self._count - count_before)
+
+    def _key(self, event: Event) -> JSON:
+        """Read a key that is more than a text."""
+        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            self._enter(event, "map" if isinstance(event, MappingStartEvent) else "seq")
+            raise ValueError(_NO_KEY)  # noqa: TRY004 - of the text, like all that is raised here
+        if isinstance(event, ScalarEvent) and _is_merge(event):
+            self._scalar(event)
+            return _MERGE
+        return _key(self._value(event))
+
+    def _refuse_twice(self, key: str, merged: set[str]) -> None:
+        """Refuse a key that is there, unless it was merged: then what stands there itself counts, once."""
+        if key not in merged:
+            raise ValueError(f'strict decoding error: duplicate field "{FieldPath(tuple(self._path)) / key}"')
+        merged.discard(key)
+
+    def _expand(self, anchor: str) -> JSON:
+        """Copy what an alias stands for, unless the document grows out of proportion by it."""
+        if anchor in self._open and anchor not in self._anchors:
+            raise ValueError(f"anchor '{anchor}' value contains itself")
+        if anchor not in self._anchors:
+            raise ValueError(f"unknown anchor '{anchor}' referenced")
+        value, size = self._anchors[anchor]
+        self._count += 1 + size
+        self._alias_count += size
+        if (
+            self._alias_count > 100
+            and self._count > 1000
+            and self._alias_count / self._count > _allowed_alias_share(self._count)
+        ):
+            raise ValueError("document contains excessive aliasing")
+        return _copy(value, len(self._open))
+
+
+def _place_of(event: Event) -> tuple[int, int]:
+    mark = event.start_mark
+    return (mark.line + 1, mark.column + 1) if mark else (0, 0)
+
+
+def _allowed_alias_share(count: int) -> float:
+    """How much of a document may come from aliases: 99 % of a small one, 10 % of one of 4,000,000 values."""
+    low, high = 400_000, 4_000_000
+    share = (min(max(count, low), high) - low) / (high - low)
+    return 0.99 - 0.89 * share
+
+
+def _scalar(event: ScalarEvent) -> JSON:
+    if event.tag is None:
+        return resolve(event.value) if event.implicit[0] else event.value
+    return event.value if event.tag == "!" else resolve_tagged(event.tag, event.value)
+
+
+def _json_number(value: JSON) -> JSON:
+    """Give the number that is read once Go has written this one as JSON; refuse what JSON has no number for.
+
+    A whole number becomes an integer where it is an int64, and an integer that is none becomes a float.
+    """
+    if type(value) is int:
+        return value if value in INT64 else float(value)
+    if type(value) is not float:
+        return value
+    if not math.isfinite(value):
+        raise ValueError("JSON has no such number; quote it if text is meant")
+    return decode(float_text(value))
+
+
+def _is_merge(event: ScalarEvent) -> bool:
+    return event.value == MERGE_KEY and event.implicit[0]
+
+
+def _merge(container: JSONObject, merged: set[str], value: JSON) -> None:
+    sources = value[::-1] if isinstance(value, list) else [value]
+    if not all(isinstance(source, dict) for source in sources):
+        raise ValueError("map merge requires map or sequence of maps as the value")
+    for source in sources:
+        merged.update(source)
+        container.update(source)
+
+
+def _copy(value: JSON, depth: int) -> JSON:
+    if not isinstance(value, dict | list):
+        return value
+    if depth >= MAXIMUM_DEPTH:
+        raise ValueError(f"nested deeper than {MAXIMUM_DEPTH} levels")
+    if isinstance(value, dict):
+        return {key: _copy(item, depth + 1) for key, item in value.items()}
+    return [_copy(item, depth + 1) for item in value]
+
+
+def _fault(error: YAMLError, raw: bytes) -> YamlFault:
+    if isinstance(error, ReaderError):
+        before = raw[: error.position]
+        column = len(before) - before.rfind(b"\n")
+        return YamlFault(f"{error.reason}: the text must be UTF-8", before.count(b"\n") + 1, column)
+    if not isinstance(error, MarkedYAMLError):
+        return YamlFault(str(error))
+    mark = error.problem_mark or error.context_mark
+    problem = ": ".join(text for text in (error.context, error.problem) if text)
+    if mark is None:
+        return YamlFault(problem)
+    return YamlFault(problem + _hint(raw, mark.line), mark.line + 1, mark.column + 1)
+
+
+def _hint(raw: bytes, line_index: int) -> str:
+    lines = raw.splitlines()
+    line = lines[line_index] if line_index < len(lines) else b""
+    indent = line[: len(line) - len(line.lstrip())]
+    return " (YAML is indented by spaces, not tabs)" if b"\t" in indent else ""

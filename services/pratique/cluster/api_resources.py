@@ -1,0 +1,263 @@
+"""The resources of an API server: which kind is stored in which collection, its scope, and its subresources."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType, kind_of
+from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.custom_resources import types_of_definition
+from pratique.cluster.served_versions import is_served_beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+# What difflib calls similar enough: "Deploymnt" is, "ServiceMonitor" is not a misspelt "Service".
+_SIMILAR = 0.75
+
+
+def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> GroupVersionKind | None:
+    """The known kind that was probably meant; None where nothing is close.
+
+    A kind of that very name in another group or version is nearest; upper and lower case, and the plural, are
+    forgiven.
+    """
+    creatable = [each for each in known if each.served and not each.subresource]
+    names = {each.kind.kind.lower(): each.kind.kind for each in creatable}
+    names |= {each.resource.resource: each.kind.kind for each in creatable}
+    close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILAR)
+    if not close:
+        return None
+    named = [each for each in creatable if each.kind.kind == names[close[0]]]
+    return min(named, key=lambda each: _distance(each, kind)).kind
+
+
+def unknown_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> str:
+    """Say that a kind is not known, in kubectl's words, and what would be right."""
+    known = tuple(known)
+    hint = _hint(kind, known)
+    return f'no matches for kind "{kind.kind}" in version "{kind.api_version}": {hint}'
+
+
+def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
+    parents = [f"{t.resource.resource}/{t.subresource}" for t in known if t.subresource and t.kind == kind]
+    if parents:
+        return f"it is the kind of a subresource ({', '.join(parents)}), not of an object of its own"
+    nearest = nearest_kind(kind, known)
+    of_group = {each.kind.kind for each in known if each.kind.group == kind.group}
+    if nearest is not None and (of_group or nearest.kind == kind.kind):
+        return f'did you mean kind "{nearest.kind}" in version "{nearest.api_version}"?'
+    if of_group:
+        return f"the kinds of that group are {', '.join(sorted(of_group))}"
+    return "if it is a custom resource, add its CustomResourceDefinition to --cluster"
+
+
+def _distance(candidate: ResourceType, wanted: GroupVersionKind) -> tuple[bool, bool, bool]:
+    """How far a kind of the right name is from the one that was written; what still exists is nearer."""
+    kind = candidate.kind
+    return candidate.removed_in is not None, kind.group != wanted.group, kind.version != wanted.version
+
+
+# Collections that share their storage with one of another group, and the group whose name they go by:
+# pkg/kubeapiserver/default_storage_factory_builder.go AddCohabitatingResources.
+_COHABITANTS = {
+    ("extensions", "daemonsets"): "apps",
+    ("extensions", "deployments"): "apps",
+    ("extensions", "replicasets"): "apps",
+    ("extensions", "ingresses"): "networking.k8s.io",
+    ("extensions", "networkpolicies"): "networking.k8s.io",
+    ("extensions", "podsecuritypolicies"): "policy",
+    ("events.k8s.io", "events"): "",
+}
+
+
+def storage_group(group: str, resource: str) -> str:
+    """The group that a collection is stored under: ``apps`` for ``extensions`` Deployments."""
+    return _COHABITANTS.get((group, resource), group)
+
+
+class Resources:
+    """What an API server knows: kinds, their collections, and which collections are the same. Immutable."""
+
+    __slots__ = ("_by_kind", "_by_resource", "_equivalents")
+
+    def __init__(self, types: Iterable[ResourceType]) -> None:
+        """Know ``types``, in their order of registration; of two for one collection the first counts."""
+        self._by_kind: dict[GroupVersionKind, ResourceType] = {}
+        self._by_resource: dict[tuple[GroupVersionResource, str], ResourceType] = {}
+        self._equivalents: dict[tuple[str, str, str], tuple[GroupVersionResource, ...]] = {}
+        for each in types:
+            self._register(each)
+
+    def _register(self, new: ResourceType) -> None:
+        at = (new.resource, new.subresource)
+        if at in self._by_resource:
+            return
+        self._by_resource[at] = new
+        if new.served and not new.subresource:
+            self._by_kind.setdefault(new.kind, new)
+        same = _storage_key(new.resource, new.subresource)
+        self._equivalents[same] = (*self._equivalents.get(same, ()), new.resource)
+
+    def __iter__(self) -> Iterator[ResourceType]:
+        """All that is known, in the order of registration."""
+        return iter(self._by_resource.values())
+
+    def for_kind(self, kind: GroupVersionKind) -> ResourceType | None:
+        """The collection that objects of a kind are created in; None where the kind is not known."""
+        return self._by_kind.get(kind)
+
+    def for_resource(self, resource: GroupVersionResource, subresource: str = "") -> ResourceType | None:
+        """What is known of a collection or one of its subresources; None where there is none such."""
+        return self._by_resource.get((resource, subresource))
+
+    def for_object(self, document: JSON) -> ResourceType:
+        """The collection that an object belongs in.
+
+        Raises:
+            InputError: it does not say its type, or the type is not known; the text suggests the nearest.
+        """
+        kind = kind_of(document)
+        found = self.for_kind(kind)
+        if found is None:
+            raise InputError(unknown_kind(kind, self))
+        return found
+
+    def versions(self, group: str, resource: str) -> tuple[str, ...]:
+        """All versions of a collection in its own group, the preferred one first, removed ones among them."""
+        return tuple(
+            each.resource.version
+            for each in self._by_resource.values()
+            if (each.resource.group, each.resource.resource, each.subresource) == (group, resource, "")
+        )
+
+    def equivalents(
+        self, resource: GroupVersionResource, subresource: str = ""
+    ) -> tuple[GroupVersionResource, ...]:
+        """All collections that are the same as one, itself among them, in the order of registration.
+
+        These are all versions of it and those of its namesakes in groups that share its storage
+        (``k8s.io/apimachinery/pkg/runtime/mapper.go``), those that Kubernetes has removed among them:
+        :mod:`pratique.cluster.served_versions` tells which of them one API server serves.
+        """
+        return self._equivalents.get(_storage_key(resource, subresource), ())
+
+    def with_crds(self, definitions: Iterable[JSONObject]) -> Resources:
+        """This catalogue and the collections that CustomResourceDefinitions (v1 or v1beta1) add to it.
+
+        Raises:
+            ConfigurationError: a definition is malformed; the text names its field.
+        """
+        added = [each for definition in definitions for each in types_of_definition(definition)]
+        return Resources([*self, *added]) if added else self
+
+    def of_subresource_kind(self, kind: GroupVersionKind, subresource: str) -> tuple[ResourceType, ...]:
+        """The subresources of that name that take that kind: ``pods/eviction`` for an Eviction."""
+        return tuple(
+            each
+            for each in self._by_resource.values()
+            if each.subresource == subresource and each.kind == kind
+        )
+
+
+def _storage_key(resource: GroupVersionResource, subresource: str) -> tuple[str, str, str]:
+    name = resource.resource
+    return storage_group(resource.group, name), name, subresource
+
+
+class _Row(msgspec.Struct, array_like=True, frozen=True):
+    """A line of ``resources.json``."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    namespaced: bool
+    removed_in: str | None
+    subresources: dict[str, str]
+
+
+class _File(msgspec.Struct, frozen=True):
+    """``resources.json``."""
+
+    resources: list[_Row]
+
+
+@functools.cache
+def built_in() -> Resources:
+    """The resources of Kubernetes itself, read on first use."""
+    raw = Path(__file__).with_name("resources.json").read_bytes()
+    rows = msgspec.json.decode(raw, type=_File).resources
+    return Resources(each for row in rows for each in _types_of_row(row))
+
+
+def _types_of_row(row: _Row) -> Iterator[ResourceType]:
+    resource = GroupVersionResource(row.group, row.version, row.resource)
+    for name, written in {"": row.kind, **row.subresources}.items():
+        group, version, kind = written.split("/") if "/" in written else (row.group, row.version, written)
+        yield ResourceType(
+            resource=resource,
+            subresource=name,
+            kind=GroupVersionKind(group, version, kind),
+            namespaced=row.namespaced,
+            removed_in=row.removed_in,
+        )
+
+
+VIRTUAL_RESOURCES = frozenset(
+    {
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+"""Groups and resources that neither webhooks nor policies are asked about, lest a broken one lock everybody out."""
+
+
+def owner_collections(
+    api_version: str, kind: str, resources: Resources, asked: GroupVersionResource
+) -> Sequence[ResourceType]:
+    """The collections of a kind in an API server, at least one, each in one of its versions.
+
+    Args:
+        api_version: As it is written. Without a version, all versions of the group are meant.
+        kind: As it is written. Written all small it is understood, too.
+        resources: All that is known.
+        asked: What the API server was asked for, which tells what else it serves.
+
+    Raises:
+        InputError: it does not serve the kind. The text is what its REST mapper says.
+    """
+    group, version = _parse(api_version)
+    found = {
+        each.resource.resource: each
+        for each in resources
+        if each.served
+        and not each.subresource
+        and (each.kind.group, each.kind.version) == (group, version or each.kind.version)
+        and kind in {each.kind.kind, each.kind.kind.lower()}
+        and is_served_beside(resources, each, asked)
+    }
+    if not found:
+        where = f"{group}/{version}" if group else version
+        raise InputError(f"no matches for kind {go_quoted(kind)} in version {go_quoted(where)}")
+    return tuple(found.values())
+
+
+def _parse(api_version: str) -> tuple[str, str]:
+    """Split it as Go's ``schema.ParseGroupVersion`` does, which lets either part be empty."""
+    if api_version.count("/") > 1:
+        raise InputError(f"unexpected GroupVersion string: {api_version}")
+    group, _, version = api_version.rpartition("/")
+    return group, version

@@ -1,0 +1,96 @@
+"""Clusters from files: what ``--cluster`` names, read into memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.readings import unwrap_lists
+from pratique.cluster.store import ObjectKey, ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from pratique.apimachinery.source_documents import SourceDocument
+
+
+def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDocument] = ()) -> ObjectStore:
+    """Read the objects of files and folders; what is not there does not exist.
+
+    ``further`` are objects that have been read already, and stand beside those.
+
+    None means that nobody says what there is: every namespace exists, with a ``default`` ServiceAccount, and
+    nothing else does.
+
+    Raises:
+        ConfigurationError: something cannot be read, is of no known kind, has no name, or is there twice. The
+            text has a line for each, which names file and document.
+    """
+    if paths is None:
+        return ObjectStore(assume_namespaces=True)
+    problems: list[str] = []
+    documents = [document for path in paths for document in _read(path, problems)]
+    documents += unwrap_lists(further)
+    store = ObjectStore()
+    problems += _put_all(documents, store)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return store
+
+
+def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
+    try:
+        files = list_files(path)
+    except InputError as error:
+        problems.append(str(error))
+        return
+    begun, found = len(problems), False
+    for file in files:
+        read = read_documents if file == str(path) else read_file  # standard input is named so
+        try:
+            for document in read(file):
+                found = True
+                if not is_suite(document.data):
+                    yield from unwrap_lists([document])
+        except InputError as error:
+            problems.append(str(error))
+    # One file of a folder may be empty; a path without anything is a mistake.
+    if not found and len(problems) == begun:
+        problems.append(f"{path}: {NO_DOCUMENTS}")
+
+
+def _put_all(documents: Iterable[SourceDocument], store: ObjectStore) -> list[str]:
+    """Put all objects into the store; what is wrong, in the order of the documents."""
+    first: dict[ObjectKey, SourceDocument] = {}
+    problems: dict[int, str] = {}
+    # Definitions go first, so that a custom resource may stand before the definition of its kind.
+    for place, document in sorted(enumerate(documents), key=lambda item: not _is_definition(item[1])):
+        try:
+            _put(document, store, first)
+        except InputError as error:
+            problems[place] = str(document.fault((), str(error)))
+    return [problems[place] for place in sorted(problems)]
+
+
+def _put(document: SourceDocument, store: ObjectStore, first: dict[ObjectKey, SourceDocument]) -> None:
+    key = store.key_of(document.data)
+    if key in first:
+        raise InputError(f"{key} is there twice, first {_where(first[key], document)}")
+    first[key] = document
+    store.put(document.data, key)
+
+
+def _is_definition(document: SourceDocument) -> bool:
+    try:
+        kind = kind_of(document.data)
+    except InputError:
+        return False
+    return (kind.group, kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+def _where(first: SourceDocument, second: SourceDocument) -> str:
+    file = "" if first.file == second.file else f"{first.file}, "
+    return f"in {file}document {first.index + 1}"

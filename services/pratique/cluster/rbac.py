@@ -1,0 +1,329 @@
+"""RBAC: Roles and bindings as they are written, and what their rules allow."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.selectors import (
+    LabelSelector,
+    compile_selector,
+)
+from pratique.apimachinery.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pratique.admission.reviews import UserInfo
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.authorization import Attributes
+
+GROUP = "rbac.authorization.k8s.io"
+AUTHENTICATED = "system:authenticated"
+"""The group of all who have said who they are."""
+
+Texts: TypeAlias = tuple[str, ...] | None
+_T = TypeVar("_T")
+
+
+class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
+    """What one rule of a role allows."""
+
+    verbs: Texts = None
+    api_groups: Texts = None
+    resources: Texts = None
+    resource_names: Texts = None
+    non_resource_urls: Texts = msgspec.field(default=None, name="nonResourceURLs")
+
+
+class AggregationRule(msgspec.Struct, frozen=True, rename="camel"):
+    """Which other ClusterRoles give a ClusterRole their rules: those that any of the selectors means."""
+
+    cluster_role_selectors: tuple[LabelSelector, ...] | None = None
+
+
+class Role(msgspec.Struct, frozen=True, rename="camel"):
+    """A Role or a ClusterRole."""
+
+    rules: tuple[PolicyRule, ...] | None = None
+    aggregation_rule: AggregationRule | None = None
+
+
+class RoleRef(msgspec.Struct, frozen=True):
+    """The role that a binding grants."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """To whom a binding grants it: a ``User``, a ``Group`` or a ``ServiceAccount``."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What a binding is called, and where it is."""
+
+    name: str = ""
+    namespace: str | None = None
+
+
+class Binding(msgspec.Struct, frozen=True, rename="camel"):
+    """A RoleBinding or a ClusterRoleBinding."""
+
+    api_version: str = ""
+    metadata: Metadata = Metadata()
+    role_ref: RoleRef = RoleRef()
+    subjects: tuple[Subject, ...] | None = None
+
+
+def read_role(document: JSONObject) -> Role:
+    """Read a Role or a ClusterRole. Raises InputError where it is malformed."""
+    return _read(document, Role)
+
+
+def read_binding(document: JSONObject) -> Binding:
+    """Read a RoleBinding or a ClusterRoleBinding.
+
+    In ``v1alpha1`` the user ``*`` is everybody who is authenticated; in other versions it is a name like others.
+    Source: ``pkg/apis/rbac/v1alpha1/conversion.go``.
+
+    Raises:
+        InputError: it is malformed.
+    """
+    read = _read(document, Binding)
+    if read.api_version != f"{GROUP}/v1alpha1":
+        return read
+    return msgspec.structs.replace(read, subjects=tuple(map(_from_v1alpha1, read.subjects or ())))
+
+
+def _from_v1alpha1(subject: Subject) -> Subject:
+    everybody = (subject.kind, subject.name) == ("User", "*")
+    return Subject("Group", AUTHENTICATED) if everybody else subject
+
+
+def check(resource: str, document: JSONObject) -> None:
+    """See that an object of the RBAC group can be read. Raises InputError that names the field where it cannot."""
+    if resource in {"roles", "clusterroles"}:
+        read_role(document)
+    elif resource in {"rolebindings", "clusterrolebindings"}:
+        read_binding(document)
+
+
+def _read(document: JSONObject, wanted: type[_T]) -> _T:
+    try:
+        return msgspec.convert(document, wanted)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at `$.")
+        field = place.rstrip("`")
+        raise InputError(f"{field}: {text}" if field else text) from None
+
+
+_ALL = "*"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule made ready to be asked many times."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    resources: frozenset[str]
+    """``pods``, ``pods/log``, ``*/log`` for that subresource of everything, ``*`` for all with all subresources."""
+    names: frozenset[str]
+    """Of these objects only; empty means of all."""
+    urls: frozenset[str]
+    url_prefixes: tuple[str, ...]
+    """What URLs begin with that the rule writes with a star at their end."""
+
+    def allows(self, asked: Attributes) -> bool:
+        """Tell whether the rule allows it. Field and label selectors are not looked at: a rule has none."""
+        if not _has(self.verbs, asked.verb):
+            return False
+        if asked.path:
+            return asked.path in self.urls or asked.path.startswith(self.url_prefixes)
+        return (
+            _has(self.groups, asked.group)
+            and self._has_resource(asked.resource, asked.subresource)
+            and (not self.names or asked.name in self.names)
+        )
+
+    def _has_resource(self, resource: str, subresource: str) -> bool:
+        if not subresource:
+            return _has(self.resources, resource)
+        return _has(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
+
+
+def _has(values: frozenset[str], value: str) -> bool:
+    return _ALL in values or value in values
+
+
+def compile_rule(rule: PolicyRule) -> Rule:
+    """Make a rule ready for use."""
+    urls = rule.non_resource_urls or ()
+    return Rule(
+        verbs=frozenset(rule.verbs or ()),
+        groups=frozenset(rule.api_groups or ()),
+        resources=frozenset(rule.resources or ()),
+        names=frozenset(rule.resource_names or ()),
+        urls=frozenset(urls),
+        url_prefixes=tuple(url.rstrip(_ALL) for url in urls if url.endswith(_ALL)),
+    )
+
+
+def compile_rules(rules: Iterable[PolicyRule]) -> tuple[Rule, ...]:
+    """Make rules ready for use."""
+    return tuple(map(compile_rule, rules))
+
+
+def all_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[PolicyRule, ...]:
+    """All rules of a ClusterRole: those written in it, and those of the roles that it selects, none twice.
+
+    What a selected role has itself from others is among them, as it is in a cluster after a while.
+
+    Args:
+        name: Its name, one of ``roles``.
+        roles: All ClusterRoles, by name.
+    """
+    rules: dict[PolicyRule, None] = {}
+    reached = [name]
+    for each in reached:
+        role = read_role(roles[each])
+        rules |= dict.fromkeys(role.rules or ())
+        if role.aggregation_rule is not None:
+            reached += [other for other in _selected(role.aggregation_rule, roles) if other not in reached]
+    return tuple(rules)
+
+
+def _selected(rule: AggregationRule, roles: Mapping[str, JSONObject]) -> Iterator[str]:
+    try:
+        selectors = [compile_selector(each) for each in rule.cluster_role_selectors or ()]
+    except InputError:
+        return  # the controller gives up on such a role, and what is written in it stays
+    for name, role in roles.items():
+        if any(selector.matches_object(role) for selector in selectors):
+            yield name
+
+
+class Roles:
+    """Roles of one namespace, or all ClusterRoles, each compiled when it is first asked for."""
+
+    __slots__ = ("_compiled", "_documents", "_rules_of")
+
+    def __init__(
+        self,
+        documents: Sequence[JSONObject],
+        rules_of: Callable[[str, Mapping[str, JSONObject]], Sequence[PolicyRule]],
+    ) -> None:
+        """Use :func:`namespaced_roles` or :func:`cluster_roles`."""
+        self._documents = {document["metadata"]["name"]: document for document in documents}
+        self._rules_of = rules_of
+        self._compiled: dict[str, tuple[Rule, ...]] = {}
+
+    def rules(self, name: str) -> tuple[Rule, ...] | None:
+        """The rules of a role; None where there is no such role."""
+        found = self._compiled.get(name)
+        if found is None and name in self._documents:
+            found = self._compiled[name] = compile_rules(self._rules_of(name, self._documents))
+        return found
+
+
+def namespaced_roles(documents: Sequence[JSONObject]) -> Roles:
+    """The Roles of one namespace."""
+    return Roles(documents, lambda name, roles: read_role(roles[name]).rules or ())
+
+
+def cluster_roles(documents: Sequence[JSONObject]) -> Roles:
+    """All ClusterRoles of a cluster, with the rules that they have from one another."""
+    return Roles(documents, all_rules)
+
+
+SERVICE_ACCOUNT = "system:serviceaccount"
+"""What the user name of a ServiceAccount begins with; its namespace and name follow, each after a colon."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grant:
+    """A binding that applies to somebody, by the first of its subjects that means him."""
+
+    binding: Binding
+    subject: Subject
+    namespace: str
+    """Where the binding is; empty for a ClusterRoleBinding."""
+
+    @property
+    def role(self) -> RoleRef:
+        """What is granted."""
+        return self.binding.role_ref
+
+    def __str__(self) -> str:
+        """As API servers give it as a reason. A namespace stands behind the name there, not in front of it."""
+        kind, place = ("RoleBinding", f"/{self.namespace}") if self.namespace else ("ClusterRoleBinding", "")
+        role, subject = self.role, self.subject
+        whom = subject.name
+        if subject.kind == "ServiceAccount":
+            whom = f"{subject.name}/{subject.namespace or self.namespace}"
+        return (
+            f"{kind} {go_quoted(self.binding.metadata.name + place)}"
+            f" of {role.kind} {go_quoted(role.name)} to {subject.kind} {go_quoted(whom)}"
+        )
+
+
+class _Place(NamedTuple):
+    """Where somebody is named: the binding's place among all, and the subject's in it."""
+
+    binding: int
+    subject: int
+
+
+class Bindings:
+    """All RoleBindings of one namespace, or all ClusterRoleBindings, by those whom they name.
+
+    How long it takes to find somebody's depends on how many those are, not on how many there are.
+    """
+
+    __slots__ = ("_bindings", "_groups", "_namespace", "_users")
+
+    def __init__(self, documents: Sequence[JSONObject], namespace: str = "") -> None:
+        """Hold bindings.
+
+        Args:
+            documents: The bindings, in the order in which they are to be looked at.
+            namespace: Where they are; empty for ClusterRoleBindings.
+
+        Raises:
+            InputError: one of them is malformed.
+        """
+        self._bindings = tuple(map(read_binding, documents))
+        self._namespace = namespace
+        self._users: dict[str, list[_Place]] = {}
+        self._groups: dict[str, list[_Place]] = {}
+        for place, binding in enumerate(self._bindings):
+            for index, subject in enumerate(binding.subjects or ()):
+                self._enter(subject, _Place(place, index))
+
+    def _enter(self, subject: Subject, place: _Place) -> None:
+        if subject.kind == "Group":
+            self._groups.setdefault(subject.name, []).append(place)
+        elif subject.kind == "User":
+            self._users.setdefault(subject.name, []).append(place)
+        elif subject.kind == "ServiceAccount":
+            namespace = subject.namespace or self._namespace
+            if namespace:
+                name = f"{SERVICE_ACCOUNT}:{namespace}:{subject.name}"
+                self._users.setdefault(name, []).append(place)
+
+    def of(self, user: UserInfo) -> Iterator[Grant]:
+        """The bindings that apply to somebody, in their order."""
+        as_groups = (self._groups.get(group, ()) for group in user.groups)
+        places = sorted(itertools.chain(self._users.get(user.username, ()), *as_groups))
+        for binding, (first, *_) in itertools.groupby(places, key=lambda place: place.binding):
+            found = self._bindings[binding]
+            yield Grant(found, (found.subjects or ())[first.subject], self._namespace)

@@ -1,0 +1,274 @@
+"""Schemas: which fields objects of a kind have, of which types, and how two of them are merged."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery.json_values import member
+from pratique.cluster import custom_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.kinds import GroupVersionKind
+    from pratique.cluster.store import Cluster
+
+
+class Scalar(enum.StrEnum):
+    """The types that are one value, and ``any``, of which nothing is known."""
+
+    STRING = "string"
+    BYTES = "bytes"
+    """A text that is base64."""
+    DATE_TIME = "date-time"
+    DATE = "date"
+    DURATION = "duration"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    QUANTITY = "quantity"
+    INT_OR_STRING = "int-or-string"
+    ANY = "any"
+
+
+class Merge(enum.StrEnum):
+    """How two lists become one."""
+
+    ATOMIC = "atomic"
+    """The new one takes the place of the old one."""
+    SET = "set"
+    """Items that are there already are not added again."""
+    MAP = "map"
+    """Items of the same keys are merged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListType:
+    """A list."""
+
+    items: Type
+    merge: Merge = Merge.ATOMIC
+    keys: tuple[str, ...] = ()
+    """The fields by which items of a ``map`` list are told apart, in the schema's order."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MapType:
+    """An object whose fields nobody names beforehand."""
+
+    values: Type
+    atomic: bool = False
+    """A new one takes the place of an old one as a whole."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Structure:
+    """An object with fields of its own. Types may hold themselves, so fields are worked out when asked for."""
+
+    name: str
+    """What messages call it; empty where it has no name."""
+    resolve: Callable[[], Mapping[str, Type]]
+    """Gives the fields."""
+    required: frozenset[str] = frozenset()
+    defaults: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What stands for a field that is not there."""
+    atomic: bool = False
+    """A new one takes the place of an old one as a whole."""
+    open: bool = False
+    """There may be fields that are not named here."""
+
+    @functools.cached_property
+    def fields(self) -> Mapping[str, Type]:
+        """The fields by name."""
+        return self.resolve()
+
+
+Type: TypeAlias = Scalar | ListType | MapType | Structure
+"""The type of a field."""
+
+
+_FILE = Path(__file__).with_name("built_in.json")
+
+
+class _Structure(msgspec.Struct, frozen=True):
+    fields: dict[str, str | _Type]
+    required: frozenset[str] = frozenset()
+    defaults: dict[str, object] = {}
+    atomic: bool = False
+
+
+class _Type(msgspec.Struct, frozen=True):
+    type: str = ""
+    list: str | _Type | None = None
+    map: str | _Type | None = None
+    by: Merge = Merge.ATOMIC
+    keys: tuple[str, ...] = ()
+    atomic: bool = False
+    granular: bool = False
+
+
+class _Document(msgspec.Struct, frozen=True):
+    kinds: dict[str, str]
+    structures: dict[str, _Structure]
+
+
+@functools.cache
+def _document() -> _Document:
+    return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
+
+
+def load() -> None:
+    """Read the schemas now, and not with the first review that needs one."""
+    _document()
+
+
+def built_in_schema(kind: GroupVersionKind) -> Structure | None:
+    """The schema of a built-in kind; None where Kubernetes has no such kind."""
+    name = _document().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")
+    return None if name is None else structure(name)
+
+
+@functools.cache
+def structure(name: str) -> Structure:
+    """A type of Kubernetes by its name, such as ``meta.v1.ObjectMeta``.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    written = _document().structures[name]
+
+    def resolve() -> Mapping[str, Type]:
+        return {field: _read(kind) for field, kind in written.fields.items()}
+
+    defaults: Mapping[str, JSON] = written.defaults
+    return Structure(name, resolve, written.required, defaults, written.atomic, open=not written.fields)
+
+
+def _read(written: str | _Type) -> Type:
+    if isinstance(written, str):
+        return structure(written[1:]) if written.startswith("@") else Scalar(written)
+    if written.list is not None:
+        return ListType(_read(written.list), written.by, written.keys)
+    if written.map is not None:
+        return MapType(_read(written.map), written.atomic)
+    found = structure(written.type[1:])
+    return dataclasses.replace(found, atomic=written.atomic and not written.granular)
+
+
+_SCALARS = {
+    "string": Scalar.STRING,
+    "integer": Scalar.INTEGER,
+    "number": Scalar.NUMBER,
+    "boolean": Scalar.BOOLEAN,
+}
+_FORMATS = {
+    "byte": Scalar.BYTES,
+    "date-time": Scalar.DATE_TIME,
+    "date": Scalar.DATE,
+    "duration": Scalar.DURATION,
+}
+_OBJECT_FIELDS: Mapping[str, Type] = {"apiVersion": Scalar.STRING, "kind": Scalar.STRING}
+
+
+def custom_schema(definition: JSONObject, version: str) -> Structure | None:
+    """The schema of one version of a custom resource; None where the definition has no such version."""
+    versions = member(definition, "spec", "versions")
+    for each in versions if isinstance(versions, list) else ():
+        if member(each, "name") == version:
+            schema = member(each, "schema", "openAPIV3Schema")
+            return _object(
+                schema if isinstance(schema, dict) else _ANYTHING,
+                str(member(definition, "spec", "names", "kind")),
+            )
+    return None
+
+
+_ANYTHING: JSONObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _object(schema: JSONObject, name: str) -> Structure:
+    """Read the schema of a whole object: what every object has is there, whatever the schema says of it."""
+    inner = _structure(schema, name)
+    known: Mapping[str, Type] = {**_OBJECT_FIELDS, "metadata": structure("meta.v1.ObjectMeta")}
+    return Structure(
+        name,
+        lambda: {**inner.fields, **known},
+        inner.required,
+        inner.defaults,
+        inner.atomic,
+        open=inner.open,
+    )
+
+
+def _type(schema: JSON) -> Type:
+    if not isinstance(schema, dict):
+        return Scalar.ANY
+    if schema.get("x-kubernetes-int-or-string"):
+        return Scalar.INT_OR_STRING
+    match schema.get("type"):
+        case "array":
+            return _list(schema)
+        case "object":
+            return _map_or_structure(schema)
+        case "string":
+            return _FORMATS.get(str(schema.get("format")), Scalar.STRING)
+        case kind:
+            return _SCALARS.get(str(kind), Scalar.ANY)
+
+
+def _list(schema: JSONObject) -> ListType:
+    merge, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
+    return ListType(
+        _type(schema.get("items")),
+        Merge(merge) if merge in tuple(Merge) else Merge.ATOMIC,
+        tuple(str(key) for key in keys) if isinstance(keys, list) else (),
+    )
+
+
+def _map_or_structure(schema: JSONObject) -> Type:
+    if schema.get("x-kubernetes-embedded-resource"):
+        return _object(schema, "")
+    values = schema.get("additionalProperties")
+    if isinstance(values, dict):
+        return MapType(_type(values), _is_atomic(schema))
+    if values is True:
+        return MapType(Scalar.ANY, _is_atomic(schema))
+    return _structure(schema, "")
+
+
+def _structure(schema: JSONObject, name: str) -> Structure:
+    written = schema.get("properties")
+    properties = written if isinstance(written, dict) else {}
+    required = schema.get("required")
+    return Structure(
+        name,
+        lambda: {field: _type(each) for field, each in properties.items()},
+        frozenset(required) if isinstance(required, list) else frozenset(),
+        {field: each["default"] for field, each in properties.items() if member(each, "default") is not None},
+        _is_atomic(schema),
+        open=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
+    )
+
+
+def _is_atomic(schema: JSONObject) -> bool:
+    return schema.get("x-kubernetes-map-type") == "atomic"
+
+
+def schema_of(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
+    """The schema of a kind that the cluster knows; None where it knows none."""
+    return built_in_schema(kind) or _custom(kind, cluster)
+
+
+def _custom(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
+    for definition in cluster.list(custom_resources.GROUP, custom_resources.RESOURCE):
+        named = (member(definition, "spec", "group"), member(definition, "spec", "names", "kind"))
+        if named == (kind.group, kind.kind):
+            return custom_schema(definition, kind.version)
+    return None

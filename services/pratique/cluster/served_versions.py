@@ -1,0 +1,83 @@
+"""Eras: which versions of a collection one API server serves side by side.
+
+Nobody says of which release the API server is that a review comes from. The version of the request does: one that
+Kubernetes still has comes from the current release, one that it has removed from the last release that had it. Among
+those of a release, versions that it serves only when told to (``--runtime-config``) count as served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.apimachinery.kinds import GroupVersionResource, ResourceType
+    from pratique.cluster.api_resources import Resources
+
+_LEASE_CANDIDATES = {"v1alpha2": "1.32", "v1beta1": "1.33"}
+_ADDRESSES = {"v1beta1": "1.31", "v1": "1.33"}
+_FLOW_CONTROL = {"v1beta1": "1.20", "v1beta2": "1.23", "v1beta3": "1.26", "v1": "1.29"}
+_DEVICES = {"v1alpha2": "1.27", "v1alpha3": "1.31", "v1beta1": "1.32", "v1beta2": "1.33", "v1": "1.34"}
+
+_INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("batch", "cronjobs"): {"v1": "1.21"},
+    ("certificates.k8s.io", "podcertificaterequests"): {"v1beta1": "1.35"},
+    ("coordination.k8s.io", "leasecandidates"): _LEASE_CANDIDATES,
+    ("discovery.k8s.io", "endpointslices"): {"v1beta1": "1.17", "v1": "1.21"},
+    ("networking.k8s.io", "ipaddresses"): _ADDRESSES,
+    ("networking.k8s.io", "servicecidrs"): _ADDRESSES,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _FLOW_CONTROL,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _FLOW_CONTROL,
+    ("resource.k8s.io", "deviceclasses"): _DEVICES,
+    ("resource.k8s.io", "podschedulingcontexts"): _DEVICES,
+    ("resource.k8s.io", "resourceclaims"): _DEVICES,
+    ("resource.k8s.io", "resourceclaimtemplates"): _DEVICES,
+    ("resource.k8s.io", "resourceclasses"): _DEVICES,
+    ("resource.k8s.io", "resourceslices"): _DEVICES,
+    ("scheduling.k8s.io", "workloads"): {"v1alpha2": "1.36"},
+    ("storage.k8s.io", "csistoragecapacities"): {"v1": "1.24"},
+    ("storagemigration.k8s.io", "storageversionmigrations"): {"v1beta1": "1.35"},
+}
+"""The release that brought a version, where it came when or after an older one had gone. Source:
+``APILifecycleIntroduced`` in ``k8s.io/api/*/*/zz_generated.prerelease-lifecycle.go``, and the changelogs.
+"""
+
+
+def served_beside(
+    resources: Resources, resource: GroupVersionResource, subresource: str = ""
+) -> tuple[GroupVersionResource, ...]:
+    """The other names under which an API server that serves a collection serves it, in the order of registration.
+
+    A version that is not known is taken for one of the current release.
+    """
+    asked = resources.for_resource(resource, subresource)
+    gone = asked.removed_in if asked is not None else None
+    return tuple(
+        other
+        for other in resources.equivalents(resource, subresource)
+        if other != resource and _is_served(resources.for_resource(other, subresource), gone)
+    )
+
+
+def is_served_beside(resources: Resources, other: ResourceType, asked: GroupVersionResource) -> bool:
+    """Tell whether an API server that is asked for one collection serves another one, too."""
+    known = resources.for_resource(asked)
+    return _is_served(other, known.removed_in if known is not None else None)
+
+
+def _is_served(other: ResourceType | None, gone: str | None) -> bool:
+    """Tell whether the last release before ``gone`` served it; None is the release to come."""
+    if other is None:
+        return False
+    if gone is None:
+        return other.removed_in is None
+    at = other.resource
+    introduced = _INTRODUCED.get((at.group, at.resource), {}).get(at.version)
+    if introduced is not None and _order(introduced) >= _order(gone):
+        return False
+    return other.removed_in is None or _order(other.removed_in) >= _order(gone)
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))

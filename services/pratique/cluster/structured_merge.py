@@ -1,0 +1,297 @@
+"""Structured merge: an object and a part of one that is applied to it become one object, by the kind's schema."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.go_formats import go_syntax, go_text, go_type_of
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.schemas import Type
+
+
+class UnidentifiedError(Exception):
+    """An item of a list that is merged says too little, or too much, to be told from others."""
+
+
+def field_element(name: str) -> str:
+    """Write a field: ``.spec``."""
+    return f".{name}"
+
+
+def index_element(index: int) -> str:
+    """Write an item of a list that is not merged: ``[0]``."""
+    return f"[{index}]"
+
+
+def item_element(kind: ListType, item: JSON) -> str:
+    """Write what an item of a list that is merged is known by: ``[name="a"]``, or ``[="a"]`` in a set.
+
+    Items of the same element are the same item.
+
+    Raises:
+        UnidentifiedError: it is known by nothing.
+    """
+    if kind.merge is Merge.SET or not kind.keys:
+        return f"[={_scalar(item)}]"
+    if item is None:
+        raise UnidentifiedError("associative list with keys may not have a null element")
+    if not isinstance(item, dict):
+        raise UnidentifiedError("associative list with keys may not have non-map elements")
+    keys = dict(_keys(kind, item))
+    if not keys:
+        named = " ".join(map(go_quoted, kind.keys))
+        raise UnidentifiedError(
+            f"associative list with keys has an element that omits all key fields [{named}] (and doesn't have"
+            " default values for any key fields)"
+        )
+    return f"[{','.join(f'{name}={_text(value)}' for name, value in sorted(keys.items()))}]"
+
+
+def _keys(kind: ListType, item: JSONObject) -> Iterator[tuple[str, JSON]]:
+    defaults = kind.items.defaults if isinstance(kind.items, Structure) else {}
+    for key in kind.keys:
+        if key in item:
+            yield key, item[key]
+        elif key in defaults:
+            yield key, defaults[key]
+
+
+def _scalar(item: JSON) -> str:
+    if isinstance(item, dict):
+        raise UnidentifiedError("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise UnidentifiedError("not supported: associative list with lists as elements")
+    if item is None:
+        raise UnidentifiedError("associative list without keys has an element that's an explicit null")
+    return _text(item)
+
+
+def _text(value: JSON) -> str:
+    return go_quoted(value) if isinstance(value, str) else encode(value).decode()
+
+
+_TEXTS = frozenset({Scalar.STRING, Scalar.BYTES})
+_NUMBERS = frozenset({Scalar.INTEGER, Scalar.NUMBER})
+
+
+def faults(kind: Type, value: JSON, path: str = "") -> Iterator[str]:
+    """Say all that keeps a value from being of a type, each with the path to it; null is of every type."""
+    if value is None or kind is Scalar.ANY:
+        return
+    match kind:
+        case ListType():
+            yield from _list_faults(kind, value, path)
+        case MapType() | Structure():
+            yield from _map_faults(kind, value, path)
+        case Scalar():
+            problem = _scalar_fault(kind, value)
+            if problem:
+                yield _at(path, problem)
+
+
+def _at(path: str, problem: str) -> str:
+    return f"{path}: {problem}" if path else problem
+
+
+def _map_faults(kind: MapType | Structure, value: JSON, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield _at(path, f"expected map, got &{{{go_text(value)}}}")
+        return
+    for name, child in value.items():
+        inner = path + field_element(name)
+        found = kind.values if isinstance(kind, MapType) else kind.fields.get(name)
+        if found is not None:
+            yield from faults(found, child, inner)
+        elif isinstance(kind, Structure) and not kind.open:
+            yield _at(inner, "field not declared in schema")
+
+
+def _list_faults(kind: ListType, value: JSON, path: str) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield _at(path, f"expected list, got &{{{go_text(value)}}}")
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        element = index_element(index)
+        if kind.merge is not Merge.ATOMIC:
+            try:
+                element = item_element(kind, item)
+            except UnidentifiedError as error:
+                yield _at(path, f"element {index}: {error}")
+                return
+            if element in seen:
+                yield _at(path, f"duplicate entries for key {element}")
+            seen.add(element)
+        yield from faults(kind.items, item, path + element)
+
+
+def _scalar_fault(kind: Scalar, value: JSON) -> str:
+    if kind in _TEXTS:
+        return (
+            ""
+            if isinstance(value, str)
+            else f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
+        )
+    if kind in _NUMBERS:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return "" if is_number else f"expected numeric (int or float), got {go_type_of(value)}"
+    if kind is Scalar.BOOLEAN:
+        return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_text(value)}}}"
+    return f"expected any scalar, got &{{{go_text(value)}}}" if isinstance(value, dict | list) else ""
+
+
+def atomics(kind: Type | None, value: JSON, path: str = "") -> Iterator[str]:
+    """Find what a value sets as a whole that is never merged: the paths to it.
+
+    As in the API server, what is under the fields of a map is not looked at.
+    """
+    if isinstance(value, dict) and isinstance(kind, MapType | Structure):
+        yield from _atomic_fields(kind, value, path)
+    elif isinstance(value, list) and isinstance(kind, ListType):
+        if kind.merge is Merge.ATOMIC:
+            yield path
+        for index, item in enumerate(value):
+            yield from atomics(kind.items, item, path + index_element(index))
+
+
+def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> Iterator[str]:
+    if kind.atomic:
+        yield path
+    fields = kind.fields if isinstance(kind, Structure) else {}
+    for name, child in value.items():
+        if name in fields:
+            yield from atomics(fields[name], child, path + field_element(name))
+
+
+def merge(kind: Type, left: JSON, right: JSON) -> JSON:
+    """Merge two values that are both there. Neither is changed; the result may share parts with both.
+
+    Raises:
+        UnidentifiedError: an item of a list on the left is known by nothing.
+    """
+    if isinstance(left, dict) and isinstance(right, dict) and (left or right):
+        return _merged_fields(kind, left, right)
+    if isinstance(kind, ListType) and kind.merge is not Merge.ATOMIC:
+        if isinstance(left, list) and isinstance(right, list) and (left or right):
+            return [_merged(kind.items, one, other) for one, other in _pairs(kind, left, right)]
+        if right is None and left:
+            return left
+    return left if right is None and isinstance(left, dict) and left and not _is_atomic(kind) else right
+
+
+def _is_atomic(kind: Type) -> bool:
+    return kind.atomic if isinstance(kind, MapType | Structure) else False
+
+
+def _merged_fields(kind: Type, left: JSONObject, right: JSONObject) -> JSON:
+    if _is_atomic(kind):
+        return right
+    merged = dict(left)
+    for name, value in right.items():
+        merged[name] = merge(_field(kind, name), left[name], value) if name in left else value
+    return merged
+
+
+def _field(kind: Type, name: str) -> Type:
+    match kind:
+        case MapType():
+            return kind.values
+        case Structure():
+            return kind.fields.get(name, Scalar.ANY)
+        case _:
+            return Scalar.ANY
+
+
+_ABSENT = object()
+
+
+def _merged(kind: Type, left: JSON, right: JSON) -> JSON:
+    if left is _ABSENT:
+        return right
+    return left if right is _ABSENT else merge(kind, left, right)
+
+
+def _pairs(kind: ListType, left: Sequence[JSON], right: Sequence[JSON]) -> Iterator[tuple[JSON, JSON]]:
+    """Pair the items of two lists, in the order of the result: ``visitListItems``.
+
+    Items of the right list keep their order, and those that only the left list has stay where they stood among its
+    others. Of items that the left list has twice neither is merged: what the right one says takes their place.
+    """
+    rights, lefts = _elements(kind, right), _elements(kind, left)
+    known, given = _unique(lefts, left), _unique(rights, right)
+    shared = deque(element for element in rights if element in known)
+    done: set[str] = set()
+    at_left = at_right = 0
+    while at_left < len(left) or at_right < len(right):
+        element = lefts[at_left] if at_left < len(left) else None
+        wanted = rights[at_right] if at_right < len(right) else None
+        if element is not None and element not in given:
+            yield left[at_left], _ABSENT
+            at_left += 1
+        elif element is not None and element != wanted and _is_behind(element, wanted, shared):
+            at_left += 1
+        else:
+            at_left += element is not None and (element == wanted or element in done)
+            if wanted is None:
+                continue
+            yield known.get(wanted, _ABSENT), given[wanted]
+            done.add(wanted)
+            at_right += 1
+            if shared and (element == wanted or shared[0] == wanted):
+                shared.popleft()
+
+
+def _is_behind(element: str, wanted: str | None, shared: deque[str]) -> bool:
+    """Tell whether an item that both lists have comes later in the right one than the next that both have."""
+    return wanted is not None and bool(shared) and shared[0] != element
+
+
+def _elements(kind: ListType, items: Sequence[JSON]) -> list[str]:
+    return [item_element(kind, item) for item in items]
+
+
+def _unique(elements: Sequence[str], items: Sequence[JSON]) -> Mapping[str, JSON]:
+    """Items by their element; of one that is there twice, null."""
+    found: dict[str, JSON] = {}
+    for element, item in zip(elements, items, strict=True):
+        found[element] = None if element in found else item
+    return found
+
+
+class ApplyError(PratiqueError):
+    """A part of an object cannot be applied. The text is the API server's."""
+
+
+def apply(kind: Structure, stored: JSONObject, part: JSONObject) -> JSONObject:
+    """Apply ``part`` to an object. Neither is changed.
+
+    Raises:
+        ApplyError: the part is not of the kind, or sets something as a whole that is never merged.
+    """
+    typed = {"apiVersion": stored.get("apiVersion"), "kind": stored.get("kind")}
+    part = part | {name: value for name, value in typed.items() if value is not None}
+    if found := list(faults(kind, part)):
+        raise ApplyError(f"failed to convert patch object to typed object: {_joined(found)}")
+    if paths := list(atomics(kind, part)):
+        listed = ", ".join(paths)
+        raise ApplyError(
+            f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {listed}"
+        )
+    try:
+        merged: JSONObject = merge(kind, stored, part)
+    except UnidentifiedError as error:
+        raise ApplyError(f"failed to merge patch: {error}") from None
+    return merged
+
+
+def _joined(found: Sequence[str]) -> str:
+    return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])

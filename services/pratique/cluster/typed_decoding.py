@@ -1,0 +1,311 @@
+"""Typed decoding: a changed object read into the Go type of its kind, as the API server does after every patch.
+
+A value of another type is refused in the words of Go's decoder, which name the Go struct and the path to the field; a
+field that the type does not have is dropped. Only what the change touched is looked at.
+
+Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`` (``jsonSerializer.Decode``) and
+``sigs.k8s.io/json``. A custom resource is decoded without a type there. Its metadata is read as ``ObjectMeta`` before
+it is stored (``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go``), and here at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.go_formats import decode_base64
+from pratique.apimachinery.json_errors import go_kind
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.quantities import Quantity, QuantityError
+from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, built_in_schema, structure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.schemas import Type
+
+
+class TypedDecodingError(PratiqueError):
+    """A changed object is not of its type any more. Says why as Go's decoder does, and quotes times alone."""
+
+
+_NOTHING = object()
+"""What stands where nothing stood before."""
+_INT64 = frozenset(
+    {
+        "activeDeadlineSeconds", "capacity", "count", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
+        "generation", "gid", "gracePeriodSeconds", "int", "ints", "maxItems", "maxLength", "maxProperties", "minItems",
+        "minLength", "minProperties", "nodeAllocatableUpdatePeriodSeconds", "observedGeneration", "remainingItemCount",
+        "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds", "sizeBytes", "startingDeadlineSeconds",
+        "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
+    }
+)  # fmt: skip
+"""Fields that some type has with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are
+``int32``. The schemas that are kept here do not tell the two apart."""
+_INT32 = frozenset(
+    {
+        ("CertificateSigningRequestSpec", "expirationSeconds"), ("Event", "count"), ("EventSeries", "count"),
+        ("PoolStatus", "resourceSliceCount"), ("VolumeNodeResources", "count"),
+    }
+)  # fmt: skip
+"""Fields of the same names that are ``int32`` in these types."""
+_GO_SCALARS = {
+    Scalar.STRING: "string",
+    Scalar.BYTES: "[]uint8",
+    Scalar.DATE_TIME: "v1.Time",
+    Scalar.NUMBER: "float64",
+    Scalar.BOOLEAN: "bool",
+    Scalar.QUANTITY: "resource.Quantity",
+    Scalar.INT_OR_STRING: "intstr.IntOrString",
+}
+_ACCEPTED: Mapping[Scalar, tuple[type, ...]] = {
+    Scalar.STRING: (str,),
+    Scalar.BOOLEAN: (bool,),
+    Scalar.NUMBER: (int, float),
+}
+_TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_TIME_STEPS = (
+    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d{2}"), ("-", "-"), ("02", r"\d{2}"), ("T", "T"), ("15", r"\d{2}"),
+    (":", ":"), ("04", r"\d{2}"), (":", ":"), ("05", r"\d{2}(?:[.,]\d+)?"), ("Z07:00", r"Z|[+-]\d{2}:\d{2}"),
+)  # fmt: skip
+
+
+def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> Document:
+    """Read a changed object as one of its kind; gives it without fields that the kind does not have.
+
+    Args:
+        kind: The kind that the review names. What the object calls itself goes first; one that is not built in is a
+            custom resource's.
+        before: The object before the change, which is taken to be of its kind.
+        changed: The object as it was changed; it is left as it is.
+
+    Raises:
+        TypedDecodingError: something that was changed is of another type.
+    """
+    data, own = changed.data, None
+    if isinstance(before, dict):
+        own = _own_schema(before.get("apiVersion"), before.get("kind"))
+    schema = built_in_schema(kind) if own is None else own.schema
+    walk = _Walk()
+    if schema is None:
+        _decode_metadata(before, data)
+        return changed
+    decoded = walk.decode(schema, data, before, _Place())
+    walk.finish()
+    return changed if decoded is data else Document.from_data(decoded)
+
+
+class _Own(NamedTuple):
+    """What an object calls itself."""
+
+    schema: Structure | None
+
+
+def _own_schema(api_version: JSON, kind: JSON) -> _Own | None:
+    """The schema of what an object calls itself; None where it calls itself nothing."""
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+        return None
+    return _schema_of(api_version, kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _schema_of(api_version: str, kind: str) -> _Own:
+    group, _, version = api_version.rpartition("/")
+    return _Own(built_in_schema(GroupVersionKind(group, version, kind)))
+
+
+def _decode_metadata(before: JSON, data: JSON) -> None:
+    """See that a custom resource's metadata are some: it is read by itself, so that its path begins there."""
+    if not isinstance(data, dict) or data.get("metadata") is None:
+        return
+    was = before.get("metadata") if isinstance(before, dict) else None
+    walk = _Walk()
+    walk.decode(structure("meta.v1.ObjectMeta"), data["metadata"], was, _Place())
+    walk.finish()
+
+
+class _Place(NamedTuple):
+    """Where Go's decoder is: it knows fields, and neither items nor members of maps."""
+
+    type_name: str = ""
+    path: tuple[str, ...] = ()
+
+    @property
+    def struct(self) -> str:
+        return self.type_name.rpartition(".")[2]
+
+    def mismatch(self, found: str, go_type: str) -> str:
+        where = f"Go struct field {self.struct}.{'.'.join(self.path)}" if self.path else "Go value"
+        return f"json: cannot unmarshal {found} into {where} of type {go_type}"
+
+    @property
+    def integer(self) -> str:
+        name = self.path[-1] if self.path else ""
+        return "int64" if name in _INT64 and (self.struct, name) not in _INT32 else "int32"
+
+
+class _Walk:
+    """One pass over an object and its type, side by side."""
+
+    def __init__(self) -> None:
+        self._first = ""
+
+    def finish(self) -> None:
+        """Tell the first mismatch: Go's decoder goes on after one, and stops at once where a text makes no value."""
+        if self._first:
+            raise TypedDecodingError(self._first)
+
+    def decode(self, kind: Type, value: JSON, before: JSON, place: _Place) -> JSON:
+        """Check a value that may have been changed, and leave out of it what its type does not have."""
+        if value is before or value is None:
+            return value
+        match kind:
+            case Structure() if isinstance(value, dict) and not kind.open:
+                return self._structure(kind, value, before, place)
+            case MapType() if isinstance(value, dict):
+                return self._map(kind, value, before, place)
+            case ListType() if isinstance(value, list):
+                return self._list(kind, value, before, place)
+        if not identical(value, before):
+            self._whole(kind, value, place)
+        return value
+
+    def _structure(self, kind: Structure, value: JSONObject, before: JSON, place: _Place) -> JSON:
+        was = before if isinstance(before, dict) else {}
+        kept: JSONObject | None = None
+        changed = [name for name, child in value.items() if child is not was.get(name, _NOTHING)]
+        if was and len(changed) > 1:
+            changed.sort()  # an object on the way to a change is written anew there, by name, before it is decoded
+        for name in changed:
+            child, former = value[name], was.get(name, _NOTHING)
+            field = kind.fields.get(name)
+            if field is not None:
+                if field is Scalar.STRING and type(child) is str:
+                    continue  # most of what anybody changes
+                decoded = self.decode(field, child, former, _Place(kind.name, (*place.path, name)))
+                if decoded is not child:
+                    kept = value.copy() if kept is None else kept
+                    kept[name] = decoded
+            elif not identical(child, former):
+                kept = value.copy() if kept is None else kept
+                del kept[name]
+        return value if kept is None else kept
+
+    def _map(self, kind: MapType, value: JSONObject, before: JSON, place: _Place) -> JSON:
+        was = before if isinstance(before, dict) else {}
+        if kind.values is Scalar.STRING and set(map(type, value.values())) == {str}:
+            return value
+        decoded = {
+            name: self.decode(kind.values, child, was.get(name, _NOTHING), place)
+            for name, child in value.items()
+        }
+        return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
+
+    def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _Place) -> JSON:
+        # Items move when others are put before them: one that was there anywhere is not looked at again.
+        was = before if isinstance(before, list) else []
+        known = {id(item) for item in was}
+        decoded = [
+            item
+            if id(item) in known
+            else self.decode(kind.items, item, was[n] if n < len(was) else _NOTHING, place)
+            for n, item in enumerate(value)
+        ]
+        return value if all(map(operator.is_, decoded, value)) else decoded
+
+    def _whole(self, kind: Type, value: JSON, place: _Place) -> None:
+        """Check a value that is read in one piece."""
+        match kind:
+            case Structure(open=True) | Scalar.ANY:
+                return
+            case Scalar.INTEGER | Scalar.INT_OR_STRING:
+                self._integer(kind, value, place)
+            case Scalar.QUANTITY:
+                _quantity(value)
+            case Scalar.DATE_TIME:
+                _time(value, place)
+            case Scalar.BYTES if isinstance(value, str | list):
+                self._bytes(value)
+            case _:
+                self._plain(kind, value, place)
+
+    def _plain(self, kind: Type, value: JSON, place: _Place) -> None:
+        accepted = _ACCEPTED.get(kind, ()) if isinstance(kind, Scalar) else ()
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not Scalar.BOOLEAN):
+            self._mismatch(go_kind(value), _go_type(kind, place), place)
+
+    def _bytes(self, value: JSON) -> None:
+        if isinstance(value, list):
+            return  # of numbers, which nobody writes
+        try:
+            decode_base64(value)
+        except ValueError as error:
+            self._note(str(error))
+
+    def _integer(self, kind: Scalar, value: JSON, place: _Place) -> None:
+        if kind is Scalar.INT_OR_STRING and isinstance(value, str):
+            return
+        wanted = "int32" if kind is Scalar.INT_OR_STRING else place.integer
+        found = go_kind(value)
+        if found == "number":
+            bits = 31 if wanted == "int32" else 63
+            if isinstance(value, int) and -(1 << bits) <= value < 1 << bits:
+                return
+            found = f"number {value}"
+        if kind is Scalar.INT_OR_STRING:
+            raise TypedDecodingError(place.mismatch(found, wanted))
+        self._mismatch(found, wanted, place)
+
+    def _mismatch(self, found: str, go_type: str, place: _Place) -> None:
+        self._note(place.mismatch(found, go_type))
+
+    def _note(self, text: str) -> None:
+        self._first = self._first or text
+
+
+def _go_type(kind: Type, place: _Place) -> str:
+    """What Go's ``reflect`` calls a type: ``map[string]string``, ``[]v1.Container``."""
+    match kind:
+        case ListType():
+            return f"[]{_go_type(kind.items, place)}"
+        case MapType(values=Scalar.QUANTITY):
+            return "v1.ResourceList"
+        case MapType():
+            return f"map[string]{_go_type(kind.values, place)}"
+        case Structure():
+            return ".".join(kind.name.rsplit(".", 2)[-2:])
+        case Scalar.INTEGER:
+            return place.integer
+        case _:
+            return _GO_SCALARS.get(kind, "interface {}")
+
+
+def _quantity(value: JSON) -> None:
+    """Read an amount, which may be a number; whatever else it is, Go's decoder hands its text to the same parser."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        Quantity.parse(value if isinstance(value, str) else str(value) if is_number else "none")
+    except QuantityError as error:
+        raise TypedDecodingError(str(error)) from None
+
+
+def _time(text: JSON, place: _Place) -> None:
+    """Read a time as Go's ``time.Parse`` does, step by step: what does not fit is told with all that follows it."""
+    if not isinstance(text, str):
+        raise TypedDecodingError(place.mismatch(go_kind(text), "string"))
+    rest = text
+    for step, pattern in _TIME_STEPS:
+        found = re.match(pattern, rest, re.ASCII)
+        if found is None:
+            said = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
+            raise TypedDecodingError(f"parsing time {go_quoted(text)} as {go_quoted(_TIME_LAYOUT)}: {said}")
+        rest = rest[found.end() :]
+    if rest:
+        raise TypedDecodingError(f"parsing time {go_quoted(text)}: extra text: {go_quoted(rest)}")

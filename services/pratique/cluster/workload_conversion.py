@@ -1,0 +1,287 @@
+"""Workloads, PodDisruptionBudgets, ResourceClaims and RuntimeClasses in all their versions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.errors import ConversionError
+from pratique.cluster.conversion_shapes import (
+    SHARED,
+    Form,
+    annotated,
+    annotation,
+    as_it_is,
+    changed,
+    changed_items,
+    integer,
+    mapping,
+    mappings,
+    parse_int64,
+    present,
+    text,
+    without,
+)
+
+if TYPE_CHECKING:
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.conversion_shapes import Change, Family
+
+_ROLLBACK = "deprecated.deployment.rollback.to"
+_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _deployment_to_shared(deployment: JSONObject) -> JSONObject:
+    plain = changed(deployment, "spec", lambda spec: without(spec, "rollbackTo"))
+    revision = annotation(deployment, _ROLLBACK)
+    if not revision:
+        return plain
+    try:
+        number = parse_int64(revision)
+    except ConversionError as error:
+        raise ConversionError(
+            f"failed to parse annotation[{_ROLLBACK}]={revision} as int64: {error}"
+        ) from None
+    spec = mapping(plain.get("spec"), "spec")
+    rollback = {"revision": number} if number else {}
+    return annotated({**plain, "spec": {**spec, "rollbackTo": rollback}}, {}, [_ROLLBACK])
+
+
+def _deployment_from_shared(deployment: JSONObject) -> JSONObject:
+    rollback = mapping(deployment.get("spec"), "spec").get("rollbackTo")
+    if rollback is None:
+        return annotated(
+            changed(deployment, "spec", lambda spec: without(spec, "rollbackTo")), {}, [_ROLLBACK]
+        )
+    revision = integer(mapping(rollback, "rollbackTo").get("revision"), "revision")
+    plain = changed(deployment, "spec", lambda spec: without(spec, "rollbackTo"))
+    return annotated(plain, {_ROLLBACK: str(revision)})
+
+
+def _daemon_set_to_shared(daemon_set: JSONObject) -> JSONObject:
+    plain = changed(daemon_set, "spec", lambda spec: without(spec, "templateGeneration"))
+    generation = annotation(daemon_set, _GENERATION)
+    if generation is None:
+        return plain
+    number = parse_int64(generation)
+    unannotated = annotated(plain, {}, [_GENERATION])
+    if not number:
+        return unannotated
+    spec = mapping(plain.get("spec"), "spec")
+    return {**unannotated, "spec": {**spec, "templateGeneration": number}}
+
+
+def _daemon_set_from_shared(daemon_set: JSONObject) -> JSONObject:
+    spec = mapping(daemon_set.get("spec"), "spec")
+    generation = integer(spec.get("templateGeneration"), "templateGeneration")
+    plain = changed(daemon_set, "spec", lambda spec: without(spec, "templateGeneration"))
+    return annotated(plain, {_GENERATION: str(generation)})
+
+
+def _scale_to_shared(scale: JSONObject) -> JSONObject:
+    return changed(scale, "status", _scale_status_to_shared)
+
+
+def _scale_status_to_shared(status: JSONObject) -> JSONObject:
+    selector = text(status.get("targetSelector"), "targetSelector")
+    if not selector:
+        labels = mapping(status.get("selector"), "selector")
+        selector = ",".join(f"{key}={text(value, 'selector')}" for key, value in sorted(labels.items()))
+    plain = without(status, "selector", "targetSelector")
+    return {**plain, "selector": selector} if selector else plain
+
+
+def _scale_from_shared(scale: JSONObject) -> JSONObject:
+    return changed(scale, "status", _scale_status_from_shared)
+
+
+def _scale_status_from_shared(status: JSONObject) -> JSONObject:
+    selector = text(status.get("selector"), "selector")
+    plain = without(status, "selector", "targetSelector")
+    if not selector:
+        return plain
+    labels = _labels(selector)
+    return plain | ({"selector": labels} if labels else {}) | {"targetSelector": selector}
+
+
+_LABEL = re.compile(r"\s*([A-Za-z0-9][-A-Za-z0-9_./]*)\s*==?\s*([-A-Za-z0-9_.]*)\s*")
+
+
+def _labels(selector: str) -> dict[str, str]:
+    """The labels that a selector names, where it says nothing else; else none."""
+    matches = [_LABEL.fullmatch(part) for part in selector.split(",")]
+    labels = {match[1]: match[2] for match in matches if match}
+    return labels if len(labels) == len(matches) else {}
+
+
+_ANNOTATED_DEPLOYMENT = Form(_deployment_to_shared, _deployment_from_shared)
+_ANNOTATED_DAEMON_SET = Form(_daemon_set_to_shared, _daemon_set_from_shared)
+_SCALE_OF_TWO_SELECTORS = Form(_scale_to_shared, _scale_from_shared)
+
+DEPLOYMENTS: Family = {
+    "extensions/v1beta1": SHARED,
+    "apps/v1beta1": SHARED,
+    "apps/v1beta2": _ANNOTATED_DEPLOYMENT,
+    "apps/v1": _ANNOTATED_DEPLOYMENT,
+}
+DAEMON_SETS: Family = {
+    "extensions/v1beta1": SHARED,
+    "apps/v1beta2": _ANNOTATED_DAEMON_SET,
+    "apps/v1": _ANNOTATED_DAEMON_SET,
+}
+SCALES: Family = {
+    "autoscaling/v1": SHARED,
+    "extensions/v1beta1": _SCALE_OF_TWO_SELECTORS,
+    "apps/v1beta1": _SCALE_OF_TWO_SELECTORS,
+    "apps/v1beta2": _SCALE_OF_TWO_SELECTORS,
+}
+
+
+_DISRUPTION_BUDGETS_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+_WITH_LABEL: JSONObject = {"matchExpressions": [{"key": _DISRUPTION_BUDGETS_LABEL, "operator": "Exists"}]}
+"""No Pod."""
+_WITHOUT_LABEL: JSONObject = {
+    "matchExpressions": [{"key": _DISRUPTION_BUDGETS_LABEL, "operator": "DoesNotExist"}]
+}
+"""Every Pod."""
+
+
+def _on_selector(change: Change) -> Change:
+    return lambda budget: changed(budget, "spec", lambda spec: changed(spec, "selector", change))
+
+
+def _v1beta1_to_shared(selector: JSONObject) -> JSONObject:
+    plain = _plain(selector)
+    if not plain:
+        return _WITH_LABEL
+    return {} if plain == _WITHOUT_LABEL else _stripped(selector)
+
+
+def _v1beta1_from_shared(selector: JSONObject) -> JSONObject:
+    plain = _plain(selector)
+    if plain == _WITH_LABEL:
+        return {}
+    return selector if plain else _WITHOUT_LABEL
+
+
+def _v1_to_shared(selector: JSONObject) -> JSONObject:
+    return selector if _plain(selector) == _WITH_LABEL else _stripped(selector)
+
+
+def _plain(selector: JSONObject) -> JSONObject:
+    """The selector without what is empty in it."""
+    expressions = [
+        _plain_expression(one) for one in mappings(selector.get("matchExpressions"), "matchExpressions")
+    ]
+    labels = mapping(selector.get("matchLabels"), "matchLabels")
+    return ({"matchLabels": labels} if labels else {}) | (
+        {"matchExpressions": expressions} if expressions else {}
+    )
+
+
+def _plain_expression(expression: JSONObject) -> JSONObject:
+    return {name: value for name, value in expression.items() if value or name != "values"}
+
+
+def _stripped(selector: JSONObject) -> JSONObject:
+    """The selector without the label, which is not for users to write."""
+    before = mappings(selector.get("matchExpressions"), "matchExpressions")
+    after = [expression for expression in before if expression.get("key") != _DISRUPTION_BUDGETS_LABEL]
+    if len(after) == len(before):
+        return selector
+    return {**selector, "matchExpressions": after} if after else without(selector, "matchExpressions")
+
+
+BUDGETS: Family = {
+    "policy/v1": Form(_on_selector(_v1_to_shared), as_it_is),
+    "policy/v1beta1": Form(_on_selector(_v1beta1_to_shared), _on_selector(_v1beta1_from_shared)),
+}
+
+
+_EXACT = (
+    "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
+)  # fmt: skip
+_BESIDE_BASIC = ("name",)
+
+
+def _request_to_shared(request: JSONObject) -> JSONObject:
+    exact = {name: request[name] for name in _EXACT if request.get(name) is not None}
+    plain = without(request, "exactly", *_EXACT)
+    return {**plain, "exactly": exact} if any(_counts(value) for value in exact.values()) else plain
+
+
+def _counts(value: object) -> bool:
+    """A field without a pointer in Go cannot tell empty from absent."""
+    return value not in ("", 0) or value is False
+
+
+def _request_from_shared(request: JSONObject) -> JSONObject:
+    return without(request, "exactly", *_EXACT) | mapping(request.get("exactly"), "exactly")
+
+
+def _device_to_shared(device: JSONObject) -> JSONObject:
+    return without(device, "basic") | mapping(device.get("basic"), "basic")
+
+
+def _device_from_shared(device: JSONObject) -> JSONObject:
+    named = {name: value for name, value in device.items() if name in _BESIDE_BASIC}
+    return {**named, "basic": without(device, "basic", *_BESIDE_BASIC)}
+
+
+def _in_claim(change: Change) -> Change:
+    return lambda claim: changed(claim, "spec", _in_spec(change))
+
+
+def _in_template(change: Change) -> Change:
+    return lambda template: changed(template, "spec", lambda outer: changed(outer, "spec", _in_spec(change)))
+
+
+def _in_spec(change: Change) -> Change:
+    return lambda spec: changed(spec, "devices", lambda devices: changed_items(devices, "requests", change))
+
+
+def _in_slice(change: Change) -> Change:
+    return lambda one: changed(one, "spec", lambda spec: changed_items(spec, "devices", change))
+
+
+_GROUP = "resource.k8s.io"
+_ALIKE: Family = {f"{_GROUP}/v1": SHARED, f"{_GROUP}/v1beta2": SHARED}
+
+CLAIMS: Family = {
+    **_ALIKE,
+    f"{_GROUP}/v1beta1": Form(_in_claim(_request_to_shared), _in_claim(_request_from_shared)),
+}
+TEMPLATES: Family = {
+    **_ALIKE,
+    f"{_GROUP}/v1beta1": Form(_in_template(_request_to_shared), _in_template(_request_from_shared)),
+}
+SLICES: Family = {
+    **_ALIKE,
+    f"{_GROUP}/v1beta1": Form(_in_slice(_device_to_shared), _in_slice(_device_from_shared)),
+}
+DEVICE_CLASSES: Family = {**_ALIKE, f"{_GROUP}/v1beta1": SHARED}
+
+
+def _to_shared(runtime_class: JSONObject) -> JSONObject:
+    spec = mapping(runtime_class.get("spec"), "spec")
+    return without(runtime_class, "spec", "handler", "overhead", "scheduling") | present(
+        handler=text(spec.get("runtimeHandler"), "runtimeHandler"),
+        overhead=spec.get("overhead"),
+        scheduling=spec.get("scheduling"),
+    )
+
+
+def _from_shared(runtime_class: JSONObject) -> JSONObject:
+    spec = present(
+        runtimeHandler=text(runtime_class.get("handler"), "handler"),
+        overhead=runtime_class.get("overhead"),
+        scheduling=runtime_class.get("scheduling"),
+    )
+    return without(runtime_class, "spec", "handler", "overhead", "scheduling") | {"spec": spec}
+
+
+CLASSES: Family = {
+    "node.k8s.io/v1": SHARED,
+    "node.k8s.io/v1beta1": SHARED,
+    "node.k8s.io/v1alpha1": Form(_to_shared, _from_shared),
+}

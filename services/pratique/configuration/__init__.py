@@ -1,0 +1,1 @@
+"""Webhook and policy configurations: loading, defaults, validation."""

@@ -1,0 +1,340 @@
+"""What the API server says of the CEL expressions of webhooks and policies."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery import names
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import (
+    FieldError,
+    FieldPath,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from pratique.configuration.policies import MutatingDocument
+
+if TYPE_CHECKING:
+    from pratique.cel.policy_environments import PolicyCompiler
+    from pratique.configuration.policies import (
+        AuditAnnotation,
+        Mutation,
+        PatchExpression,
+        PolicyDocument,
+        ValidatingDocument,
+        Validation,
+        Variable,
+    )
+    from pratique.configuration.webhooks import MatchCondition
+
+
+def check_match_condition(expression: str) -> Sequence[str]:
+    """Say what is wrong with an expression of ``matchConditions``; nothing where it is right."""
+    from pratique.cel.environments import MATCH_CONDITIONS  # noqa: PLC0415 - see the module
+    from pratique.cel.errors import CompilationError  # noqa: PLC0415 - likewise
+    from pratique.cel.expressions import compile_expression  # noqa: PLC0415 - likewise
+
+    try:
+        compile_expression(expression, MATCH_CONDITIONS, "bool")
+    except CompilationError as error:
+        return [str(error)]
+    return []
+
+
+ExpressionCheck: TypeAlias = Callable[[str], Sequence[str]]
+"""Says what is wrong with a CEL expression that must be a boolean; nothing where it is right."""
+
+_MAXIMUM = 64
+
+
+def validate_match_conditions(
+    conditions: tuple[MatchCondition, ...], path: FieldPath, check_expression: ExpressionCheck | None
+) -> list[FieldError]:
+    """Check the conditions of one webhook.
+
+    Args:
+        conditions: The conditions.
+        path: Where they stand.
+        check_expression: Compiles an expression; None leaves expressions unread.
+    """
+    errors = [too_many(path, len(conditions), _MAXIMUM)] if len(conditions) > _MAXIMUM else []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        place = path / index
+        errors += _validate_expression(condition.expression, place / "expression", check_expression)
+        errors += _validate_name(condition.name, place / "name")
+        if condition.name in seen:
+            errors.append(duplicate(place / "name", condition.name))
+        if condition.name:
+            seen.add(condition.name)
+    return errors
+
+
+def _validate_expression(
+    expression: str, path: FieldPath, check_expression: ExpressionCheck | None
+) -> list[FieldError]:
+    trimmed = expression.strip()
+    if not trimmed:
+        return [required(path)]
+    messages = check_expression(trimmed) if check_expression else ()
+    return [invalid(path, trimmed, message) for message in messages]
+
+
+def _validate_name(name: str, path: FieldPath) -> list[FieldError]:
+    if not name:
+        return [required(path)]
+    return [invalid(path, name, message) for message in names.check_qualified_name(name)]
+
+
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED = frozenset(
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+
+
+def validate_variables(
+    variables: tuple[Variable, ...], path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    """Check the variables of a policy. What is compiled after one of them knows it, and its type."""
+    errors = []
+    for index, variable in enumerate(variables):
+        errors += _variable_validations_validate_name(variable.name, path / index / "name")
+        place = path / index / "expression"
+        if not variable.expression.strip():
+            errors.append(required(place, "expression is not specified"))
+            continue
+        messages = expressions.add_variable(variable)
+        errors += [invalid(place, variable.expression, message) for message in messages]
+    return errors
+
+
+def _variable_validations_validate_name(name: str, path: FieldPath) -> list[FieldError]:
+    if not name.strip():
+        return [required(path, "name is not specified")]
+    if not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+        return [invalid(path, name, "must be a valid CEL identifier")]
+    return []
+
+
+APPLY_CONFIGURATION, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
+"""The types of patches."""
+
+_FIELDS = {APPLY_CONFIGURATION: "applyConfiguration", JSON_PATCH: "jsonPatch"}
+
+
+def validate_mutations(
+    mutations: tuple[Mutation, ...], path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    """Check the mutations of a policy: there must be one."""
+    if not mutations:
+        return [required(path, "mutations must contain at least one item")]
+    return [
+        error
+        for index, mutation in enumerate(mutations)
+        for error in _validate_mutation(mutation, path / index, expressions)
+    ]
+
+
+def _validate_mutation(
+    mutation: Mutation, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    kind = mutation.patch_type
+    if not kind:
+        return [required(path / "patchType")]
+    if kind not in _FIELDS:
+        return [not_supported(path / "patchType", kind, tuple(_FIELDS))]
+    patches = {APPLY_CONFIGURATION: mutation.apply_configuration, JSON_PATCH: mutation.json_patch}
+    wanted = patches.pop(kind)
+    errors = _validate_patch(kind, wanted, path / _FIELDS[kind], expressions)
+    for other, patch in patches.items():
+        if patch is not None:
+            field = _FIELDS[other]
+            text = f"must not be specified when patchType is {kind}"
+            errors.append(invalid(path / field, f"{{{field}}}", text))
+    return errors
+
+
+def _validate_patch(
+    kind: str, patch: PatchExpression | None, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    if patch is None:
+        return [required(path, f"must be specified when patchType is {kind}")]
+    trimmed, place = patch.expression.strip(), path / "expression"
+    if not trimmed:
+        return [required(place)]
+    return [invalid(place, trimmed, message) for message in expressions.check_mutation(kind, trimmed)]
+
+
+_MUTATIONS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
+"""The types that the expressions of mutations must have."""
+
+
+class PolicyExpressions:
+    """Compiles the expressions of one policy, one after another; variables are known once they are added."""
+
+    def __init__(self, document: PolicyDocument) -> None:
+        """Know no variables yet."""
+        self._has_params = document.spec.param_kind is not None
+        # Where a ValidatingAdmissionPolicy has no variables, there is no `variables` either.
+        self._composes = bool(document.spec.variables) or isinstance(document, MutatingDocument)
+
+    @functools.cached_property
+    def _compiler(self) -> PolicyCompiler:
+        from pratique.cel.policy_environments import PolicyCompiler  # noqa: PLC0415 - see the module
+
+        return PolicyCompiler(self._has_params, {} if self._composes else None)
+
+    def check_match_condition(self, expression: str) -> Sequence[str]:
+        """Say what is wrong with one of ``matchConditions``, which see no variables."""
+        return _messages(lambda: self._compiler.compile(expression, "bool", has_variables=False))
+
+    def add_variable(self, variable: Variable) -> Sequence[str]:
+        """Add a variable; say what is wrong with its expression, which sees those added before."""
+        return _messages(lambda: self._compiler.add_variable(variable.name, variable.expression))
+
+    def check_validation(self, expression: str) -> Sequence[str]:
+        """Say what is wrong with one of ``validations``."""
+        return _messages(lambda: self._compiler.compile(expression, "bool"))
+
+    def check_message(self, expression: str) -> Sequence[str]:
+        """Say what is wrong with a ``messageExpression``, which sees no authorizer."""
+        return _messages(lambda: self._compiler.compile(expression, "string", has_authorizer=False))
+
+    def check_annotation(self, expression: str) -> Sequence[str]:
+        """Say what is wrong with a ``valueExpression``."""
+        return _messages(lambda: self._compiler.compile(expression, "string", "null_type"))
+
+    def check_mutation(self, kind: str, expression: str) -> Sequence[str]:
+        """Say what is wrong with the expression of a mutation that makes patches of that type."""
+        return _messages(lambda: self._compiler.compile(expression, _MUTATIONS[kind], has_patches=True))
+
+
+def _messages(compile_it: Callable[[], object]) -> Sequence[str]:
+    try:
+        compile_it()
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_MAXIMUM_ANNOTATIONS = 20
+_MAXIMUM_LENGTH = 5 * 1024  # bytes of the expression of an annotation
+_NOTHING = "validations or auditAnnotations must contain at least one item"
+
+
+def validate_validations(
+    document: ValidatingDocument, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    """Check what a policy validates and annotates: there must be something."""
+    spec = document.spec
+    if not spec.validations and not spec.audit_annotations:
+        return [required(path / "validations", _NOTHING), required(path / "auditAnnotations", _NOTHING)]
+    errors = []
+    for index, validation in enumerate(spec.validations):
+        errors += _validate_validation(validation, path / "validations" / index, expressions)
+    return errors + _validate_annotations(document, path / "auditAnnotations", expressions)
+
+
+def _validate_validation(
+    validation: Validation, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    errors = []
+    expression, place = validation.expression, path / "expression"
+    if not expression.strip():
+        errors.append(required(place, "expression is not specified"))
+    else:
+        errors += [invalid(place, expression, text) for text in expressions.check_validation(expression)]
+    errors += _validate_message_expression(
+        validation.message_expression, path / "messageExpression", expressions
+    )
+    errors += _validate_message(validation.message, path / "message")
+    if validation.reason is not None and validation.reason not in _REASONS:
+        errors.append(not_supported(path / "reason", validation.reason, _REASONS))
+    return errors
+
+
+def _validate_message_expression(
+    expression: str, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    if not expression:
+        return []
+    if not expression.strip():
+        return [invalid(path, expression, "must be non-empty if specified")]
+    return [invalid(path, expression, text) for text in expressions.check_message(expression)]
+
+
+def _validate_message(message: str, path: FieldPath) -> list[FieldError]:
+    trimmed = message.strip()
+    if message and not trimmed:
+        return [invalid(path, message, "must be non-empty if specified")]
+    if "\n" in trimmed or "\r" in trimmed:
+        return [invalid(path, message, "must not contain line breaks")]
+    return []
+
+
+def _validate_annotations(
+    document: ValidatingDocument, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    annotations, errors = document.spec.audit_annotations, []
+    if len(annotations) > _MAXIMUM_ANNOTATIONS:
+        detail = f"must not have more than {_MAXIMUM_ANNOTATIONS} auditAnnotations"
+        errors.append(invalid(path, msgspec.to_builtins(annotations), detail))
+    seen: set[str] = set()
+    for index, annotation in enumerate(annotations):
+        place = path / index
+        errors += _validate_key(document.metadata.name, annotation.key, place / "key")
+        errors += _validate_value(annotation, place / "valueExpression", expressions)
+        if annotation.key in seen:
+            errors.append(duplicate(place / "key", annotation.key))
+        seen.add(annotation.key)
+    return errors
+
+
+def _validate_key(policy: str, key: str, path: FieldPath) -> list[FieldError]:
+    if not policy:
+        return [invalid(path, key, "requires metadata.name be non-empty")]
+    name = f"{policy}/{key}"
+    return [invalid(path, name, message) for message in names.check_qualified_name(name)]
+
+
+def _validate_value(
+    annotation: AuditAnnotation, path: FieldPath, expressions: PolicyExpressions
+) -> list[FieldError]:
+    trimmed = annotation.value_expression.strip()
+    if not trimmed:
+        return [required(path, "valueExpression is not specified")]
+    if len(trimmed.encode()) > _MAXIMUM_LENGTH:
+        return [required(path, f"must not exceed {_MAXIMUM_LENGTH} bytes in length")]
+    messages = expressions.check_annotation(trimmed)
+    return [invalid(path, annotation.value_expression, message) for message in messages]

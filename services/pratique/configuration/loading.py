@@ -1,0 +1,221 @@
+"""Webhook configurations and policies from files: read, decoded strictly, defaulted and validated."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pratique.apimachinery.decoding import Problem, StrictDecodingError, decode_strictly
+from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.field_errors import ROOT
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.readings import unwrap_lists
+from pratique.apimachinery.statuses import aggregate, go_quoted
+from pratique.configuration.expression_validation import PolicyExpressions, check_match_condition
+from pratique.configuration.metadata_validation import validate_static, validate_static_policy
+from pratique.configuration.policies import (
+    DOCUMENTS,
+    Configured,
+    MutatingDocument,
+    PolicyKind,
+    ValidatingDocument,
+    apply_policy_defaults,
+)
+from pratique.configuration.policy_validation import validate_binding, validate_policy
+from pratique.configuration.webhook_validation import strictness_of, validate_configuration
+from pratique.configuration.webhooks import (
+    GROUP,
+    ConfigurationKind,
+    WebhookConfiguration,
+    apply_defaults,
+    decode_configuration,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from pratique.apimachinery.field_errors import FieldError
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.configuration.policies import (
+        BindingSpec,
+        MutatingSpec,
+        PolicySpec,
+        ValidatingBindingSpec,
+        ValidatingSpec,
+    )
+
+
+class DocumentError(ValueError):
+    """What is wrong with one document."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Hold all that is wrong with it."""
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def from_field_errors(errors: Sequence[FieldError]) -> DocumentError:
+    """Make the error of a document whose fields are wrong."""
+    return DocumentError([Problem(error.path, str(error)) for error in errors])
+
+
+def describe(document: SourceDocument, problems: Sequence[Problem]) -> list[str]:
+    """Tell what is wrong with a document.
+
+    Where that is more than one thing, the first line is the API server's answer, which names all of them.
+    """
+    kind = member(document.data, "kind")
+    name = member(document.data, "metadata", "name")
+    subject = " ".join((str(kind), go_quoted(name))) if isinstance(name, str) else str(kind)
+    where = f"{document.file}: document {document.index + 1}" + (f": {subject}" if kind else "")
+    lines = [f"{where}: {problem} ({_line(document, problem)})" for problem in problems]
+    if len(problems) > 1:
+        lines.insert(0, f"{where} is invalid: {aggregate(str(problem) for problem in problems)}")
+    return lines
+
+
+def _line(document: SourceDocument, problem: Problem) -> str:
+    return f"line {document.position(problem.path.steps).line}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Configurations:
+    """All webhook configurations, in the order in which they are called, and all policies."""
+
+    mutating: tuple[WebhookConfiguration, ...] = ()
+    validating: tuple[WebhookConfiguration, ...] = ()
+    mutating_policies: tuple[Configured[MutatingSpec], ...] = ()
+    mutating_bindings: tuple[Configured[BindingSpec], ...] = ()
+    validating_policies: tuple[Configured[ValidatingSpec], ...] = ()
+    validating_bindings: tuple[Configured[ValidatingBindingSpec], ...] = ()
+    """Some may bind policies that are not there: they do nothing, as in a cluster."""
+
+
+_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+_POLICY_VERSIONS = (*_VERSIONS, f"{GROUP}/v1alpha1")
+_KINDS = frozenset(kind.value for kind in ConfigurationKind)
+_POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
+_SUPPORTED = (
+    "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
+    f"of {_VERSIONS[0]} and v1beta1, and policies and their bindings"
+)
+
+_Loaded: TypeAlias = "WebhookConfiguration | Configured[PolicySpec | BindingSpec]"
+
+
+def load_configurations(paths: Sequence[Path | str]) -> Configurations:
+    """Read the webhook configurations and policies of files and folders.
+
+    They are in the order of their names, byte by byte, those named ``….static.k8s.io`` before the others, as in
+    ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_webhook_source.go``.
+
+    Args:
+        paths: Files and folders. Each must hold something, and nothing but webhook configurations and policies.
+
+    Raises:
+        ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
+    """
+    problems: list[str] = []
+    loaded: dict[tuple[ConfigurationKind | PolicyKind, str], _Loaded] = {}
+    for document in _read_all(paths, problems):
+        try:
+            configuration = _load(document)
+            at = configuration.kind, configuration.name
+            if (other := loaded.setdefault(at, configuration)) is not configuration:
+                raise _duplicate(configuration, other)
+        except (DocumentError, StrictDecodingError) as error:
+            problems += describe(document, error.problems)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return Configurations(
+        mutating=_in_order(loaded.values(), ConfigurationKind.MUTATING),
+        validating=_in_order(loaded.values(), ConfigurationKind.VALIDATING),
+        mutating_policies=_in_order(loaded.values(), PolicyKind.MUTATING),
+        mutating_bindings=_in_order(loaded.values(), PolicyKind.MUTATING_BINDING),
+        validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
+        validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
+    )
+
+
+def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[SourceDocument]:
+    for path in paths:
+        try:
+            files = list_files(path)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        begun, found = len(problems), False
+        for file in files:
+            read = read_documents if file == str(path) else read_file  # standard input is named so
+            try:
+                for document in read(file, unique_keys=True):
+                    found = True
+                    if not is_suite(document.data):
+                        yield from unwrap_lists([document])
+            except InputError as error:
+                problems.append(str(error))
+        # One file of a folder may be empty; a path without anything is a mistake.
+        if not found and len(problems) == begun:
+            problems.append(f"{path}: {NO_DOCUMENTS}")
+
+
+def _load(document: SourceDocument) -> _Loaded:
+    if message := _unsupported(document.data):
+        raise DocumentError([Problem(ROOT / "kind", message)])
+    if document.data["kind"] in _POLICY_KINDS:
+        return _load_policy(document)
+    decoded = apply_defaults(decode_configuration(document.data))
+    errors = validate_configuration(decoded, strictness_of(decoded.version, check_match_condition))
+    errors += validate_static(decoded)
+    if errors:
+        raise from_field_errors(errors)
+    kind = ConfigurationKind(decoded.kind)
+    return WebhookConfiguration(kind, decoded.metadata.name, decoded.webhooks, document)
+
+
+def _load_policy(document: SourceDocument) -> Configured[PolicySpec | BindingSpec]:
+    kind = PolicyKind(document.data["kind"])
+    decoded = apply_policy_defaults(decode_strictly(document.data, DOCUMENTS[kind]))
+    if isinstance(decoded, ValidatingDocument | MutatingDocument):
+        errors = validate_policy(decoded, PolicyExpressions(decoded))
+    else:
+        errors = validate_binding(decoded)
+    errors += validate_static_policy(decoded)
+    if errors:
+        raise from_field_errors(errors)
+    return Configured(kind, decoded.metadata.name, decoded.spec, document)
+
+
+def _unsupported(data: JSONObject) -> str:
+    """Say why this is neither a webhook configuration nor a policy; empty where it is one."""
+    kind, version = data.get("kind"), data.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
+        return f"Object 'Kind' is missing; {_SUPPORTED}"
+    if not isinstance(version, str) or not version:
+        return f"Object 'apiVersion' is missing; {_SUPPORTED}"
+    if kind == "AdmissionConfiguration":
+        return "belongs to --admission-control-config-file"
+    versions = _VERSIONS if kind in _KINDS else _POLICY_VERSIONS if kind in _POLICY_KINDS else ()
+    if version not in versions:
+        return f"no kind {go_quoted(kind)} is registered for version {go_quoted(version)}; {_SUPPORTED}"
+    return ""
+
+
+def _duplicate(configuration: _Loaded, other: _Loaded) -> DocumentError:
+    message = (
+        f"duplicate name {go_quoted(other.name)} found in file {_file(configuration)} "
+        f"(previously seen in {_file(other)})"
+    )
+    return DocumentError([Problem(ROOT / "metadata" / "name", message)])
+
+
+def _file(configuration: _Loaded) -> str:
+    return go_quoted(configuration.source.file if configuration.source else "")
+
+
+def _in_order(loaded: Iterable[_Loaded], kind: ConfigurationKind | PolicyKind) -> tuple[Any, ...]:
+    of_kind = (configuration for configuration in loaded if configuration.kind is kind)
+    return tuple(sorted(of_kind, key=lambda one: (not one.is_static, one.name.encode())))

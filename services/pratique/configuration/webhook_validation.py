@@ -1,0 +1,344 @@
+"""What the API server says of a webhook configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from pratique.admission.rules import OPERATIONS, SCOPES
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    GoLiteral,
+    duplicate,
+    go_strings,
+    invalid,
+    not_supported,
+    required,
+)
+from pratique.apimachinery.selectors import validate_selector
+from pratique.apimachinery.urls import Url, parse_url
+from pratique.configuration.expression_validation import ExpressionCheck, validate_match_conditions
+from pratique.configuration.metadata_validation import validate_metadata
+
+if TYPE_CHECKING:
+    from pratique.admission.rules import Rule
+    from pratique.configuration.webhooks import ClientConfig, ConfigurationDocument, ServiceReference, Webhook
+
+
+def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
+    """Check one rule."""
+    errors = _validate_operations(rule.operations, path / "operations")
+    errors += _validate_wildcard(rule.api_groups, path / "apiGroups", "API groups")
+    errors += _validate_wildcard(rule.api_versions, path / "apiVersions", "API versions")
+    for index, version in enumerate(rule.api_versions):
+        if not version:
+            errors.append(required(path / "apiVersions" / index))
+    errors += _validate_resources(rule.resources, path / "resources")
+    if rule.scope is not None and rule.scope not in SCOPES:
+        errors.append(not_supported(path / "scope", rule.scope, SCOPES))
+    return errors
+
+
+def _validate_operations(operations: tuple[str, ...], path: FieldPath) -> list[FieldError]:
+    errors = [] if operations else [required(path)]
+    if len(operations) > 1 and "*" in operations:
+        shown = GoLiteral(go_strings("admissionregistration.OperationType", operations))
+        errors.append(invalid(path, shown, "if '*' is present, must not specify other operations"))
+    for index, operation in enumerate(operations):
+        if operation not in OPERATIONS:
+            errors.append(not_supported(path / index, operation, OPERATIONS))
+    return errors
+
+
+def _validate_wildcard(values: tuple[str, ...], path: FieldPath, what: str) -> list[FieldError]:
+    if not values:
+        return [required(path)]
+    if len(values) > 1 and "*" in values:
+        return [invalid(path, values, f"if '*' is present, must not specify other {what}")]
+    return []
+
+
+def _validate_resources(resources: tuple[str, ...], path: FieldPath) -> list[FieldError]:
+    errors = [] if resources else [required(path)]
+    with_every_subresource: set[str] = set()
+    with_every_resource: set[str] = set()
+    for index, written in enumerate(resources):
+        resource, slash, subresource = written.partition("/")
+        if not written:
+            errors.append(required(path / index))
+        if not slash:
+            continue
+        if resource in with_every_subresource:
+            errors.append(_included(path / index, written, f"{resource}/*"))
+        if subresource in with_every_resource:
+            errors.append(_included(path / index, written, f"*/{subresource}"))
+        if subresource == "*":
+            with_every_subresource.add(resource)
+        if resource == "*":
+            with_every_resource.add(subresource)
+    return errors + _validate_resource_wildcards(resources, path)
+
+
+def _validate_resource_wildcards(resources: tuple[str, ...], path: FieldPath) -> list[FieldError]:
+    errors = []
+    if len(resources) > 1 and "*/*" in resources:
+        errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
+    main = [resource for resource in resources if resource and "/" not in resource]
+    if "*" in main and main[-1] != "*":  # as the API server, which remembers only the last one
+        detail = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, resources, detail))
+    return errors
+
+
+def _included(path: FieldPath, written: str, wildcard: str) -> FieldError:
+    return invalid(path, written, f"if '{wildcard}' is present, must not specify {written}")
+
+
+GRPC_SCHEMES = frozenset({"grpc", "grpcs"})
+"""Schemes of URLs that reach a service over gRPC, in the clear or by TLS."""
+
+_HTTPS_FORM = "; desired format: https://host[/path]"
+_GRPC_FORM = "; desired format: {scheme}://host:port"
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:[0-9]*)?")
+
+
+def validate_client_config(client_config: ClientConfig, path: FieldPath) -> list[FieldError]:
+    """Check that there is exactly one of ``url`` and ``service``, and that one."""
+    url, service = client_config.url, client_config.service
+    if url is not None and service is None:
+        return _validate_url(url, path / "url")
+    if service is not None and url is None:
+        return _validate_service(service, path / "service")
+    return [required(path, "exactly one of url or service is required")]
+
+
+def _validate_url(text: str, path: FieldPath) -> list[FieldError]:
+    try:
+        url = parse_url(text)
+    except ValueError as error:
+        return [required(path, f"url must be a valid URL: {error}{_HTTPS_FORM}")]
+    if url.scheme in GRPC_SCHEMES:
+        form = _GRPC_FORM.format(scheme=url.scheme)
+        return _validate_extras(url, path, form) + _validate_grpc_authority(url, path, form)
+    errors = []
+    if url.scheme != "https":
+        errors.append(invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_HTTPS_FORM}"))
+    return errors + _validate_extras(url, path, _HTTPS_FORM)
+
+
+def _validate_extras(url: Url, path: FieldPath, form: str) -> list[FieldError]:
+    errors = []
+    if not url.host:
+        errors.append(invalid(path, url.host, f"host must be specified{form}"))
+    if url.user is not None:
+        errors.append(invalid(path, url.user, "user information is not permitted in the URL"))
+    if url.fragment:
+        errors.append(invalid(path, url.fragment, "fragments are not permitted in the URL"))
+    if url.query:
+        errors.append(invalid(path, url.query, "query parameters are not permitted in the URL"))
+    return errors
+
+
+def _validate_grpc_authority(url: Url, path: FieldPath, form: str) -> list[FieldError]:
+    errors = []
+    if url.path:
+        errors.append(invalid(path, url.path, f"paths are not permitted in a {url.scheme} URL{form}"))
+    found = _AUTHORITY.fullmatch(url.host)
+    host, port = (found["host"], found["port"]) if found else (url.host, None)
+    if url.host and not host.startswith("[") and not _HOST_NAME.fullmatch(host):
+        errors.append(invalid(path, host, f"host must be a name or an address{form}"))
+    number = (port or "").removeprefix(":")
+    if not number:
+        errors.append(invalid(path, url.host, f"port must be specified{form}"))
+    elif len(number) > 5 or names.check_port_number(int(number)):
+        detail = f"port is not valid: must be between 1 and 65535, inclusive{form}"
+        errors.append(invalid(path, number, detail))
+    return errors
+
+
+def _validate_service(service: ServiceReference, path: FieldPath) -> list[FieldError]:
+    errors = [required(path / field) for field in ("name", "namespace") if not getattr(service, field)]
+    port = service.port or 0
+    if messages := names.check_port_number(port):
+        errors.append(invalid(path / "port", port, f"port is not valid: {', '.join(messages)}"))
+    return errors + _validate_service_path(service.path or "", path / "path")
+
+
+def _validate_service_path(written: str, path: FieldPath) -> list[FieldError]:
+    if written in {"", "/"}:
+        return []
+    if written == "//":
+        return [invalid(path, written, "segment[0] may not be empty")]
+    errors = []
+    if not written.startswith("/"):
+        errors.append(invalid(path, written, "must start with a '/'"))
+    for index, segment in enumerate(written[1:].removesuffix("/").split("/")):
+        if not segment:
+            errors.append(invalid(path, written, f"segment[{index}] may not be empty"))
+            continue
+        messages = names.check_dns1123_subdomain(segment)
+        errors += [invalid(path, written, f"segment[{index}]: {message}") for message in messages]
+    return errors
+
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+"""The versions of AdmissionReview that are spoken."""
+HARMLESS = ("None", "NoneOnDryRun")
+"""The ``sideEffects`` that v1 allows."""
+
+_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+_CHOICES = (
+    ("failure_policy", "failurePolicy", ("Fail", "Ignore")),
+    ("match_policy", "matchPolicy", ("Equivalent", "Exact")),
+)
+_REINVOCATION_POLICIES = ("IfNeeded", "Never")
+_MAXIMUM_TIMEOUT_SECONDS = 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Strictness:
+    """What is enforced. The API server forgives an update what it let pass before."""
+
+    require_no_side_effects: bool = True
+    """``sideEffects`` must be one of :data:`HARMLESS`."""
+    require_known_review_version: bool = True
+    """One of :data:`REVIEW_VERSIONS` must be among ``admissionReviewVersions``."""
+    require_unique_names: bool = True
+    """No two webhooks of a configuration may have one name."""
+    allow_invalid_selector_values: bool = False
+    """Selectors may ask for values that no label can have."""
+    ignore_match_conditions: bool = False
+    """``matchConditions`` are not looked at."""
+    check_expression: ExpressionCheck | None = None
+    """Compiles the expressions of ``matchConditions``; None leaves them unread."""
+
+
+def strictness_of(version: str, check_expression: ExpressionCheck | None = None) -> Strictness:
+    """What is enforced when a configuration in a version of the API is created."""
+    strict = version != "v1beta1"
+    return Strictness(
+        require_no_side_effects=strict, require_unique_names=strict, check_expression=check_expression
+    )
+
+
+def validate_configuration(document: ConfigurationDocument, strictness: Strictness) -> list[FieldError]:
+    """Check a configuration, with or without its defaults filled in; the errors come in Kubernetes' order."""
+    errors = validate_metadata(document.metadata, ROOT / "metadata")
+    seen: set[str] = set()
+    for index, webhook in enumerate(document.webhooks):
+        path = ROOT / "webhooks" / index
+        errors += _validate_webhook(webhook, path, strictness)
+        errors += _validate_review_versions(
+            webhook.admission_review_versions, path / "admissionReviewVersions", strictness
+        )
+        if strictness.require_unique_names and webhook.name in seen:
+            errors.append(duplicate(path / "name", webhook.name))
+        if webhook.name:
+            seen.add(webhook.name)
+    return errors
+
+
+def _validate_webhook(webhook: Webhook, path: FieldPath, strictness: Strictness) -> list[FieldError]:
+    errors = _validate_full_name(webhook.name, path / "name")
+    for index, rule in enumerate(webhook.rules):
+        errors += validate_rule(rule, path / "rules" / index)
+    for attribute, field, supported in _CHOICES:
+        errors += _validate_choice(getattr(webhook, attribute), path / field, supported)
+    errors += _validate_side_effects(webhook.side_effects, path / "sideEffects", strictness)
+    errors += _validate_timeout(webhook.timeout_seconds, path / "timeoutSeconds")
+    lenient = strictness.allow_invalid_selector_values
+    namespaces, objects = webhook.namespace_selector, webhook.object_selector
+    errors += validate_selector(namespaces, path / "namespaceSelector", allow_invalid_values=lenient)
+    errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=lenient)
+    reinvocation = path / "reinvocationPolicy"
+    errors += _validate_choice(webhook.reinvocation_policy, reinvocation, _REINVOCATION_POLICIES)
+    errors += validate_client_config(webhook.client_config, path / "clientConfig")
+    if not strictness.ignore_match_conditions:
+        conditions = path / "matchConditions"
+        errors += validate_match_conditions(webhook.match_conditions, conditions, strictness.check_expression)
+    return errors
+
+
+def _validate_full_name(name: str, path: FieldPath) -> list[FieldError]:
+    if not name:
+        return [required(path)]
+    if messages := names.check_dns1123_subdomain(name):
+        return [invalid(path, name, ",".join(messages))]
+    if name.count(".") < 2:
+        detail = "should be a domain with at least three segments separated by dots"
+        return [invalid(path, name, detail)]
+    return []
+
+
+def _validate_choice(value: str | None, path: FieldPath, supported: tuple[str, ...]) -> list[FieldError]:
+    return [] if value is None or value in supported else [not_supported(path, value, supported)]
+
+
+def _validate_side_effects(value: str | None, path: FieldPath, strictness: Strictness) -> list[FieldError]:
+    allowed = HARMLESS if strictness.require_no_side_effects else _SIDE_EFFECTS
+    if value is None:
+        return [required(path, f"must specify one of {', '.join(allowed)}")]
+    return _validate_choice(value, path, allowed)
+
+
+def _validate_timeout(seconds: int | None, path: FieldPath) -> list[FieldError]:
+    if seconds is None or 1 <= seconds <= _MAXIMUM_TIMEOUT_SECONDS:
+        return []
+    detail = f"the timeout value must be between 1 and {_MAXIMUM_TIMEOUT_SECONDS} seconds"
+    return [invalid(path, seconds, detail)]
+
+
+def _validate_review_versions(
+    versions: tuple[str, ...], path: FieldPath, strictness: Strictness
+) -> list[FieldError]:
+    if not versions:
+        return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
+    errors = []
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            errors.append(invalid(path / index, version, "duplicate version"))
+            continue
+        messages = names.check_dns1035_label(version)
+        errors += [invalid(path / index, version, message) for message in messages]
+    known = not set(versions).isdisjoint(REVIEW_VERSIONS)
+    if strictness.require_known_review_version and not known:
+        errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
+    return errors
+
+
+def strictness_of_update(
+    new: ConfigurationDocument,
+    old: ConfigurationDocument,
+    check_expression: ExpressionCheck | None = None,
+) -> Strictness:
+    """What is enforced when ``new`` takes the place of ``old``."""
+    created = strictness_of(new.version, check_expression)
+    names = [webhook.name for webhook in old.webhooks]
+    harmless = all(webhook.side_effects in HARMLESS for webhook in old.webhooks)
+    return dataclasses.replace(
+        created,
+        require_no_side_effects=created.require_no_side_effects and harmless,
+        require_known_review_version=all(_has_known_version(webhook) for webhook in old.webhooks),
+        require_unique_names=created.require_unique_names and len(set(names)) == len(names),
+        allow_invalid_selector_values=any(_has_invalid_selector(webhook) for webhook in old.webhooks),
+        ignore_match_conditions=_conditions(new) == _conditions(old),
+    )
+
+
+def _conditions(document: ConfigurationDocument) -> list[object]:
+    return [webhook.match_conditions for webhook in document.webhooks]
+
+
+def _has_known_version(webhook: Webhook) -> bool:
+    versions = webhook.admission_review_versions
+    return not versions or not set(versions).isdisjoint(REVIEW_VERSIONS)
+
+
+def _has_invalid_selector(webhook: Webhook) -> bool:
+    selectors = (webhook.namespace_selector, webhook.object_selector)
+    return any(validate_selector(selector, ROOT) for selector in selectors)

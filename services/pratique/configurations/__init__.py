@@ -1,1 +1,0 @@
-"""Configurations: webhook configurations and the AdmissionConfiguration, read from files and checked."""

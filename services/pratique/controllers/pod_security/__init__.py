@@ -1,0 +1,58 @@
+"""PodSecurity: the Pods of a namespace do no more than its labels allow.
+
+Source: ``plugin/pkg/admission/security/podsecurity/admission.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.controllers.pod_security.configuration import (
+    PodSecurityConfiguration,
+    Standards,
+    read_standards,
+)
+from pratique.controllers.pod_security.namespaces import validate_namespace
+from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, validate_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pratique.admission.answers import Answer
+    from pratique.admission.reviews import Review
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PodSecurity:
+    standards: Standards
+
+    def validate(self, review: Review) -> Answer | Awaitable[Answer]:
+        """Look at a Pod, at what makes Pods, or at the labels of a Namespace."""
+        resource = (review.resource.group, review.resource.resource)
+        if resource == ("", "pods"):
+            return validate_pod(self.standards, review)
+        if resource == ("", "namespaces"):
+            return validate_namespace(self.standards, review)
+        return validate_workload(self.standards, review)
+
+
+def _build(configuration: PodSecurityConfiguration) -> Halves:
+    return Halves(validate=_PodSecurity(read_standards(configuration)).validate)
+
+
+_WORKLOADS = tuple(rule(resource, group=group) for group, resource in WORKLOADS)
+
+CONTROLLER = Controller(
+    name="PodSecurity",
+    summary="Keeps the Pods of a namespace to the Pod Security Standard that its labels name.",
+    phases=VALIDATE,
+    rules=(rule("pods/*", "namespaces"), *_WORKLOADS),
+    build=_build,
+    settings=PodSecurityConfiguration,
+    default=True,
+    looks_up=("namespaces", "pods"),
+    trusted=True,
+)

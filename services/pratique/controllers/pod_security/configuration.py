@@ -1,0 +1,189 @@
+"""The configuration of PodSecurity: its defaults and exemptions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.admission.answers import Allow, allow
+from pratique.apimachinery import names
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.field_errors import ROOT, duplicate, invalid, join
+from pratique.apimachinery.statuses import aggregate, go_quoted
+from pratique.controllers.pod_security.standards import (
+    PREFIX,
+    Level,
+    LevelVersion,
+    Policies,
+    Policy,
+    Version,
+    parse_level,
+    parse_version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.field_errors import FieldError
+    from pratique.apimachinery.json_values import JSONObject
+
+
+def _because(reason: str) -> Allow:
+    return allow(audit_annotations={f"{PREFIX}exempt": reason})
+
+
+_BY_NAMESPACE = _because("namespace")
+_BY_USER = _because("user")
+
+BY_RUNTIME_CLASS = _because("runtimeClass")
+"""The answer to a Pod of an exempt runtime class."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Exempt:
+    """The names of what is exempt."""
+
+    usernames: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    runtime_classes: frozenset[str] = frozenset()
+
+    def answer_to(self, review: Review) -> Allow | None:
+        """The answer to a request of an exempt user or in an exempt namespace; None to all others."""
+        if review.namespace in self.namespaces:
+            return _BY_NAMESPACE
+        return _BY_USER if review.user.username in self.usernames else None
+
+    def has_runtime_class(self, spec: JSONObject) -> bool:
+        """Tell whether a Pod runs in an exempt way."""
+        name = spec.get("runtimeClassName")
+        return isinstance(name, str) and name in self.runtime_classes
+
+
+_GROUP = "pod-security.admission.config.k8s.io"
+_VERSIONS = tuple(f"{_GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
+_KIND = "PodSecurityConfiguration"
+
+
+class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """What holds where a namespace's labels say nothing. Empty is ``privileged``, ``latest``."""
+
+    enforce: str = ""
+    enforce_version: str = ""
+    audit: str = ""
+    audit_version: str = ""
+    warn: str = ""
+    warn_version: str = ""
+
+
+class Exemptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What nothing is held against."""
+
+    usernames: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    runtime_classes: tuple[str, ...] = ()
+
+
+class PodSecurityConfiguration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A PodSecurityConfiguration as it is written."""
+
+    api_version: str = ""
+    kind: str = ""
+    defaults: Defaults = Defaults()
+    exemptions: Exemptions = Exemptions()
+    level: str = msgspec.field(default="", name="pod-security")
+    """The flag of that name: a level that takes the place of ``defaults.enforce``."""
+
+
+_NOTHING = PodSecurityConfiguration()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standards:
+    """What a configuration says, ready to be used."""
+
+    policies: Policies
+    exempt: Exempt
+
+
+def read_standards(configuration: PodSecurityConfiguration) -> Standards:
+    """See that a configuration can be used, and make it ready.
+
+    Raises:
+        ConfigurationError: it cannot; the text names the fields.
+    """
+    if msgspec.structs.replace(configuration, level="") != _NOTHING:
+        _check_kind(configuration)
+    defaults = configuration.defaults
+    if configuration.level:
+        defaults = msgspec.structs.replace(defaults, enforce=configuration.level)
+    policies = Policies(_policy(defaults))
+    exemptions = configuration.exemptions
+    if errors := tuple(_wrong_exemptions(exemptions)):
+        raise ConfigurationError(f"PodSecurity invalid: {join(errors)}")
+    exempt = Exempt(
+        frozenset(exemptions.usernames),
+        frozenset(exemptions.namespaces),
+        frozenset(exemptions.runtime_classes),
+    )
+    return Standards(policies, exempt)
+
+
+def _check_kind(configuration: PodSecurityConfiguration) -> None:
+    kind, version = configuration.kind, configuration.api_version
+    if not kind:
+        raise ConfigurationError(f"Object 'Kind' is missing; expected {_KIND} of {_VERSIONS[0]}")
+    if not version:
+        raise ConfigurationError(f"Object 'apiVersion' is missing; expected {_VERSIONS[0]}")
+    if kind != _KIND or version not in _VERSIONS:
+        registered = f"no kind {go_quoted(kind)} is registered for version {go_quoted(version)}"
+        raise ConfigurationError(f"{registered}; expected {_KIND} of {_VERSIONS[0]}")
+
+
+def _policy(defaults: Defaults) -> Policy:
+    errors: list[str] = []
+
+    def mode(name: str, level: str, version: str) -> LevelVersion:
+        found, as_of = Level.PRIVILEGED, Version()
+        try:
+            found = parse_level(level or found)
+        except InputError as error:
+            errors.append(f"{name}: {error}")
+        try:
+            as_of = parse_version(version or str(as_of))
+        except InputError as error:
+            errors.append(f"{name}-version: {error}")
+        return LevelVersion(found, as_of)
+
+    policy = Policy(
+        enforce=mode("enforce", defaults.enforce, defaults.enforce_version),
+        audit=mode("audit", defaults.audit, defaults.audit_version),
+        warn=mode("warn", defaults.warn, defaults.warn_version),
+    )
+    if errors:
+        raise ConfigurationError(f"PodSecurity configuration error: {aggregate(errors)}")
+    return policy
+
+
+def _wrong_exemptions(exemptions: Exemptions) -> Iterator[FieldError]:
+    yield from _wrong("namespaces", exemptions.namespaces, names.check_dns1123_label)
+    yield from _wrong("runtimeClasses", exemptions.runtime_classes, names.check_dns1123_subdomain)
+    yield from _wrong("usernames", exemptions.usernames, _check_username)
+
+
+def _wrong(field: str, values: Sequence[str], check: Callable[[str], list[str]]) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        path = ROOT / "exemptions" / field / index
+        messages = check(value)
+        if messages:
+            yield invalid(path, value, ", ".join(messages))
+        elif value in seen:
+            yield duplicate(path, value)
+        seen.add(value)
+
+
+def _check_username(value: str) -> list[str]:
+    return [] if value else ["username must not be empty"]

@@ -1,0 +1,212 @@
+"""The levels and versions of the Pod Security Standards, and the policy of a namespace."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import re
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
+from pratique.apimachinery.json_values import encode, member
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+
+class Level(enum.StrEnum):
+    """How much Pods may do, from everything to hardly anything. The order of the members is that of strictness."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+    @property
+    def strictness(self) -> int:
+        """0 for the level that forbids nothing; more is stricter."""
+        return _STRICTNESS[self]
+
+
+_STRICTNESS = {level: place for place, level in enumerate(Level)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Version:
+    """The Kubernetes release whose standards count: ``v1.<minor>``."""
+
+    minor: int | None = None
+    """None is ``latest``: whatever the newest standards say."""
+
+    def __str__(self) -> str:
+        return "latest" if self.minor is None else f"v1.{self.minor}"
+
+
+LATEST = Version()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LevelVersion:
+    """A level as of one release. Prints as ``restricted:v1.37``."""
+
+    level: Level
+    version: Version = LATEST
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+    def is_equivalent(self, other: LevelVersion) -> bool:
+        """Tell whether both forbid the same; of ``privileged`` the version does not matter."""
+        return self == other or self.level is other.level is Level.PRIVILEGED
+
+
+PRIVILEGED = LevelVersion(Level.PRIVILEGED)
+"""Forbids nothing."""
+
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_LARGEST = 2**63 - 1  # Go's int
+
+
+def parse_level(text: str) -> Level:
+    """Read a level.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    try:
+        return Level(text)
+    except ValueError:
+        raise InputError(f"must be one of {', '.join(Level)}") from None
+
+
+def parse_version(text: str) -> Version:
+    """Read a version, ``latest`` or ``v1.x``; one that is still to come counts as the newest.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if text == "latest":
+        return LATEST
+    found = _VERSION.fullmatch(text)
+    # Python refuses to read numbers of thousands of digits.
+    if found is None or len(found[1]) > len(str(_LARGEST)) or int(found[1]) > _LARGEST:
+        raise InputError('must be "latest" or "v1.x"')
+    return Version(int(found[1]))
+
+
+PREFIX = "pod-security.kubernetes.io/"
+"""Begins the labels of namespaces, and the keys of audit annotations."""
+
+_LABELS = tuple(
+    f"{PREFIX}{name}"
+    for name in ("enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version")
+)
+_PATH = ROOT / "metadata" / "labels"
+
+_Value = TypeVar("_Value")
+_Texts: TypeAlias = tuple[str | None, ...]
+"""The values of the labels, in their order; None where a namespace has no such label."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """What is refused, what is written to the audit log, and what the user is warned of."""
+
+    enforce: LevelVersion = PRIVILEGED
+    audit: LevelVersion = PRIVILEGED
+    warn: LevelVersion = PRIVILEGED
+
+    @property
+    def is_fully_privileged(self) -> bool:
+        """True where nothing is refused, written down or warned of."""
+        return self.enforce.level is self.audit.level is self.warn.level is Level.PRIVILEGED
+
+    def is_equivalent(self, other: Policy) -> bool:
+        """Tell whether both have the same effect."""
+        return (
+            self.enforce.is_equivalent(other.enforce)
+            and self.audit.is_equivalent(other.audit)
+            and self.warn.is_equivalent(other.warn)
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Labelled:
+    """A policy as a namespace's labels put it."""
+
+    policy: Policy
+    """What counts. A label that cannot be read makes ``enforce`` strict and the others lax."""
+    errors: tuple[FieldError, ...] = ()
+    """What is wrong with the labels."""
+
+
+class Policies:
+    """The policies of namespaces, given what holds where their labels say nothing."""
+
+    def __init__(self, defaults: Policy) -> None:
+        """Take ``defaults`` for what labels leave open."""
+        self.defaults = defaults
+        """What holds for a namespace without labels."""
+        self._unlabelled = Labelled(defaults)
+        # Labels are users' texts, so the cache has an end; few namespaces of a cluster differ in them.
+        self._read = functools.lru_cache(maxsize=1024)(functools.partial(_read, defaults))
+
+    def of(self, namespace: JSON) -> Labelled:
+        """Read the policy of a Namespace."""
+        labels = member(namespace, "metadata", "labels")
+        if not labels or not isinstance(labels, dict):
+            return self._unlabelled
+        return self._read(tuple([_text(labels, name) for name in _LABELS]))
+
+
+def is_labelled(namespace: JSON, mode: str) -> bool:
+    """Tell whether a Namespace says itself which level or version it wants in a mode, such as ``enforce``."""
+    labels = member(namespace, "metadata", "labels") or {}
+    return f"{PREFIX}{mode}" in labels or f"{PREFIX}{mode}-version" in labels
+
+
+def _text(labels: JSONObject, name: str) -> str | None:
+    value = labels.get(name)
+    if value is None:
+        return "" if name in labels else None
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _read(defaults: Policy, texts: _Texts) -> Labelled:
+    errors: list[FieldError] = []
+
+    def parse(place: int, reader: Callable[[str], _Value], default: _Value, mistaken: _Value) -> _Value:
+        text = texts[place]
+        if text is None:
+            return default
+        try:
+            return reader(text)
+        except InputError as error:
+            errors.append(invalid(_PATH.key(_LABELS[place]), text, str(error)))
+            return mistaken
+
+    def mode(place: int, default: LevelVersion, mistaken: Level) -> LevelVersion:
+        level = parse(place, parse_level, default.level, mistaken)
+        return LevelVersion(level, parse(place + 1, parse_version, default.version, LATEST))
+
+    policy = Policy(
+        enforce=mode(0, defaults.enforce, Level.RESTRICTED),
+        audit=mode(2, defaults.audit, Level.PRIVILEGED),
+        warn=mode(4, defaults.warn, Level.PRIVILEGED),
+    )
+    return Labelled(_with_warnings(policy, texts), tuple(errors))
+
+
+def _with_warnings(policy: Policy, texts: _Texts) -> Policy:
+    """Warn of what is refused, where labels make that stricter than what is warned of anyway."""
+    enforce_level, _, _, _, warn_level, warn_version = texts
+    enforce, warn = policy.enforce, policy.warn
+    if warn_level is not None or enforce_level != enforce.level:
+        return policy
+    if enforce.level.strictness <= warn.level.strictness:
+        return policy
+    version = enforce.version if warn_version is None else warn.version
+    return dataclasses.replace(policy, warn=LevelVersion(enforce.level, version))

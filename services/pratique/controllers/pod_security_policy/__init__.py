@@ -1,0 +1,50 @@
+"""PodSecurityPolicy: a Pod gets what some policy demands that its account or its author may use.
+
+Source: ``plugin/pkg/admission/security/podsecuritypolicy/admission.go`` of 1.24, the last release that had it. What it
+does is in :mod:`pratique.pod_security_policies`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.rules import rule
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.field_errors import ROOT, not_supported
+
+_EARLY_RELEASE = "1.10"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Which release to follow where they differ."""
+
+    release: str = ""
+    """``1.10``: its messages, and sysctls and seccomp profiles by annotations alone. Empty: as 1.24."""
+
+
+def build(settings: Settings) -> Halves:
+    """Make the controller."""
+    if settings.release not in ("", _EARLY_RELEASE):
+        raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_EARLY_RELEASE])))
+    # Here, because most chains do without, and need not wait for all that such policies are about.
+    from pratique.controllers.pod_security_policy.choices import Policies  # noqa: PLC0415
+    from pratique.controllers.pod_security_policy.providers import EARLY, LAST  # noqa: PLC0415
+
+    policies = Policies(EARLY if settings.release else LAST)
+    return Halves(mutate=policies.mutate, validate=policies.validate)
+
+
+CONTROLLER = Controller(
+    name="PodSecurityPolicy",
+    summary="Gives Pods what a policy demands that their account or author may use, and refuses all others.",
+    phases=BOTH,
+    rules=(rule("pods"),),
+    build=build,
+    settings=Settings,
+    looks_up=("podsecuritypolicies",),
+    deprecated_in="1.21",
+    removed_in="1.25",
+    replaced_by="PodSecurity",
+    trusted=True,
+)

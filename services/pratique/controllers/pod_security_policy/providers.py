@@ -1,0 +1,229 @@
+"""Providers: one policy at work on one Pod, filling in first and judging then.
+
+Source: ``pkg/security/podsecuritypolicy/{provider,factory}.go`` of 1.24.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.admission.edits import Edits
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import FieldError, invalid
+from pratique.controllers.pod_security_policy import profiles, strategies
+from pratique.controllers.pod_security_policy.security_contexts import SPEC, Pod, read_pod
+from pratique.controllers.pod_security_policy.specs import Policy, name_of, read_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.admission.edits import Path
+    from pratique.apimachinery.field_errors import FieldPath
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.controllers.pod_security_policy.security_contexts import Container, PodContext, PodSpec
+    from pratique.controllers.pod_security_policy.specs import Spec
+
+_ANNOTATIONS = ("metadata", "annotations")
+_CONTEXT = ("spec", "securityContext")
+_RUNTIME_CLASS = ("spec", "runtimeClassName")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """In what releases differ that had policies."""
+
+    prefix: str = "PodSecurityPolicy: "
+    """How messages begin."""
+    refused_by_mutation: str = "unable to admit pod"
+    refused_by_validation: str = "unable to validate pod"
+    fields: bool = True
+    """Pods say by fields which seccomp profile and which sysctls they want; False: by annotations alone."""
+
+
+LAST = Release()
+"""As 1.24, the last that had policies; others since 1.19 say the same."""
+EARLY = Release(
+    prefix="",
+    refused_by_mutation="unable to validate against any pod security policy",
+    refused_by_validation="unable to validate against any pod security policy",
+    fields=False,
+)
+"""As 1.10."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A policy by which Pods can be judged."""
+
+    policy: Policy
+    release: Release = LAST
+
+    def filled(self, document: JSON) -> Edits:
+        """Give a Pod what the policy demands, where the Pod does not say anything itself.
+
+        Raises:
+            RefusalError: a field of the Pod is of another type than it must be; 400.
+        """
+        pod, spec, edits = read_pod(document), self.policy.spec, Edits(document)
+        _fill_pod(edits, spec, pod.spec.context)
+        seccomp = profiles.default_seccomp(self.policy, pod, fields=self.release.fields)
+        if seccomp:
+            edits.set((*_ANNOTATIONS, profiles.SECCOMP_OF_POD), seccomp)
+        if spec.runtime_class is not None and pod.spec.runtime_class_name is None:
+            _set(edits, _RUNTIME_CLASS, spec.runtime_class.default_runtime_class_name)
+        for path, container in pod.spec.all_containers():
+            _fill_container(edits, spec, (*path.steps, "securityContext"), pod.spec, container)
+            app_armor = profiles.default_app_armor(self.policy, pod, container)
+            if app_armor is not None:
+                key, profile = app_armor
+                edits.set((*_ANNOTATIONS, key), profile)
+        return edits
+
+    def faults(self, document: JSON) -> list[FieldError]:
+        """What the policy does not allow in a Pod that it has been filled in at, in the order of Kubernetes.
+
+        Raises:
+            RefusalError: a field of the Pod is of another type than it must be; 400.
+        """
+        pod = read_pod(document)
+        return [
+            *self._pod_faults(pod),
+            *(
+                fault
+                for path, container in pod.spec.all_containers()
+                for fault in self._container_faults(pod, container, path)
+            ),
+        ]
+
+    def _pod_faults(self, pod: Pod) -> Iterator[FieldError]:
+        spec, context, path = self.policy.spec, pod.spec.context, SPEC / "securityContext"
+        fs_groups = None if context.fs_group is None else [context.fs_group]
+        yield from strategies.group_faults(spec.fs_group, path / "fsGroup", fs_groups)
+        yield from strategies.group_faults(
+            spec.supplemental_groups, path / "supplementalGroups", context.supplemental_groups
+        )
+        yield from profiles.seccomp_faults_of_pod(self.policy, pod, fields=self.release.fields)
+        yield from strategies.se_linux_faults(
+            spec.se_linux, path / "seLinuxOptions", context.se_linux_options
+        )
+        yield from _host_faults(spec, pod.spec, path)
+        if self.release.fields:
+            yield from strategies.sysctl_faults(spec, pod)
+        else:
+            yield from strategies.faults_of_annotations(self.policy, pod)
+        yield from strategies.volume_faults(spec, pod.spec)
+        yield from _runtime_class_faults(spec, pod.spec.runtime_class_name)
+
+    def _container_faults(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
+        spec, context, path = self.policy.spec, pod.spec.effective(container), at / "securityContext"
+        yield from strategies.user_faults(spec.run_as_user, path, context)
+        own_groups = None if context.run_as_group is None else [context.run_as_group]
+        yield from strategies.group_faults(spec.run_as_group, path, own_groups)
+        yield from strategies.se_linux_faults(
+            spec.se_linux, path / "seLinuxOptions", context.se_linux_options
+        )
+        yield from profiles.app_armor_faults(self.policy, pod, container)
+        yield from profiles.seccomp_faults(self.policy, pod, container, fields=self.release.fields)
+        yield from strategies.privilege_faults(spec, path, context)
+        yield from strategies.capability_faults(spec, path / "capabilities", context.capabilities)
+        yield from strategies.port_faults(spec, at, container)
+        yield from strategies.escape_faults(spec, path, context)
+
+
+def make_provider(document: JSONObject, release: Release = LAST) -> Provider:
+    """Read a policy and see that it can judge anybody.
+
+    Raises:
+        InputError: it cannot. The text is that which an API server logs.
+    """
+    try:
+        policy = read_policy(document)
+    except InputError as error:
+        raise _unfit(document, str(error)) from None
+    misfits = [text for text in _misfits(policy.spec) if text]
+    if misfits:
+        raise _unfit(document, statuses.aggregate(misfits))
+    return Provider(policy, release)
+
+
+def _unfit(document: JSONObject, reason: str) -> InputError:
+    return InputError(f"error creating provider for PSP {name_of(document)}: {reason}")
+
+
+def _misfits(spec: Spec) -> tuple[str, ...]:
+    return (
+        strategies.user_misfit(spec.run_as_user),
+        strategies.group_misfit("RunAsGroup", spec.run_as_group),
+        strategies.se_linux_misfit(spec.se_linux),
+        strategies.group_misfit("FSGroup", spec.fs_group),
+        strategies.group_misfit("SupplementalGroups", spec.supplemental_groups),
+    )
+
+
+def _fill_pod(edits: Edits, spec: Spec, context: PodContext) -> None:
+    supplemental = strategies.default_groups(spec.supplemental_groups)
+    if context.supplemental_groups is None and supplemental is not None:
+        edits.set((*_CONTEXT, "supplementalGroups"), [supplemental])
+    if context.fs_group is None:
+        _set(edits, (*_CONTEXT, "fsGroup"), strategies.default_groups(spec.fs_group))
+    labels = strategies.default_se_linux(spec.se_linux)
+    if context.se_linux_options is None and labels is not None:
+        edits.set((*_CONTEXT, "seLinuxOptions"), labels.document)
+
+
+def _fill_container(edits: Edits, spec: Spec, path: Path, pod: PodSpec, container: Container) -> None:
+    context = pod.effective(container)
+    user = strategies.default_users(spec.run_as_user)
+    if context.run_as_user is None:
+        _set(edits, (*path, "runAsUser"), user)
+    if context.run_as_group is None:
+        _set(edits, (*path, "runAsGroup"), strategies.default_groups(spec.run_as_group))
+    if (
+        context.run_as_non_root is None
+        and context.run_as_user is None
+        and spec.run_as_user.rule == strategies.NON_ROOT
+    ):
+        edits.set((*path, "runAsNonRoot"), value=True)
+    _fill_capabilities(edits, spec, (*path, "capabilities"), container)
+    if spec.read_only_root_filesystem and context.read_only_root_filesystem is None:
+        edits.set((*path, "readOnlyRootFilesystem"), value=True)
+    if context.allow_privilege_escalation is None:
+        default = spec.default_allow_privilege_escalation
+        # What is not allowed is not the default either, unless the policy contradicts itself.
+        forbidden = None if spec.allow_privilege_escalation else False
+        _set(edits, (*path, "allowPrivilegeEscalation"), forbidden if default is None else default)
+
+
+def _fill_capabilities(edits: Edits, spec: Spec, path: Path, container: Container) -> None:
+    filled = strategies.filled(spec, container.context.capabilities)
+    if filled is None:
+        return
+    for field, names in (("add", filled.add), ("drop", filled.drop)):
+        if names:
+            edits.set((*path, field), names)
+
+
+def _set(edits: Edits, path: Path, value: JSON) -> None:
+    """Write a default where there is one."""
+    if value is not None:
+        edits.set(path, value)
+
+
+def _host_faults(spec: Spec, pod: PodSpec, path: FieldPath) -> Iterator[FieldError]:
+    """What is wrong with sharing something with the node."""
+    for shared, allowed, field, called in (
+        (pod.host_network, spec.host_network, "hostNetwork", "network"),
+        (pod.host_pid, spec.host_pid, "hostPID", "PID"),
+        (pod.host_ipc, spec.host_ipc, "hostIPC", "IPC"),
+    ):
+        if shared and not allowed:
+            yield invalid(path / field, shared, f"Host {called} is not allowed to be used")
+
+
+def _runtime_class_faults(spec: Spec, name: str | None) -> Iterator[FieldError]:
+    if spec.runtime_class is None or name is None:
+        return
+    if not {"*", name} & set(spec.runtime_class.allowed_runtime_class_names):
+        yield invalid(SPEC / "runtimeClassName", name, "")

@@ -1,0 +1,202 @@
+"""The ledger: where charges against ResourceQuotas are kept, and how a request is charged."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import msgspec
+
+from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.quantities import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+
+_ZERO = Quantity(0)
+_ENCODER = msgspec.json.Encoder(order="sorted")
+_DECODER = msgspec.json.Decoder(dict[str, str])
+
+
+_CHECKSUM_DIGITS = 8
+"""Of a CRC-32 in hexadecimal. A database checks how its pages hang together, not what the texts in them say."""
+
+
+def to_text(usage: Usage) -> str:
+    """Write usage: a checksum, and a JSON object of canonical quantities. Equal texts are equal usage."""
+    written = _ENCODER.encode({name: str(amount) for name, amount in usage.items()})
+    return _checksum(written) + written.decode()
+
+
+def from_text(text: str) -> dict[str, Quantity]:
+    """Read usage.
+
+    Raises:
+        msgspec.DecodeError: the text is not what ``to_text`` writes.
+        QuantityError: one of the amounts is none.
+    """
+    if not is_whole(text):
+        raise msgspec.DecodeError("the checksum is another")
+    return {name: Quantity.parse(amount) for name, amount in _DECODER.decode(text[_CHECKSUM_DIGITS:]).items()}
+
+
+def is_whole(text: object) -> bool:
+    """Tell whether a text is as :func:`to_text` wrote it."""
+    if not isinstance(text, str):
+        return False
+    return text[:_CHECKSUM_DIGITS] == _checksum(text[_CHECKSUM_DIGITS:].encode("utf-8", "surrogatepass"))
+
+
+def _checksum(written: bytes) -> str:
+    return f"{zlib.crc32(written):08x}"
+
+
+def growth(old: Usage, new: Usage) -> dict[str, Quantity]:
+    """What ``new`` has more of than ``old``. What it has less of is nothing that others may count on yet."""
+    differences = {name: amount - old.get(name, _ZERO) for name, amount in new.items()}
+    return {name: more for name, more in differences.items() if more.sign > 0}
+
+
+def total(usages: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+    """Add usage up, by resource name."""
+    amounts: dict[str, Quantity] = {}
+    for usage in usages:
+        for name, amount in usage.items():
+            amounts[name] = amounts[name] + amount if name in amounts else amount
+    return amounts
+
+
+Usage: TypeAlias = Mapping[str, Quantity]
+"""Amounts by resource name, as in a ResourceQuota's ``status.used``: ``{"pods": 3, "requests.cpu": 500m}``."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""An account's namespace, name and uid."""
+
+Decide: TypeAlias = Callable[[Sequence[Usage]], Sequence[Usage | None]]
+"""Given the usage of each account, gives the new one of each; None for those that stay as they are.
+
+Raises RefusalError to refuse. It has no effects of its own and reads nothing that changes: it runs in a thread, and
+it may be asked several times for one charge, because a refusal needs no lock and is tried without one first.
+"""
+
+UsageOf: TypeAlias = "Callable[[JSONObject, Cluster], Usage]"
+"""What of a ResourceQuota is used, counted from a cluster's objects."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One ResourceQuota."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Its ``metadata.uid``, empty where it has none. Another uid is another quota: its usage starts anew."""
+    start: Callable[[], Usage]
+    """Gives the usage to begin with; asked only when the ledger does not know the account yet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What a charge is for, so that reconciliation can tell whether the object is there yet."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    """The object's ``metadata.uid``; empty where it is not known."""
+    old_resource_version: str | None = None
+    """None for a CREATE. For an UPDATE: the ``metadata.resourceVersion`` of the object as it was, empty where it had
+    none. The object is there already, in a form that was charged before; the update is there once it has a later
+    one."""
+    request_uid: str = ""
+    """The uid of the request that is charged for."""
+    repeats: bool = False
+    """True where the request may have been charged for already, by a service that died before it could answer. What is
+    found charged for the same request and object is then not charged again."""
+
+
+class Ledger(Protocol):
+    """Where charges are kept. Several services may share what is behind it."""
+
+    async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
+        """Charge accounts, all of them or none. Once this returns, the charge outlives this process.
+
+        In one transaction that nobody else can charge these accounts in: ``decide`` is given the usage of each, in
+        the order of ``accounts``, and what it answers is written.
+
+        Raises:
+            RefusalError: ``decide`` refused. Nothing is charged.
+            CallError: storage could not be asked; the text says why. Nothing is to be let through; where the
+                connection broke while the answer was on its way, the charge may be there until reconciliation.
+        """
+
+    async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
+        """The usage of each account, in their order, for dry runs. Nothing is written, no account begun.
+
+        Raises:
+            CallError: storage could not be asked; the text says why.
+        """
+
+    async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
+        """Put every account's usage right: what the cluster's objects use, and what is charged but not there yet.
+
+        Accounts whose quota is gone from the cluster go.
+
+        Returns:
+            False where nothing was due: another service did it less than ``period_seconds`` ago.
+
+        Raises:
+            CallError: storage could not be asked; the text says why.
+        """
+
+    async def accounts(self) -> Mapping[Key, Usage]:
+        """The usage of every account that the ledger knows. Nothing is written, and no ledger begun.
+
+        Raises:
+            CallError: storage could not be asked; the text says why.
+        """
+
+    @property
+    def seen(self) -> Mapping[Key, Usage]:
+        """What :meth:`accounts` would have given when the ledger was last looked at to be put right."""
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""
+
+
+_log = logging.getLogger(__name__)
+
+
+async def reconcile_every(ledger: Ledger, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> None:
+    """Reconcile a ledger with a cluster until cancelled, for the first time when one period has passed.
+
+    Where storage cannot be asked, that is logged, and the next period tries again.
+    """
+    while True:
+        await asyncio.sleep(period_seconds)
+        try:
+            await ledger.reconcile(cluster, period_seconds, usage_of)
+        except CallError as error:
+            _log.warning("quotas were not reconciled", extra={"reason": str(error)})
+
+
+def open_ledger(url: str) -> Ledger:
+    """Make a ledger. It connects, and makes its tables, when it is first used.
+
+    Args:
+        url: Empty for SQLite in memory; a path or ``sqlite:///path`` for a SQLite file; ``postgresql://…``.
+
+    Raises:
+        ConfigurationError: the URL cannot be used; the text says what would be right, and shows no password.
+    """
+    from pratique.controllers.quota.sql_ledger import SQLLedger  # noqa: PLC0415 - it threads and queues; few services charge
+
+    return SQLLedger(url)

@@ -1,0 +1,154 @@
+"""Scopes: which objects a ResourceQuota counts, and which need a quota at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, invalid, required
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.selectors import (
+    DOES_NOT_EXIST,
+    EXISTS,
+    IN,
+    NOT_IN,
+    LabelSelector,
+    Requirement,
+    compile_selector,
+)
+from pratique.apimachinery.statuses import go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.controllers.quota.evaluators import Evaluator
+    from pratique.pods.resource_requirements import ResourceList
+
+TERMINATING = "Terminating"
+NOT_TERMINATING = "NotTerminating"
+BEST_EFFORT = "BestEffort"
+NOT_BEST_EFFORT = "NotBestEffort"
+PRIORITY_CLASS = "PriorityClass"
+CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
+
+SELECTING = frozenset({PRIORITY_CLASS, VOLUME_ATTRIBUTES_CLASS})
+"""The scopes that are of a name: the operator and values of a requirement count for these alone."""
+
+_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+
+
+class ScopeRequirement(msgspec.Struct, frozen=True, rename="camel"):
+    """One scope that an object must be of."""
+
+    scope_name: str = ""
+    """For example ``PriorityClass``."""
+    operator: str = ""
+    """``In``, ``NotIn``, ``Exists`` or ``DoesNotExist``."""
+    values: tuple[str, ...] = ()
+    """The names for ``In`` and ``NotIn``."""
+
+    def __str__(self) -> str:
+        """As Go's ``%v`` prints it: ``{PriorityClass In [high low]}``."""
+        return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
+
+
+def printed_scopes(scopes: Iterable[ScopeRequirement]) -> str:
+    """Several of them, as Go's ``%v`` prints a slice."""
+    return f"[{' '.join(map(str, scopes))}]"
+
+
+def scopes_of(quota: JSONObject) -> tuple[ScopeRequirement, ...]:
+    """The scopes of a ResourceQuota: each of ``spec.scopes`` as one that must exist, then ``spec.scopeSelector``."""
+    plain = _list(member(quota, "spec", "scopes"))
+    expressions = _list(member(quota, "spec", "scopeSelector", "matchExpressions"))
+    return (*(ScopeRequirement(str(name), EXISTS) for name in plain), *map(_read, expressions))
+
+
+def _read(expression: JSON) -> ScopeRequirement:
+    return ScopeRequirement(
+        str(member(expression, "scopeName") or ""),
+        str(member(expression, "operator") or ""),
+        tuple(map(str, _list(member(expression, "values")))),
+    )
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
+
+
+def selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
+    """Tell whether any of the names is meant, or, where there is none, that this is.
+
+    Raises:
+        InputError: operator or values are wrong; the text is Kubernetes' own.
+    """
+    if scope.operator == EXISTS:
+        return bool(names)
+    try:
+        selector = compile_selector(_as_selector(scope))
+    except InputError as error:
+        raise InputError(f"failed to parse and convert selector: {error}") from None
+    if not names:
+        return selector.matches({})
+    return any(selector.matches({scope.scope_name: name}) for name in names)
+
+
+def _as_selector(scope: ScopeRequirement) -> LabelSelector:
+    if scope.operator not in _OPERATORS:
+        raise InputError(f"{go_quoted(scope.operator)} is not a valid scope selector operator")
+    return LabelSelector(match_expressions=(Requirement(scope.scope_name, scope.operator, scope.values),))
+
+
+class LimitedResource(msgspec.Struct, frozen=True, rename="camel"):
+    """Something of one collection that is limited by default."""
+
+    api_group: str = ""
+    """The collection's group, empty for the core group."""
+    resource: str = ""
+    """The collection, for example ``persistentvolumeclaims``."""
+    match_contains: tuple[str, ...] = ()
+    """What the names of limited resources contain, any of these."""
+    match_scopes: tuple[ScopeRequirement, ...] = ()
+    """Scopes that are limited, any of these; of objects of whatever collection."""
+
+
+def check_limited(limited: Iterable[LimitedResource]) -> Iterator[FieldError]:
+    """Say what is wrong with a configuration."""
+    for index, one in enumerate(limited):
+        path = ROOT / "limitedResources" / index
+        if not one.resource:
+            yield required(path / "resource")
+        for place, scope in enumerate(one.match_scopes):
+            yield from _check_scope(scope, path / "matchScopes" / place)
+
+
+def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldError]:
+    """Find what could not be matched later; Kubernetes accepts it, and then lets everything through."""
+    if scope.scope_name in SELECTING:
+        try:
+            selects(scope, ())
+        except InputError as error:
+            yield invalid(path, str(scope), str(error))
+
+
+def limited_names(limited: Iterable[LimitedResource], evaluator: Evaluator, usage: ResourceList) -> set[str]:
+    """The resources that an object uses, and that a quota has to cover because of that."""
+    parts = [
+        part
+        for one in limited
+        if (one.api_group, one.resource) == (evaluator.group, evaluator.resource)
+        for part in one.match_contains
+    ]
+    used = (name for name, amount in usage.items() if amount.sign > 0)
+    return {name for name in used if any(part in name for part in parts)}
+
+
+def limited_scopes(
+    limited: Iterable[LimitedResource], evaluator: Evaluator, reviewed: JSON
+) -> list[ScopeRequirement]:
+    """The scopes that an object is of, and that a quota has to cover because of that, in their order."""
+    return [scope for one in limited for scope in evaluator.matching(one.match_scopes, reviewed)]

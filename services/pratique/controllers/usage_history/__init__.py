@@ -1,0 +1,1 @@
+"""Usage histories: how much cpu and memory the containers of an image have used."""

@@ -1,0 +1,192 @@
+"""Usage histories in Prometheus, or whatever else speaks its HTTP API."""
+
+from __future__ import annotations
+
+import math
+import ssl
+from typing import TYPE_CHECKING, Literal
+
+import aiohttp
+import msgspec
+import re2  # type: ignore[import-untyped] # google-re2 comes without types
+import yarl
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.controllers.usage_history.histories import (
+    NO_SAMPLES,
+    Usage,
+    UsageHistoryError,
+    UsageQuery,
+    amount_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STEP_SECONDS = 300
+"""How far samples are apart. Two points of a counter make a rate, so that scrapes may be up to two minutes apart; a
+month of one container is 8,640 samples, and Prometheus loads 50,000,000 by default: those of 5,700 containers.
+"""
+
+_MEASURES: Mapping[str, str] = {
+    "cpu": f"1000 * rate(container_cpu_usage_seconds_total{{}}[{STEP_SECONDS}s])",
+    "memory": "container_memory_working_set_bytes{}",
+}
+"""Millicores and bytes, of the series that the braces select."""
+
+ANSWER_LABEL = "answer"
+USAGE, SAMPLES = "usage", "samples"
+
+
+def promql(query: UsageQuery) -> str:
+    """Write the query: an instant vector of two elements, told apart by the label ``answer``.
+
+    Prometheus cannot rank the samples of several series together. So each container has its percentile, and the
+    percentile of those is the answer: of a hundred containers, so many used no more for so much of their time.
+    """
+    samples = f"({_measure(query)})[{query.end - query.start}s:{STEP_SECONDS}s]"
+    quantile = f"{query.percentile / 100:g}"
+    return " or ".join(
+        (
+            _labelled(USAGE, f"quantile({quantile}, quantile_over_time({quantile}, {samples}))"),
+            _labelled(SAMPLES, f"sum(count_over_time({samples}))"),
+        )
+    )
+
+
+def _measure(query: UsageQuery) -> str:
+    return _MEASURES[query.resource].replace("{}", f"{{{','.join(_matchers(query))}}}")
+
+
+def _matchers(query: UsageQuery) -> list[str]:
+    if query.any_tag:
+        # Prometheus anchors patterns at both ends.
+        image = f"image=~{quoted(f'{re2.escape(query.image)}([:@].*)?')}"
+    else:
+        image = f"image={quoted(query.image)}"
+    return [image, *([f"namespace={quoted(query.namespace)}"] if query.namespace else [])]
+
+
+def _labelled(name: str, expression: str) -> str:
+    return f'label_replace({expression}, "{ANSWER_LABEL}", "{name}", "", "")'
+
+
+def quoted(text: str) -> str:
+    """Write a text as a string of PromQL, which has Go's escapes."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+ANSWER_LIMIT = 64 * 1024
+"""Bytes of an answer. One has two numbers; an error quotes the query, which is ten times smaller."""
+
+_SECONDS = 30.0
+"""How long anybody waits at most; whoever asks usually gives up earlier."""
+
+
+class _Element(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    value: tuple[float, str]
+    """When, and how much; numbers are texts, because JSON has no infinity."""
+
+
+class _Vector(msgspec.Struct, frozen=True, rename="camel"):
+    result_type: Literal["vector"]
+    result: list[_Element]
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """Source: https://prometheus.io/docs/prometheus/latest/querying/api/ ."""
+
+    status: Literal["success"]
+    data: _Vector
+
+
+class PrometheusHistory:
+    """A history that is asked over HTTP. The connections are kept until it is closed."""
+
+    def __init__(self, url: yarl.URL) -> None:
+        """Connect to nothing yet. ``url`` is that of the server, with the path in front of ``/api`` if it has one."""
+        self._url = (url / "api/v1/query").with_user(None)
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if url.user:
+            credentials = aiohttp.encode_basic_auth(url.user, url.password or "", "utf-8")
+            self._headers["Authorization"] = credentials
+        # A server proves its name by its alternative names, never by its common name: as in Go.
+        self._context = ssl.create_default_context()
+        self._context.hostname_checks_common_name = False
+        self._session: aiohttp.ClientSession | None = None
+
+    async def usage(self, query: UsageQuery) -> Usage:
+        """Find a percentile; see :class:`pratique.controllers.usage_history.histories.UsageHistory`."""
+        # In the body, not in the URL, which every proxy on the way writes down.
+        form = {"query": promql(query), "time": str(query.end)}
+        try:
+            async with self._opened().post(self._url, data=form, allow_redirects=False) as response:
+                status, body = response.status, await _read(response)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            # The texts of these may hold what was sent.
+            raise UsageHistoryError(f"Prometheus cannot be asked: {type(error).__name__}") from None
+        if status != 200:
+            raise UsageHistoryError(f"Prometheus answered with code {status}")
+        return _usage_in(body)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._context),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(total=_SECONDS),
+            )
+        return self._session
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_LIMIT:
+            raise UsageHistoryError(f"Prometheus answered with more than {ANSWER_LIMIT} bytes")
+    return bytes(body)
+
+
+def _usage_in(body: bytes) -> Usage:
+    try:
+        answer = msgspec.json.decode(body, type=_Answer)
+        numbers = {
+            element.metric.get(ANSWER_LABEL): float(element.value[1]) for element in answer.data.result
+        }
+    except (msgspec.MsgspecError, ValueError):
+        raise UsageHistoryError("Prometheus answered with something else than two numbers") from None
+    return _usage_of(numbers)
+
+
+def _usage_of(numbers: Mapping[str | None, float]) -> Usage:
+    """Neither number is there where no series matches; a usage that is not a number has no samples either."""
+    usage, samples = numbers.get(USAGE, math.nan), numbers.get(SAMPLES, 0.0)
+    if math.isnan(usage) or not samples > 0:
+        return NO_SAMPLES
+    return Usage(amount_of(usage), amount_of(samples))
+
+
+def open_history(source: str) -> PrometheusHistory:
+    """Make the server at a URL ready to be asked.
+
+    Raises:
+        ConfigurationError: it is no URL of a server.
+    """
+    try:
+        url = yarl.URL(source)
+    except ValueError:
+        raise ConfigurationError("the URL of the data source is malformed") from None
+    if not url.host or url.query_string or url.fragment:
+        raise ConfigurationError(
+            "the URL of the data source must be that of a server, without query and fragment"
+        )
+    return PrometheusHistory(url)

@@ -1,0 +1,1 @@
+"""What a service hosts: the catalogue, the runner of controllers, isolation in processes."""

@@ -1,0 +1,281 @@
+"""The catalogue: all admission controllers there are, their order, and which of them are in a chain.
+
+The flags are those of kube-apiserver (``k8s.io/apiserver/pkg/server/options/admission.go`` and
+``pkg/kubeapiserver/options/admission.go``), with their errors word for word and the nearest right name added.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+from typing import TYPE_CHECKING
+
+from pratique import controllers as built_in_controllers
+from pratique.admission.controllers import Controller
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.statuses import aggregate, go_quoted
+from pratique.hosting.configured_controllers import HostedController, configured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pratique.apimachinery.json_values import JSON
+    from pratique.configuration.settings import ChainSettings
+
+__all__ = ["CHAIN_ORDER", "ENTRY_POINT_GROUP", "Catalogue", "HostedController", "load_catalogue"]
+
+ENTRY_POINT_GROUP = "pratique.controllers"
+"""Where packages name their controllers: each entry point is a Controller or an iterable of them."""
+
+CHAIN_ORDER = (
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "SecurityContextDeny",
+    "LimitPodHardAntiAffinityTopology",
+    "InitialResources",
+    "PodPreset",
+    "ResourceDefaults",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodSecurityPolicy",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "DenyEscalatingExec",
+    "DenyExecOnPrivileged",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "PersistentVolumeLabel",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    # Controllers of other packages stand here, by name.
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "Initializers",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+)
+"""Every admission controller that Kubernetes has or had, in the order in which they run.
+
+That of 2026 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 where they
+stood among their neighbours, and ResourceDefaults, which was there before 1.0, in front of its successor.
+"""
+
+_BEFORE_THIRD_PARTY = CHAIN_ORDER.index("MutatingAdmissionPolicy") - 0.5
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All controllers that are installed, in chain order."""
+
+    controllers: tuple[Controller, ...]
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """For the controllers of other packages, by name: the entry point that each came from, ``module:attribute``."""
+
+    def __iter__(self) -> Iterator[Controller]:
+        """The controllers, in chain order."""
+        return iter(self.controllers)
+
+    def get(self, name: str) -> Controller | None:
+        """The controller of that name; None where there is none."""
+        return next((each for each in self.controllers if each.name == name), None)
+
+    def select(self, settings: ChainSettings) -> tuple[Controller, ...]:
+        """The controllers of a chain, in the order in which they run.
+
+        ``admission_control`` is the exact list in that order. Without it, those that are on by default are in
+        the chain, with those enabled and without those disabled, in the order of the catalogue.
+
+        Raises:
+            ConfigurationError: a name is unknown, twice in the exact list, or both enabled and disabled.
+        """
+        faults = self._faults(settings)
+        if faults:
+            raise ConfigurationError(aggregate(faults))
+        if settings.admission_control is not None:
+            named = (self.get(name) for name in settings.admission_control)
+            return tuple(each for each in named if each is not None)
+        enabled, disabled = settings.enable_admission_plugins, settings.disable_admission_plugins
+        return tuple(
+            each for each in self if each.name in enabled or (each.default and each.name not in disabled)
+        )
+
+    def configure(
+        self,
+        controllers: Iterable[Controller],
+        configurations: Mapping[str, JSON],
+        source: Path | None = None,
+    ) -> tuple[HostedController, ...]:
+        """Give each controller its settings, by name from an AdmissionConfiguration, and make its halves.
+
+        Raises:
+            ConfigurationError: settings are not those of their controller, or name none that there is. The text
+                begins with the file ``source``, where the settings come from one.
+        """
+        try:
+            return self._configured(controllers, configurations)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{source}: {error}" if source else str(error)) from error.__cause__
+
+    def _configured(
+        self, controllers: Iterable[Controller], configurations: Mapping[str, JSON]
+    ) -> tuple[HostedController, ...]:
+        faults = [
+            f"plugins: admission plugin {go_quoted(name)} is unknown{self._hint(name)}"
+            for name in configurations
+            if self.get(name) is None
+        ]
+        if faults:
+            raise ConfigurationError(aggregate(faults))
+        return tuple(configured(each, configurations.get(each.name)) for each in controllers)
+
+    def _faults(self, settings: ChainSettings) -> list[str]:
+        exact = settings.admission_control
+        enabled, disabled = settings.enable_admission_plugins, settings.disable_admission_plugins
+        faults = []
+        if exact is not None and (enabled or disabled):
+            faults.append(
+                "admission-control and enable-admission-plugins/disable-admission-plugins flags"
+                " are mutually exclusive"
+            )
+        faults += self._unknown("admission-control", exact or ())
+        faults += _repeated("admission-control", exact or ())
+        faults += self._unknown("enable-admission-plugins", enabled)
+        # What Kubernetes has and Pratique has not is off already.
+        faults += self._unknown(
+            "disable-admission-plugins", [name for name in disabled if name not in CHAIN_ORDER]
+        )
+        both = sorted(set(enabled) & set(disabled))
+        if both:
+            faults.append(
+                f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped"
+            )
+        return faults
+
+    def _unknown(self, flag: str, names: Iterable[str]) -> list[str]:
+        return [
+            f"{flag} plugin {go_quoted(name)} is unknown{self._hint(name)}"
+            for name in names
+            if self.get(name) is None
+        ]
+
+    def _hint(self, name: str) -> str:
+        """What may have been meant by a name that is not in the catalogue."""
+        if name in CHAIN_ORDER:
+            return "; Kubernetes has or had it, Pratique does not"
+        known = {each.name.lower(): each.name for each in self.controllers}
+        close = difflib.get_close_matches(name.lower(), known, n=1)
+        return f"; did you mean {go_quoted(known[close[0]])}?" if close else ""
+
+
+def load_catalogue() -> Catalogue:
+    """Find the controllers of Pratique and those of installed packages.
+
+    Raises:
+        ConfigurationError: a package's entry point cannot be loaded, is no controller, or uses a taken name.
+    """
+    found = _third_party()
+    controllers = [*_built_in(), *(controller for controller, _ in found)]
+    origins = {controller.name: origin for controller, origin in found}
+    return Catalogue(tuple(sorted(controllers, key=_place)), origins)
+
+
+def find_in_package(origin: str, name: str) -> Controller:
+    """Load one controller of another package, and nothing of any other.
+
+    Raises:
+        ConfigurationError: the entry point ``origin`` cannot be loaded, or has no controller of that name.
+    """
+    entry_point = importlib.metadata.EntryPoint(name, origin, ENTRY_POINT_GROUP)
+    source = f"entry point {go_quoted(origin)}"
+    for controller in _loaded(entry_point, source):
+        if controller.name == name:
+            return controller
+    raise ConfigurationError(f"{source}: there is no admission controller {go_quoted(name)} in it")
+
+
+_PARTS = frozenset({"quota", "usage_history"})
+"""Packages beside the controllers that are no controllers: what ResourceQuota and InitialResources are made of."""
+
+
+def _built_in() -> Iterator[Controller]:
+    for module in pkgutil.iter_modules(built_in_controllers.__path__):
+        if module.name in _PARTS:
+            continue
+        found = importlib.import_module(f"{built_in_controllers.__name__}.{module.name}").CONTROLLER
+        if not isinstance(found, Controller):
+            raise TypeError(f"pratique.controllers.{module.name}.CONTROLLER is no Controller")
+        yield found
+
+
+def _third_party() -> list[tuple[Controller, str]]:
+    """The controllers of other packages, and the entry points that they came from."""
+    taken = dict.fromkeys(CHAIN_ORDER, "Kubernetes'")
+    found: list[tuple[Controller, str]] = []
+    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        package = entry_point.dist.name if entry_point.dist else entry_point.module
+        source = f"package {go_quoted(package)}, entry point {go_quoted(entry_point.name)}"
+        for controller in _loaded(entry_point, source):
+            name = go_quoted(controller.name)
+            if not _NAME.fullmatch(controller.name):
+                raise ConfigurationError(f"{source}: {name} is no name for a flag: use letters and digits")
+            if controller.name in taken:
+                owner = taken[controller.name]
+                raise ConfigurationError(f"{source}: admission controller {name} is already {owner}")
+            taken[controller.name] = f"that of {source}"
+            found.append((controller, entry_point.value))
+    return found
+
+
+def _loaded(entry_point: importlib.metadata.EntryPoint, source: str) -> tuple[Controller, ...]:
+    try:
+        loaded = entry_point.load()
+        found = (loaded,) if isinstance(loaded, Controller) else tuple(loaded)
+    except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
+        raise ConfigurationError(f"{source}: {type(error).__name__}: {error}") from error
+    for each in found:
+        if not isinstance(each, Controller):
+            raise ConfigurationError(f"{source}: expected a Controller, got {type(each).__name__}")
+    return found
+
+
+def _place(controller: Controller) -> tuple[float, str]:
+    if controller.name in CHAIN_ORDER:
+        return CHAIN_ORDER.index(controller.name), ""
+    return _BEFORE_THIRD_PARTY, controller.name
+
+
+def _repeated(flag: str, names: Sequence[str]) -> list[str]:
+    repeated = dict.fromkeys(name for name in names if names.count(name) > 1)
+    return [f"{flag} plugin {go_quoted(name)} is given twice" for name in repeated]

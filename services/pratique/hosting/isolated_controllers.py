@@ -1,0 +1,415 @@
+"""Isolated controllers: one handler, run in a worker process that is replaced when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.admission.answers import Allow, Deny, Patch
+from pratique.admission.calls import Call
+from pratique.admission.controllers import Halves, Phase
+from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind, Patched
+from pratique.apimachinery.errors import ConfigurationError, ReviewError
+from pratique.hosting.isolation import Plan, Readiness
+from pratique.hosting.running import FailedElsewhereError
+from pratique.processes.subprocesses import ChildProcess
+from pratique.processes.worker_frames import Frame, FrameKind, encode_frame, read_frame
+from pratique.rpc.messages import read_outcome, write_call
+from pratique.telemetry.metrics import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.admission.answers import Answer
+    from pratique.admission.outcomes import Outcome
+    from pratique.admission.reviews import Review
+
+_log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 1.0
+"""How long a worker may take to say that it gave a call up. What takes longer keeps its event loop from running."""
+START_SECONDS = 60.0
+"""How long a worker may take to be ready: somebody's package may load a model first."""
+
+_MODULE = "pratique.hosting.worker_process"
+
+
+class WorkerEndedError(Exception):
+    """The worker ended before it answered.
+
+    ``alone`` is true where it had no other call, so that this one, or nobody, is to blame.
+    """
+
+    def __init__(self, *, alone: bool) -> None:
+        """Say whether it had others."""
+        super().__init__("its process ended")
+        self.alone = alone
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(
+        self,
+        name: str,
+        process: ChildProcess,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        """Use :meth:`start`."""
+        self._name = name
+        self._process = process
+        self._reader, self._writer = streams
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._retired = False
+        self._closing = False
+        self.on_stuck: Callable[[], None] = lambda: None
+        """Called when a thread of it goes on though its time is over: it should be replaced."""
+        self._listening: asyncio.Task[None] | None = None
+        self.ended = asyncio.Event()
+        """Set once the process is gone."""
+
+    @classmethod
+    async def start(cls, plan: Plan) -> Worker:
+        """Start a process, and wait until it is ready.
+
+        Raises:
+            ConfigurationError: the plan cannot be carried out, or the process ended over it.
+        """
+        here, there = socket.socketpair()
+        with there:
+            process = ChildProcess(_MODULE, there.fileno())
+        worker = cls(plan.controller, process, await asyncio.open_unix_connection(sock=here))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await worker._agree(plan)
+        except BaseException:
+            await worker.kill()
+            raise
+        worker._listening = asyncio.ensure_future(worker._listen())
+        return worker
+
+    async def _agree(self, plan: Plan) -> None:
+        self._writer.write(encode_frame(Frame(FrameKind.PLAN, body=msgspec.json.encode(plan))))
+        try:
+            answer = await read_frame(self._reader)
+        except (EOFError, OSError):
+            code = await self._process.wait()
+            text = f"admission controller {self._name}: its process {_ending(code)} before it was ready"
+            raise ConfigurationError(text) from None
+        error = msgspec.json.decode(answer.body, type=Readiness).error
+        if error:
+            raise ConfigurationError(error)
+
+    @property
+    def usable(self) -> bool:
+        """False where it has ended, or is about to."""
+        return not self._retired and self._hears
+
+    @property
+    def _hears(self) -> bool:
+        # Its end of the connection is gone before the process is known to be. uvloop refuses to write there.
+        return not self.ended.is_set() and not self._writer.is_closing()
+
+    async def ask(self, request: bytes, *, repeated: bool = False) -> bytes:
+        """Have the outcome of a call. Where nobody waits any longer, it has to give the call up in time, or is killed.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+            WorkerEndedError: it ended before it answered.
+        """
+        if not self._hears:
+            raise WorkerEndedError(alone=False)
+        number = next(self._numbers)
+        answered: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answered
+        kind = FrameKind.REPEATED_CALL if repeated else FrameKind.CALL
+        self._writer.write(encode_frame(Frame(kind, number, request)))
+        try:
+            frame = await answered
+        except asyncio.CancelledError:
+            self._give_up(number)
+            raise
+        if frame.kind is FrameKind.UNREADABLE:
+            raise ReviewError(frame.body.decode())
+        return frame.body
+
+    def _give_up(self, number: int) -> None:
+        if number in self._waiting and self._hears:
+            self._writer.write(encode_frame(Frame(FrameKind.CANCEL, number)))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_if_deaf, number)
+
+    def _kill_if_deaf(self, number: int) -> None:
+        if number in self._waiting and not self.ended.is_set():
+            reason = "it hears nothing any longer"
+            _log.error("a controller's process is killed", extra={"controller": self._name, "reason": reason})
+            self._process.kill()
+
+    async def _listen(self) -> None:
+        """Take in what the worker says until it has ended; what it has not answered then, it never will."""
+        with contextlib.suppress(EOFError, OSError, ValueError):
+            while True:
+                self._hear(await read_frame(self._reader))
+        if not self._closing:
+            self._process.kill()
+        code = await self._process.wait()
+        if not self._retired:
+            extra = {"controller": self._name, "reason": _ending(code)}
+            _log.error("a controller's process ended", extra=extra)
+        self._let_go()
+
+    def _hear(self, frame: Frame) -> None:
+        if frame.kind is FrameKind.STUCK:
+            self.on_stuck()
+            return
+        answered = self._waiting.pop(frame.number, None)
+        if answered is not None and not answered.done():
+            answered.set_result(frame)
+        if self._retired and not self._waiting:
+            self._process.kill()
+
+    def _let_go(self) -> None:
+        self.ended.set()
+        waiting = [each for each in self._waiting.values() if not each.done()]
+        for answered in waiting:
+            answered.set_exception(WorkerEndedError(alone=len(self._waiting) == 1))
+        self._waiting.clear()
+        self._writer.close()
+
+    def retire(self) -> None:
+        """Take no more calls, and end once those under way are answered."""
+        self._retired = True
+        if not self._waiting:
+            self._process.kill()
+
+    async def kill(self) -> None:
+        """End at once."""
+        self._retired = True
+        self._process.kill()
+        await self._process.wait()
+        if self._listening is None:
+            self._let_go()
+        else:
+            await self._listening
+
+    async def close(self) -> None:
+        """Let the controller go of what it holds, and end."""
+        self._retired = self._closing = True
+        self._writer.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), GRACE_SECONDS)
+        await self.kill()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exited with {code}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
+FIRST_PAUSE_SECONDS = 0.1
+"""Before a worker that ended is started again; doubled each time that it ends soon after."""
+LONGEST_PAUSE_SECONDS = 2.0
+"""A start takes half a second of a processor: with this pause, a fifth of one at worst. And a review that comes in the
+pause still has time."""
+_STEADY_SECONDS = 10.0
+"""How long a worker has lived when the pause is the first one again."""
+
+_STARTS = 3
+"""How many starts in vain a call waits for, if it has the time: what keeps one from starting may pass."""
+
+_ENDED = Failed(FailureKind.ERROR, "its process ended")
+_NOT_STARTED = Failed(FailureKind.ERROR, "its process does not start")
+
+
+class IsolatedController:
+    """One half of a controller, and the process that runs it."""
+
+    def __init__(self, plan: Plan, worker: Worker, *, amends: bool) -> None:
+        """Use :meth:`start`."""
+        self._plan = plan
+        self._amends = amends or plan.phase is Phase.MUTATE
+        self._worker = worker
+        self._starting: asyncio.Task[Worker] | None = None
+        self._pause = FIRST_PAUSE_SECONDS
+        self._trial = _Trial(plan)
+        self._restarts = 0
+        self._keeping = {asyncio.ensure_future(self._keep(worker))}
+
+    @classmethod
+    async def start(cls, plan: Plan, *, amends: bool) -> IsolatedController:
+        """Start the process, and wait until it is ready.
+
+        Raises:
+            ConfigurationError: the controller cannot be loaded or configured there.
+        """
+        return cls(plan, await Worker.start(plan), amends=amends)
+
+    @property
+    def halves(self) -> Halves:
+        """The controller, as a service runs it."""
+        mutates = self._plan.phase is Phase.MUTATE
+        return Halves(
+            mutate=self._ask if mutates else None,
+            validate=None if mutates else self._ask,
+            close=self.close,
+            collectors=self._collectors(),
+        )
+
+    def _collectors(self) -> tuple[Observed, Observed]:
+        name = (self._plan.controller,)
+        return (
+            Observed(
+                "pratique_controller_process_restarts_total",
+                "Starts of a controller's process after the first.",
+                lambda: {name: self._restarts},
+                "name",
+            ),
+            Observed(
+                "pratique_controller_process_up",
+                "1 where a controller's process can be asked.",
+                lambda: {name: int(self._worker.usable)},
+                "name",
+            ),
+        )
+
+    async def close(self) -> None:
+        """End the processes."""
+        for task in (*self._keeping, self._starting):
+            if task is not None:
+                task.cancel()
+        tasks = [task for task in (*self._keeping, self._starting) if task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._trial.close()
+        await self._worker.close()
+
+    async def _ask(self, review: Review) -> Answer:
+        seconds = None if review.deadline is None else review.deadline.remaining_seconds
+        call = Call(self._plan.controller, seconds, self._amends, review.again, explain=review.explain)
+        request = write_call(review, call)
+        worker = await self._usable()
+        try:
+            raw = await worker.ask(request, repeated=review.repeats)
+        except WorkerEndedError as error:
+            if error.alone:
+                raise FailedElsewhereError(_ENDED) from None
+            raw = await self._trial.ask(request)
+        return _answer(read_outcome(raw, call))
+
+    async def _usable(self) -> Worker:
+        for _ in range(_STARTS):
+            if self._worker.usable:
+                return self._worker
+            with contextlib.suppress(ConfigurationError):
+                return await asyncio.shield(self._begin())
+        raise FailedElsewhereError(_NOT_STARTED)
+
+    def _begin(self) -> asyncio.Task[Worker]:
+        """Start another worker, where that is not under way."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.ensure_future(self._start())
+            self._starting.add_done_callback(_tell_failure)
+        return self._starting
+
+    async def _start(self) -> Worker:
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
+        before, self._worker = self._worker, await Worker.start(self._plan)
+        self._restarts += 1
+        before.retire()
+        keeping = asyncio.ensure_future(self._keep(self._worker))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
+        return self._worker
+
+    async def _keep(self, worker: Worker) -> None:
+        """Start another when this one has ended or is stuck, without waiting for the next call."""
+        stuck = asyncio.Event()
+        worker.on_stuck = stuck.set
+        watches = [asyncio.ensure_future(event.wait()) for event in (stuck, worker.ended)]
+        try:
+            first = asyncio.FIRST_COMPLETED
+            happened, _ = await asyncio.wait(watches, timeout=_STEADY_SECONDS, return_when=first)
+            if not happened:
+                self._pause = FIRST_PAUSE_SECONDS
+                await asyncio.wait(watches, return_when=first)
+            if worker is self._worker:
+                self._begin()
+            await worker.ended.wait()
+        finally:
+            for watch in watches:
+                watch.cancel()
+            if not worker.ended.is_set() and worker is not self._worker:
+                await worker.kill()
+
+
+class _Trial:
+    """A worker for calls that were in one that died, each of them alone in it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._alone = asyncio.Lock()
+        self._worker: Worker | None = None
+        self._suspects = 0
+
+    async def ask(self, request: bytes) -> bytes:
+        """Ask again; a call that ends this worker, too, has failed."""
+        self._suspects += 1
+        try:
+            async with self._alone:
+                return await self._ask(request)
+        except WorkerEndedError:
+            raise FailedElsewhereError(_ENDED) from None
+        except ConfigurationError:
+            raise FailedElsewhereError(_NOT_STARTED) from None
+        finally:
+            self._suspects -= 1
+            if not self._suspects:
+                self._leave()
+
+    async def _ask(self, request: bytes) -> bytes:
+        if self._worker is None or not self._worker.usable:
+            self._worker = await Worker.start(self._plan)
+        try:
+            return await self._worker.ask(request, repeated=True)
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        if self._worker is not None:
+            self._worker.retire()
+
+    async def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            await self._worker.close()
+
+
+def _tell_failure(starting: asyncio.Task[Worker]) -> None:
+    error = None if starting.cancelled() else starting.exception()
+    if error is not None:
+        _log.error("a controller's process does not start", extra={"reason": str(error)})
+
+
+def _answer(outcome: Outcome) -> Answer:
+    """Make an answer again of the outcome of a half that ran elsewhere."""
+    warnings, annotations, parts = outcome.warnings, outcome.audit_annotations, outcome.parts
+    match outcome.decision:
+        case Allowed():
+            return Allow(warnings, annotations, parts)
+        case Patched(operations):
+            return Patch(operations, None, warnings, annotations, parts)
+        case Denied(status):
+            return Deny(status, "", warnings, annotations, parts)
+        case Failed() as failed:
+            raise FailedElsewhereError(failed)

@@ -1,0 +1,219 @@
+"""What a service hosts: the controllers of its chain, and the cluster that they look things up in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pratique.admission.provisioning import provisions
+from pratique.cluster.files import load_cluster
+from pratique.cluster.store import ReloadableCluster
+from pratique.configuration.inputs import (
+    Digests,
+    HeldInputs,
+    chain_digest,
+    cluster_digest,
+    configuration_digest,
+)
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.settings import Isolation
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.isolation import Apart
+from pratique.telemetry.reloading import Reloaded, keep_reloading
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from typing import Self
+
+    from pratique.admission.controllers import Half, Phase
+    from pratique.cluster.store import Cluster, ObjectStore
+    from pratique.configuration.loading import Configurations
+    from pratique.configuration.settings import ChainSettings
+    from pratique.hosting.configured_controllers import HostedController
+    from pratique.telemetry.file_metrics import Reloads
+
+_log = logging.getLogger(__name__)
+
+
+class _Hosts(Protocol):
+    def under(self, cluster: Cluster, halves: Mapping[str, Half]) -> Self: ...
+
+
+H = TypeVar("H", bound=_Hosts)
+H_co = TypeVar("H_co", bound=_Hosts, covariant=True)
+
+
+class _HostOf(Protocol[H_co]):
+    """Makes what runs controllers."""
+
+    def __call__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> H_co:
+        """Run ``hosted``, which look things up in ``cluster``; with ``provisions`` namespaces are made."""
+
+
+"""What runs controllers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hosting(Generic[H]):
+    """What a service hosts."""
+
+    controllers: tuple[HostedController, ...]
+    """The controllers that are on and have that half, in chain order."""
+    cluster: ReloadableCluster
+    """What they look things up in; it changes when its files do."""
+    held: HeldInputs[H]
+    """What runs them, by what they decide by: their configuration and cluster now, and those before for a while."""
+    reloads: Sequence[Reloads] = ()
+    """How often that and the configuration were read again."""
+
+
+@contextlib.asynccontextmanager
+async def hosting(
+    settings: ChainSettings,
+    phase: Phase,
+    host_of: _HostOf[H],
+    isolation: Isolation = Isolation.THREAD,
+) -> AsyncIterator[Hosting[H]]:
+    """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
+
+    Args:
+        settings: What is in the chain.
+        phase: The half of it that is hosted. Controllers without that half get their settings all the same, so that
+            every service refuses the same ones.
+        host_of: Makes what runs controllers that look things up in a cluster.
+        isolation: Where the controllers of other packages run.
+
+    Raises:
+        ConfigurationError: a file cannot be used, or a flag names no controller.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        catalogue = load_catalogue()
+        selected = catalogue.select(settings)
+        configurations = load_plugin_configurations(settings)
+        chain, making = chain_digest(selected, configurations), provisions(selected)
+        apart = Apart(catalogue.origins, configurations, settings, phase, isolation, chain, making)
+        everything = catalogue.configure(
+            [one for one in selected if not apart.concerns(one)],
+            configurations,
+            settings.admission_control_config_file,
+        )
+        for one in everything:
+            stack.push_async_callback(one.halves.close)
+        here = [one for one in everything if phase in one.controller.phases]
+        isolated = await apart.start([one for one in selected if apart.concerns(one)], stack)
+        hosted = {one.controller.name: one for one in (*here, *isolated)}
+        controllers = tuple(hosted[one.name] for one in selected if one.name in hosted)
+        inputs = ReloadedInputs(
+            settings, chain, here, lambda cluster: host_of(controllers, cluster, provisions=making)
+        )
+        await stack.enter_async_context(inputs.kept())
+        yield Hosting(controllers, inputs.cluster, inputs.held, inputs.reloads)
+
+
+class ReloadedInputs(Generic[H]):
+    """What ``--config`` and ``--cluster`` hold, now and whenever it changes, and what runs controllers by it."""
+
+    def __init__(
+        self,
+        settings: ChainSettings,
+        chain: str,
+        controllers: Sequence[HostedController],
+        host_of: Callable[[Cluster], H],
+    ) -> None:
+        """Read everything for the first time.
+
+        Args:
+            settings: Where it is.
+            chain: The digest of the chain.
+            controllers: Get the configurations.
+            host_of: Makes what runs controllers that look things up in a cluster.
+
+        Raises:
+            ConfigurationError: a file cannot be used.
+        """
+        self._controllers = controllers
+        self._chain = chain
+        self._configuration = Reloaded(
+            "configuration", lambda: load_configurations(settings.config), settings.config
+        )
+        self._cluster = Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
+        self._watched: list[Reloaded[Any]] = [
+            one for one in (self._configuration, self._cluster) if one.paths
+        ]
+        self.reloads: Sequence[Reloads] = [one.reloads for one in self._watched]
+        """What is known of each reading."""
+        self.cluster = ReloadableCluster(self._cluster.value)
+        """The cluster as it is now."""
+        self._halves = self._use(self._configuration.value)
+        self._host = host_of(self._cluster.value)
+        self._configuration_digest = configuration_digest(self._configuration.value)
+        self._cluster_digest = cluster_digest(self._cluster.value)
+        self.held: HeldInputs[H] = HeldInputs(
+            self._digests, self._host.under(self._cluster.value, self._halves), settings.reload_grace_seconds
+        )
+        """What runs the controllers, by what they decide by."""
+        self._configuration.tell(self._take_configurations)
+        self._cluster.tell(self._take_cluster)
+
+    @contextlib.asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Keep them up to date until this ends, and let controllers do what they do beside reviews."""
+        async with _followers() as followers:
+            for each in self._watched:
+                followers.add(asyncio.create_task(keep_reloading([each]), name=f"{each.name} files"))
+            for one in self._controllers:
+                following = asyncio.create_task(one.halves.follow(self.cluster), name=one.controller.name)
+                following.add_done_callback(_tell_broken)
+                followers.add(following)
+            try:
+                yield
+            finally:
+                self.held.close()
+
+    @property
+    def _digests(self) -> Digests:
+        return Digests.of(self._chain, self._configuration_digest, self._cluster_digest)
+
+    def _use(self, configurations: Configurations) -> Mapping[str, Half]:
+        used = {one.controller.name: one.halves.use(configurations) for one in self._controllers}
+        return {name: half for name, half in used.items() if half is not None}
+
+    async def _take_configurations(self, configurations: Configurations) -> None:
+        digest = await asyncio.to_thread(configuration_digest, configurations)
+        self._halves = self._use(configurations)
+        self._configuration_digest = digest
+        self._take_up()
+
+    async def _take_cluster(self, cluster: ObjectStore) -> None:
+        self._cluster_digest = await asyncio.to_thread(cluster_digest, cluster)
+        self.cluster.swap(cluster)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        self.held.take_up(self._digests, self._host.under(self.cluster.current, self._halves))
+
+
+@contextlib.asynccontextmanager
+async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
+    """Tasks that run until this ends; one that breaks ends alone."""
+    tasks: set[asyncio.Task[None]] = set()
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell_broken(task: asyncio.Task[None]) -> None:
+    """Say at once that what a controller does beside reviews has broken, and is not done any more."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        where = {"controller": task.get_name(), "reason": type(error).__name__}
+        _log.error("what a controller does beside reviews broke", extra=where)

@@ -1,0 +1,266 @@
+"""Kubeconfig files: servers, and how a caller proves to them who it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from pratique.apimachinery.documents import read_file
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
+from pratique.apimachinery.statuses import aggregate, go_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+class User(msgspec.Struct, frozen=True, rename="kebab"):
+    """How a caller proves who it is. What is not given is empty."""
+
+    token: str = ""
+    """A bearer token."""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    """The path of a file that holds a bearer token, and may come to hold another."""
+    username: str = ""
+    """For basic authentication."""
+    password: str = ""
+    """For basic authentication."""
+    client_certificate: str = ""
+    """The path of a certificate, PEM. ``client_certificate_data`` goes before it."""
+    client_certificate_data: bytes = b""
+    """A certificate, PEM."""
+    client_key: str = ""
+    """The path of the certificate's key, PEM. ``client_key_data`` goes before it."""
+    client_key_data: bytes = b""
+    """The certificate's key, PEM."""
+    impersonate: str = msgspec.field(default="", name="as")
+    """The user whom the caller wants to be taken for."""
+    impersonate_uid: str = msgspec.field(default="", name="as-uid")
+    """That user's uid."""
+    impersonate_groups: tuple[str, ...] = msgspec.field(default=(), name="as-groups")
+    """That user's groups."""
+    impersonate_extra: dict[str, tuple[str, ...]] = msgspec.field(
+        default_factory=dict[str, tuple[str, ...]], name="as-user-extra"
+    )
+    """What else there is to know of that user."""
+    exec: dict[str, JSON] | None = None
+    """A command to be run to get credentials."""
+    auth_provider: dict[str, JSON] | None = None
+    """A provider of credentials, of a kind that Kubernetes no longer has."""
+
+    def __repr__(self) -> str:
+        """Never shows content: credentials are secrets."""
+        return "User(…)"
+
+
+class Server(msgspec.Struct, frozen=True, rename="kebab"):
+    """An API server, or any server that a kubeconfig tells how to reach: ``cluster``."""
+
+    server: str = ""
+    """Its URL."""
+    certificate_authority: str = ""
+    """The path of CA certificates, PEM. ``certificate_authority_data`` goes before it."""
+    certificate_authority_data: bytes = b""
+    """CA certificates, PEM."""
+    insecure_skip_tls_verify: bool = False
+    """True where its certificate is not to be looked at."""
+    tls_server_name: str = ""
+    """The name to expect in its certificate; empty means the URL's host."""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A user at a server, both by name."""
+
+    cluster: str = ""
+    user: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A kubeconfig: users, servers and contexts by name."""
+
+    users: Mapping[str, User] = dataclasses.field(default_factory=dict)
+    servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
+    contexts: Mapping[str, Context] = dataclasses.field(default_factory=dict)
+    current_context: str = ""
+    """The context that is meant where none is named."""
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str = ""
+    user: User = User()
+
+
+class _NamedServer(msgspec.Struct, frozen=True):
+    name: str = ""
+    cluster: Server = Server()
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str = ""
+    context: Context = Context()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    kind: str = "Config"
+    api_version: str = msgspec.field(default="v1", name="apiVersion")
+    users: tuple[_NamedUser, ...] = ()
+    clusters: tuple[_NamedServer, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+    current_context: str = msgspec.field(default="", name="current-context")
+
+
+_Entry = TypeVar("_Entry", _NamedUser, _NamedServer, _NamedContext)
+_Value = TypeVar("_Value")
+
+
+def load_kubeconfig(path: Path) -> Kubeconfig:
+    """Read a kubeconfig file; an empty one has no users.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no kubeconfig. The text names file and field, and never
+            repeats what a field holds.
+    """
+    try:
+        document = next(read_file(str(path)), None)
+    except InputError as error:
+        raise ConfigurationError(str(error)) from None
+    try:
+        return read_kubeconfig(document.data if document else {}, path.absolute().parent)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def read_kubeconfig(data: JSON, folder: Path) -> Kubeconfig:
+    """Read a kubeconfig that is parsed; relative paths start from ``folder``.
+
+    Raises:
+        ConfigurationError: it is no kubeconfig; the text names the field.
+    """
+    try:
+        document = msgspec.convert(_without_nulls(data), _Document)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"not a kubeconfig: {error}") from None
+    if (document.kind, document.api_version) != ("Config", "v1"):
+        raise ConfigurationError("not a kubeconfig: expected kind Config and apiVersion v1")
+    return Kubeconfig(
+        _by_name("users", document.users, lambda entry: _rooted_user(entry.user, folder)),
+        _by_name("clusters", document.clusters, lambda entry: _rooted_server(entry.cluster, folder)),
+        _by_name("contexts", document.contexts, lambda entry: entry.context),
+        document.current_context,
+    )
+
+
+def _without_nulls(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _by_name(
+    field: str, entries: Iterable[_Entry], value_of: Callable[[_Entry], _Value]
+) -> dict[str, _Value]:
+    values: dict[str, _Value] = {}
+    for entry in entries:
+        if entry.name in values:
+            raise ConfigurationError(f"{field}: duplicate name {go_quoted(entry.name)}")
+        values[entry.name] = value_of(entry)
+    return values
+
+
+def _rooted_user(user: User, folder: Path) -> User:
+    return msgspec.structs.replace(
+        user,
+        token_file=_rooted(user.token_file, folder),
+        client_certificate=_rooted(user.client_certificate, folder),
+        client_key=_rooted(user.client_key, folder),
+    )
+
+
+def _rooted_server(server: Server, folder: Path) -> Server:
+    return msgspec.structs.replace(
+        server, certificate_authority=_rooted(server.certificate_authority, folder)
+    )
+
+
+def _rooted(path: str, folder: Path) -> str:
+    return str(folder / path) if path else ""
+
+
+_NOTHING = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usable:
+    """Whom to call, and as whom."""
+
+    server: Server
+    user_name: str
+    """The user's name in the kubeconfig; empty for an anonymous caller."""
+    user: User
+
+
+def usable(kubeconfig: Kubeconfig) -> Usable:
+    """Take what the current context names.
+
+    Raises:
+        ConfigurationError: it is missing, or not complete; a file that it names cannot be read.
+    """
+    context = _context(kubeconfig)
+    if context.cluster not in kubeconfig.servers:
+        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
+    # Kubernetes takes a user that is missing for nobody, who has no credentials.
+    if context.user and context.user not in kubeconfig.users:
+        raise ConfigurationError(f"auth info {go_quoted(context.user)} does not exist")
+    found = Usable(
+        kubeconfig.servers[context.cluster], context.user, kubeconfig.users.get(context.user, User())
+    )
+    faults = [*_user_faults(context.user, found.user), *_server_faults(context.cluster, found.server)]
+    if faults:
+        raise ConfigurationError(f"invalid configuration: {aggregate(faults)}")
+    return found
+
+
+def _context(kubeconfig: Kubeconfig) -> Context:
+    name = kubeconfig.current_context
+    if not name:
+        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
+    if name not in kubeconfig.contexts:
+        raise ConfigurationError(f"context was not found for specified context: {name}")
+    return kubeconfig.contexts[name]
+
+
+def _user_faults(name: str, user: User) -> Iterable[str]:
+    if not (user.client_certificate or user.client_certificate_data):
+        return
+    if not (user.client_key or user.client_key_data):
+        yield (
+            f"client-key-data or client-key must be specified for {name} "
+            "to use the clientCert authentication method."
+        )
+    if not user.client_certificate_data:
+        yield from _unreadable("client-cert", user.client_certificate, name)
+    if not user.client_key_data:
+        yield from _unreadable("client-key", user.client_key, name)
+
+
+def _server_faults(name: str, server: Server) -> Iterable[str]:
+    if not server.server:
+        yield f"no server found for cluster {go_quoted(name)}"
+    if not server.certificate_authority_data:
+        yield from _unreadable("certificate-authority", server.certificate_authority, name)
+
+
+def _unreadable(field: str, path: str, name: str) -> Iterable[str]:
+    if not path:
+        return
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        yield f"unable to read {field} {path} for {name} due to open {path}: {reason}"

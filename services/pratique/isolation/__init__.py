@@ -1,1 +1,0 @@
-"""Isolation: other people's controllers in processes of their own, which may spin, crash or be killed."""

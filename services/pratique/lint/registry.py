@@ -1,0 +1,117 @@
+"""Every lint rule, in the order in which it is listed, and what they find in configurations."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pratique.lint import (
+    certificates,
+    coverage,
+    deadlocks,
+    failures,
+    scopes,
+    system_objects,
+    trust,
+    unreachable,
+    without_effect,
+)
+from pratique.lint import certificates as certificates_module
+from pratique.lint import failures as failures_module
+from pratique.lint import scopes as scopes_module
+from pratique.lint.rules import Finding, Subject, is_suppressed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.loading import Configurations
+    from pratique.lint.outage_simulation import Trial
+    from pratique.lint.rules import Practice
+
+PRACTICES: tuple[Practice, ...] = (
+    failures_module.TOO_LONG,
+    failures_module.OVER_BUDGET,
+    failures_module.SINGLE,
+    scopes.WILDCARDS,
+    scopes.NOT_EQUIVALENT,
+    scopes.READ_ONLY,
+    scopes.CUSTOM_RESOURCES,
+    scopes_module.DODGEABLE,
+    deadlocks.DEADLOCK,
+    deadlocks.INTERCEPTS,
+    deadlocks.CIRCLES,
+    system_objects.KUBE_SYSTEM,
+    system_objects.LEASES,
+    system_objects.NODES,
+    system_objects.ACCESS_REVIEWS,
+    system_objects.EVENTS,
+    system_objects.POD_STATUS,
+    system_objects.MIRROR_PODS,
+    failures.FAIL_OPEN,
+    failures.MUTATING_CLOSED,
+    failures.UNVERIFIED,
+    failures.SIDE_EFFECTS,
+    failures.REVIEW_VERSIONS,
+    failures_module.NOT_REINVOKED,
+    failures_module.SCATTERED,
+    certificates.UNREADABLE,
+    certificates.EXPIRED,
+    certificates.EXPIRES_SOON,
+    certificates.NOT_A_CA,
+    certificates_module.MISNAMED,
+    certificates_module.UNTRUSTED,
+    certificates_module.SERVING_EXPIRED,
+    certificates_module.SERVING_EXPIRES_SOON,
+    unreachable.UNBOUND,
+    unreachable.WITHOUT_POLICY,
+    unreachable.CONSTANTS,
+    without_effect.MATCHES_NOTHING,
+    without_effect.MAY_MATCH_NOTHING,
+    without_effect.WITHOUT_EFFECT,
+    without_effect.WITHOUT_PARAMS,
+    coverage.UNCOVERED,
+    coverage.UNSCALED,
+    coverage.ENFORCING_FAILS_OPEN,
+    trust.NEAR_HOST,
+    trust.SAME_NAMES,
+    trust.UNSTABLE,
+    trust.WRITERS,
+    trust.OVERWRITES,
+    trust.OTHER_NAMESPACES,
+)
+RULES = frozenset(practice.rule for practice in PRACTICES)
+"""Their names."""
+
+
+def find(
+    configurations: Configurations,
+    cluster: Cluster,
+    trial: Trial,
+    *,
+    rules: Collection[str] = RULES,
+    now: float | None = None,
+) -> list[Finding]:
+    """Find where practices are not followed, by file and line.
+
+    Args:
+        configurations: What is looked at.
+        cluster: The cluster that they are for.
+        trial: Tells what becomes of a request while the servers of all webhooks are down.
+        rules: The names of the practices that are looked at.
+        now: Seconds since 1970; None means the time that it is.
+    """
+    subject = Subject(configurations, cluster, trial, time.time() if now is None else now)
+    found = [
+        Finding(practice, breach)
+        for practice in PRACTICES
+        if practice.rule in rules
+        for breach in practice.check(subject)
+        if not is_suppressed(breach.owner.source, breach.path, practice.rule)
+    ]
+    return sorted(found, key=_place)
+
+
+def _place(finding: Finding) -> tuple[str, int]:
+    source = finding.breach.owner.source
+    return ("", 0) if source is None else (source.file, source.position(finding.breach.path).line)

@@ -1,0 +1,380 @@
+"""What a lint rule is, and what it looks at."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.admission.futile_rules import FutileRules
+from pratique.admission.reviews import Operation
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
+from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
+from pratique.apimachinery.source_documents import YamlOrigin
+from pratique.apimachinery.statuses import go_quoted
+from pratique.configuration.webhooks import ConfigurationKind, WebhookConfiguration
+from pratique.lint.outage_simulation import AssumedCluster, Backend, HookName, Need, backend_of, needs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pratique.admission.reviews import Review
+    from pratique.admission.rules import Rule
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.loading import Configurations
+    from pratique.configuration.policies import BindingSpec, Configured, ParamKind, ParamRef, PolicySpec
+    from pratique.configuration.webhooks import ServiceReference, Webhook
+    from pratique.lint.outage_simulation import Trial, Tried
+    from pratique.lint.scopes import Sample
+
+    Owner: TypeAlias = WebhookConfiguration | Configured[PolicySpec | BindingSpec]
+
+
+class Severity(enum.Enum):
+    """How much harm there is in not following a practice."""
+
+    ERROR = "error"
+    """It will break a cluster, or what is configured cannot work."""
+    WARNING = "warning"
+    """It will hurt once something else goes wrong."""
+    INFO = "info"
+    """A choice that has its reasons, and a price."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Breach:
+    """One place where a practice is not followed."""
+
+    owner: Owner
+    """The configuration, policy or binding."""
+    path: tuple[Step, ...]
+    """The field, such as ``("webhooks", 0, "timeoutSeconds")``."""
+    text: str
+    """What is there, and what comes of it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Practice:
+    """A named rule."""
+
+    rule: str
+    """Its name, in kebab-case."""
+    severity: Severity
+    explanation: str
+    """One sentence: why it is a rule."""
+    fix: str
+    """One sentence: what to write instead."""
+    check: Callable[[Subject], Iterable[Breach]]
+    """Finds where it is not followed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """A practice that is not followed, and where."""
+
+    practice: Practice
+    breach: Breach
+
+    def __str__(self) -> str:
+        """Two lines: place, rule, whose field it is and what is there; and what to do."""
+        return f"{self.told(self.practice.severity)}\n    fix: {self.practice.fix}"
+
+    def told(self, severity: Severity) -> str:
+        """The first of those lines, with a severity of the teller's."""
+        breach = self.breach
+        line = f"{severity.value}: {self.practice.rule}: {_whose(breach)}: {breach.text}"
+        source = breach.owner.source
+        return line if source is None else str(source.fault(breach.path, line))
+
+
+def _whose(breach: Breach) -> str:
+    owner: Owner = breach.owner
+    named = f"{owner.kind.value} {go_quoted(owner.name)}"
+    match breach.path:
+        case ("webhooks", int(index), *_) if isinstance(owner, WebhookConfiguration):
+            return f"webhook {go_quoted(owner.webhooks[index].name)} of {named}"
+        case _:
+            return named
+
+
+_ANY_NAMESPACE = "default"
+"""Where namespaced samples are; which namespace it is makes no difference to rules."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook, and where it stands."""
+
+    owner: WebhookConfiguration
+    index: int
+    webhook: Webhook
+
+    def __str__(self) -> str:
+        return f"webhook {go_quoted(self.webhook.name)} of {go_quoted(self.owner.name)}"
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it is of a MutatingWebhookConfiguration."""
+        return self.owner.kind is ConfigurationKind.MUTATING
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether requests are refused where it does not answer."""
+        return self.webhook.failure_policy == "Fail"
+
+    @property
+    def service(self) -> ServiceReference | None:
+        """The Service behind which it runs; None where it is called by URL."""
+        return self.webhook.client_config.service
+
+    @property
+    def backend(self) -> Backend | None:
+        """The Service of the cluster that it is called at, by reference or by URL; None where it is elsewhere."""
+        return backend_of(self.webhook.client_config)
+
+    @property
+    def name(self) -> HookName:
+        """Which webhook it is, for trials."""
+        return HookName(self.owner.kind, self.owner.name, self.webhook.name)
+
+    def breach(self, text: str, *path: Step) -> Breach:
+        """Make the breach of one of its fields."""
+        return Breach(self.owner, ("webhooks", self.index, *path), text)
+
+
+class Subject:
+    """Everything that a practice may ask for."""
+
+    def __init__(self, configurations: Configurations, cluster: Cluster, trial: Trial, now: float) -> None:
+        """Look at configurations in a cluster at the time ``now``, in seconds since 1970.
+
+        ``trial`` tells what becomes of a request while the servers of all webhooks are down.
+        """
+        self.configurations = configurations
+        self._trial = trial
+        self._controllers = trial.controllers
+        self._versions: dict[int, tuple[Sample, ...]] = {}
+        self._reached: dict[int, tuple[Review, frozenset[HookName]]] = {}
+        self._wanted: dict[tuple[Rule, ...], frozenset[int]] = {}
+        self.cluster = AssumedCluster(cluster)
+        self.now = now
+        self.mutating = _hooks(configurations.mutating)
+        """The mutating webhooks, in the order in which they are called."""
+        self.validating = _hooks(configurations.validating)
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All webhooks."""
+        return self.mutating + self.validating
+
+    @property
+    def policies(self) -> tuple[Configured[PolicySpec], ...]:
+        """All policies."""
+        return (*self.configurations.mutating_policies, *self.configurations.validating_policies)
+
+    @property
+    def bindings(self) -> tuple[Configured[BindingSpec], ...]:
+        """All bindings."""
+        return (*self.configurations.mutating_bindings, *self.configurations.validating_bindings)
+
+    @functools.cached_property
+    def futile_rules(self) -> FutileRules:
+        """Finds rules that match nothing in the cluster."""
+        return FutileRules(self.cluster.resources)
+
+    def matched(self, rules: Iterable[Rule]) -> frozenset[tuple[ResourceType, str]]:
+        """All that any of the rules matches: kinds, removed ones among them, and with each an operation."""
+        return frozenset().union(*(self.futile_rules.matched(rule) for rule in rules))
+
+    def runs(self, controller: str) -> bool:
+        """Whether an admission controller is in the chain."""
+        return controller in self._controllers
+
+    @property
+    def owners(self) -> Iterator[Owner]:
+        """All configurations, policies and bindings."""
+        yield from self.configurations.mutating
+        yield from self.configurations.validating
+        yield from self.policies
+        yield from self.bindings
+
+    @property
+    def all_rules(self) -> Iterator[tuple[Owner, tuple[Step, ...], Sequence[Rule]]]:
+        """The rules of all webhooks and policies, and where they stand."""
+        for hook in self.hooks:
+            yield hook.owner, ("webhooks", hook.index, "rules"), hook.webhook.rules
+        for policy in self.policies:
+            if policy.spec.match_constraints is not None:
+                path = ("spec", "matchConstraints", "resourceRules")
+                yield policy, path, policy.spec.match_constraints.resource_rules
+
+    @functools.cached_property
+    def scales(self) -> frozenset[tuple[str, str]]:
+        """Group, and resource with subresource, of all that has a subresource ``scale``."""
+        return frozenset(
+            (each.resource.group, f"{each.resource.resource}/scale")
+            for each in self.cluster.resources
+            if each.subresource == "scale"
+        )
+
+    def selects(self, hook: Hook, namespace: str) -> bool:
+        """Whether a webhook is called for anything in a namespace, as far as rules and namespaceSelector say."""
+        if not any(each.namespaced for each, _ in self.matched(hook.webhook.rules)):
+            return False
+        labels = labels_of(self.cluster.get("", "namespaces", namespace)) or {}
+        return compile_selector(hook.webhook.namespace_selector or EVERYTHING).matches(labels)
+
+    @property
+    def is_described(self) -> bool:
+        """Whether somebody has said what there is in the cluster."""
+        return self.cluster.is_described
+
+    def params(self, kind: ParamKind, ref: ParamRef) -> Iterator[JSONObject]:
+        """The parameters that a binding means, of whatever namespace where it names none."""
+        of_kind = GroupVersionKind(*parse_api_version(kind.api_version), kind.kind)
+        type_ = self.cluster.resources.for_kind(of_kind)
+        if type_ is None:
+            return
+        selector = compile_selector(ref.selector) if ref.selector is not None else None
+        for each in self.cluster.list(type_.resource.group, type_.resource.resource, ref.namespace or None):
+            if selector.matches_object(each) if selector else member(each, "metadata", "name") == ref.name:
+                yield each
+
+    @functools.cached_property
+    def requests(self) -> tuple[tuple[Operation, ResourceType], ...]:
+        """Every kind of request there is: each operation on each collection and subresource that is still served."""
+        return tuple(
+            (operation, each)
+            for each in self.cluster.resources
+            if each.served and each.removed_in is None
+            for operation in Operation
+        )
+
+    @functools.cached_property
+    def backends(self) -> tuple[Backend, ...]:
+        """The Services of the cluster at which webhooks are called, each once."""
+        return tuple(dict.fromkeys(hook.backend for hook in self.hooks if hook.backend is not None))
+
+    @functools.cached_property
+    def _starts(self) -> Mapping[Backend, tuple[tuple[Need, Tried], ...]]:
+        """For each server what it needs to start, and what comes of asking for it."""
+        return {
+            backend: tuple((need, self._trial(need.review)) for need in needs_of(backend, self.cluster))
+            for backend in self.backends
+        }
+
+    def refused_starts(self, hook: Hook, backend: Backend) -> list[Need]:
+        """What a server needs to start and is refused for the silence of a webhook."""
+        return [need for need, tried in self._starts[backend] if hook.name in tried.refusing]
+
+    def refusing(self, backend: Backend) -> list[Hook]:
+        """The webhooks whose silence refuses the start of a server, in the order of :attr:`hooks`."""
+        names = {name for _, tried in self._starts[backend] for name in tried.refusing}
+        found = [hook for name in names for hook in self._by_name.get(name, ())]
+        return sorted(found, key=lambda hook: self._order[id(hook)])
+
+    @functools.cached_property
+    def _by_name(self) -> Mapping[HookName, list[Hook]]:
+        """Webhooks by name: those of v1beta1 may share one."""
+        found: dict[HookName, list[Hook]] = {}
+        for hook in self.hooks:
+            found.setdefault(hook.name, []).append(hook)
+        return found
+
+    @functools.cached_property
+    def _order(self) -> Mapping[int, int]:
+        return {id(hook): index for index, hook in enumerate(self.hooks)}
+
+    def versions(self, sample: Sample) -> tuple[Sample, ...]:
+        """A sample in every version that is served."""
+        if id(sample) not in self._versions:
+            self._versions[id(sample)] = tuple(sample.versions(self.cluster.resources))
+        return self._versions[id(sample)]
+
+    def is_reached(self, hook: Hook, review: Review) -> bool:
+        """Whether a webhook would be called for a request, or refuse it uncalled: as the chain itself decides."""
+        key = id(review)
+        if key not in self._reached:
+            self._reached[key] = (review, self._trial.reached(review))
+        return hook.name in self._reached[key][1]
+
+    def delayed_starts(self, hook: Hook, backend: Backend) -> list[Need]:
+        """What a server needs to start and gets once a webhook has been waited for."""
+        return [need for need, tried in self._starts[backend] if hook.name in tried.passed_over]
+
+    def wanted(self, rules: Iterable[Rule]) -> frozenset[int]:
+        """Which of :attr:`requests`, by index, any of the rules wants; what selectors leave out is not left out."""
+        key = tuple(rules)
+        if key not in self._wanted:
+            self._wanted[key] = self._find_wanted(key)
+        return self._wanted[key]
+
+    def _find_wanted(self, rules: tuple[Rule, ...]) -> frozenset[int]:
+        compiled = compile_rules(rules)
+        return frozenset(
+            index
+            for index, (operation, each) in enumerate(self.requests)
+            if compiled.matches_request(
+                operation, each.resource, each.subresource, _ANY_NAMESPACE if each.namespaced else ""
+            )
+        )
+
+
+def _hooks(configurations: Iterable[WebhookConfiguration]) -> tuple[Hook, ...]:
+    return tuple(
+        Hook(owner, index, webhook)
+        for owner in configurations
+        for index, webhook in enumerate(owner.webhooks)
+    )
+
+
+_MARK = b"pratique:"
+_TEXTS = 8
+"""Texts whose lines are remembered: findings come by the text."""
+_LINES = 256
+"""Lines above which comments are remembered: those of a document, for all that is found in it."""
+_COMMENT = re.compile(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
+
+
+def is_suppressed(source: SourceDocument | None, path: Sequence[Step], rule: str) -> bool:
+    """Tell whether a comment switches a rule off for a field."""
+    origin = source.origin if source is not None else None
+    if source is None or not isinstance(origin, YamlOrigin) or not _is_marked(origin.text.raw):
+        return False
+    steps = (*source.path, *path)
+    for length in range(len(steps) + 1):
+        # Back from the line of the file to that of the text.
+        line = origin.find(steps[:length]).line - origin.text.first_line
+        if rule in _switched_off(origin.text.raw, line, is_document=length == 0):
+            return True
+    return False
+
+
+@functools.lru_cache(maxsize=_LINES)
+def _switched_off(raw: bytes, line: int, *, is_document: bool) -> frozenset[str]:
+    """The rules that the comments right above a line name; above a document there may be empty lines between."""
+    lines, names = _lines(raw), set[str]()
+    for at in range(min(line, len(lines)) - 1, -1, -1):
+        above = lines[at]
+        if not above.lstrip().startswith("#") and (above.strip() or not is_document):
+            break
+        if found := _COMMENT.match(above):
+            names |= {name.strip() for name in found[1].split(",")}
+    return frozenset(names)
+
+
+@functools.lru_cache(maxsize=_TEXTS)
+def _lines(raw: bytes) -> list[str]:
+    return raw.decode().splitlines()
+
+
+@functools.lru_cache(maxsize=_TEXTS)
+def _is_marked(raw: bytes) -> bool:
+    return _MARK in raw

@@ -1,0 +1,306 @@
+"""Rules about which requests a webhook is called for."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
+from pratique.apimachinery.statuses import qualified_resource
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES
+from pratique.cluster.custom_resources import types_of_definition
+from pratique.lint.rules import Breach, Practice, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pratique.admission.rules import Rule
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.selectors import LabelSelector
+    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.store import Cluster
+    from pratique.lint.rules import Hook, Subject
+
+_NAME = "sample"
+_CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One request of a part of the system."""
+
+    group: str = ""
+    version: str = "v1"
+    resource: str
+    subresource: str = ""
+    kind: str
+    operation: Operation = Operation.CREATE
+    namespace: str = ""
+    """Empty for what has no namespace."""
+    user: UserInfo = _CONTROLLER_MANAGER
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        named = qualified_resource(self.group, self.resource)
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.operation} of {named}{'/' * bool(self.subresource)}{self.subresource}{where}"
+
+    @functools.cached_property
+    def made(self) -> Review:
+        """The same review every time, by which what becomes of it can be remembered."""
+        return self.review()
+
+    def versions(self, resources: Resources) -> Iterator[Sample]:
+        """The request in each version, and by each name, by which today's API server takes it."""
+        asked = GroupVersionResource(self.group, self.version, self.resource)
+        for other in resources.equivalents(asked, self.subresource):
+            known = resources.for_resource(other, self.subresource)
+            if known is not None and known.served and known.removed_in is None:
+                yield dataclasses.replace(self, group=other.group, version=other.version)
+
+    def review(self) -> Review:
+        """The request as webhooks are shown it."""
+        document = Document.from_data(self._object())
+        return Review(
+            uid=_NAME,
+            operation=self.operation,
+            kind=GroupVersionKind(self.group, self.version, self.kind),
+            resource=GroupVersionResource(self.group, self.version, self.resource),
+            subresource=self.subresource,
+            name=_NAME,
+            namespace=self.namespace,
+            user=self.user,
+            object_document=document,
+            old_object_document=Document.from_data(self._object() if self.operation == "UPDATE" else None),
+        )
+
+    def _object(self) -> JSONObject:
+        return {
+            "apiVersion": f"{self.group}/{self.version}".lstrip("/"),
+            "kind": self.kind,
+            "metadata": {
+                "name": _NAME,
+                "namespace": self.namespace,
+                "annotations": dict(self.annotations),
+            },
+        }
+
+
+def first_reached(hook: Hook, samples: Iterable[Sample], subject: Subject) -> Sample | None:
+    """The first of the requests that a webhook would be called for; None where it is called for none.
+
+    The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
+    ask for any version that an API server serves.
+    """
+    return next(
+        (one for sample in samples for one in subject.versions(sample) if subject.is_reached(hook, one.made)),
+        None,
+    )
+
+
+def first_named(hook: Hook, samples: Iterable[Sample], cluster: Cluster) -> Sample | None:
+    """The first of the requests that fits a webhook, though admission may never hear of it."""
+    return next((sample for sample in samples if _reaches(hook, sample, cluster)), None)
+
+
+def _reaches(hook: Hook, sample: Sample, cluster: Cluster) -> bool:
+    review, webhook = sample.review(), hook.webhook
+    rules = compile_rules(webhook.rules)
+    # Whatever the match policy, somebody may ask for any version of it.
+    versions = cluster.resources.equivalents(review.resource, review.subresource)
+    if not rules.first_wanted(review.operation, versions, review.subresource, review.namespace):
+        return False
+    spaces = compile_selector(webhook.namespace_selector or EVERYTHING)
+    if review.namespace and not spaces.matches(
+        labels_of(cluster.get("", "namespaces", review.namespace)) or {}
+    ):
+        return False
+    objects = compile_selector(webhook.object_selector or EVERYTHING)
+    return objects.matches_object(review.object, review.old_object) and _conditions_hold(hook, review)
+
+
+def _conditions_hold(hook: Hook, review: Review) -> bool:
+    """Whether no condition is false; one that cannot be told leaves it to the failure policy."""
+    conditions = hook.webhook.match_conditions
+    if not conditions:
+        return True
+    from pratique.cel.environments import MATCH_CONDITIONS  # noqa: PLC0415
+    from pratique.cel.errors import OutOfBudgetError  # noqa: PLC0415
+    from pratique.cel.expressions import (  # noqa: PLC0415
+        Condition,
+        compile_expression,
+        errors_of,
+        evaluate_conditions,
+        first_false,
+    )
+    from pratique.cel.policy_environments import AdmissionVariables  # noqa: PLC0415 - brings CEL
+
+    compiled = [
+        Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
+        for one in conditions
+    ]
+    try:
+        found = evaluate_conditions(compiled, AdmissionVariables(review, review.authorizer))
+    except OutOfBudgetError:
+        return hook.fails_closed
+    return first_false(found) is None and (hook.fails_closed or not errors_of(found))
+
+
+_TEXT = "whoever writes an object can set its labels so that it is not looked at"
+
+
+def _dodgeable(subject: Subject) -> Iterator[Breach]:
+    for hook in subject.validating:
+        if _selects(hook.webhook.object_selector):
+            yield hook.breach(_TEXT, "objectSelector")
+    for policy in subject.configurations.validating_policies:
+        constraints = policy.spec.match_constraints
+        if constraints and _selects(constraints.object_selector):
+            yield Breach(policy, ("spec", "matchConstraints", "objectSelector"), _TEXT)
+    for binding in subject.configurations.validating_bindings:
+        resources = binding.spec.match_resources
+        if resources and _selects(resources.object_selector):
+            yield Breach(binding, ("spec", "matchResources", "objectSelector"), _TEXT)
+
+
+def _selects(selector: LabelSelector | None) -> bool:
+    return selector is not None and not selector.is_empty
+
+
+DODGEABLE = Practice(
+    rule="dodgeable-selector",
+    severity=Severity.WARNING,
+    explanation="What validates by objectSelector is opt-in: users can get around it by a label.",
+    fix="Select by namespaceSelector, or by matchConditions on what users cannot set.",
+    check=_dodgeable,
+)
+
+
+_CONFIGURATIONS = frozenset(
+    ("admissionregistration.k8s.io", resource)
+    for resource in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    )
+)
+"""What no webhook but static ones is asked about, so that a broken one can be repaired:
+``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``."""
+_UNASKED_POLICIES = frozenset(pair for pair in _CONFIGURATIONS if "webhook" not in pair[1])
+"""What no policy but static ones is asked about: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
+
+
+def _wildcards(subject: Subject) -> Iterator[Breach]:
+    for hook in subject.hooks:
+        for index, rule in enumerate(hook.webhook.rules):
+            fields = [
+                field
+                for field, entries in (
+                    ("operations", rule.operations),
+                    ("apiGroups", rule.api_groups),
+                    ("resources", [entry.partition("/")[0] for entry in rule.resources]),
+                )
+                if "*" in entries
+            ]
+            if fields:
+                yield hook.breach(
+                    f"rule {index + 1} has the wildcard * in {', '.join(fields)}",
+                    "rules",
+                    index,
+                    fields[0],
+                )
+
+
+WILDCARDS = Practice(
+    rule="wildcard-rules",
+    severity=Severity.WARNING,
+    explanation="A wildcard has the webhook called for what it was not made for: system components, and kinds to come.",
+    fix="Name the operations, groups and resources that the webhook looks at.",
+    check=_wildcards,
+)
+
+
+def _not_equivalent(subject: Subject) -> Iterator[Breach]:
+    text = "requests for the same objects in another version or group pass by (matchPolicy is Exact)"
+    for hook in subject.hooks:
+        if hook.webhook.match_policy == "Exact":
+            yield hook.breach(text, "matchPolicy")
+    for policy in subject.policies:
+        constraints = policy.spec.match_constraints
+        if constraints is not None and constraints.match_policy == "Exact":
+            yield Breach(policy, ("spec", "matchConstraints", "matchPolicy"), text)
+
+
+NOT_EQUIVALENT = Practice(
+    rule="no-match-policy-equivalent",
+    severity=Severity.WARNING,
+    explanation="With matchPolicy Exact, only the versions that the rules name are looked at.",
+    fix="Set matchPolicy to Equivalent.",
+    check=_not_equivalent,
+)
+
+
+def _read_only(subject: Subject) -> Iterator[Breach]:
+    for hook in subject.hooks:
+        unasked = VIRTUAL_RESOURCES if hook.owner.is_static else VIRTUAL_RESOURCES | _CONFIGURATIONS
+        for index, rule in enumerate(hook.webhook.rules):
+            if named := _named(rule, unasked):
+                yield hook.breach(f"no webhook is ever asked about {named}", "rules", index, "resources")
+    for policy in subject.policies:
+        constraints = policy.spec.match_constraints
+        unasked = VIRTUAL_RESOURCES if policy.is_static else VIRTUAL_RESOURCES | _UNASKED_POLICIES
+        for index, rule in enumerate(constraints.resource_rules if constraints else ()):
+            if named := _named(rule, unasked):
+                path = ("spec", "matchConstraints", "resourceRules", index, "resources")
+                yield Breach(policy, path, f"no policy is ever asked about {named}")
+
+
+def _named(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
+    """The resources, of those given, that a rule names without a wildcard."""
+    written = {entry.partition("/")[0] for entry in rule.resources}
+    pairs = sorted((group, resource) for group in set(rule.api_groups) for resource in written)
+    return ", ".join(f"{resource}.{group}" for group, resource in pairs if (group, resource) in resources)
+
+
+READ_ONLY = Practice(
+    rule="read-only-kinds",
+    severity=Severity.WARNING,
+    explanation="Reviews of who may do what, and the configurations of admission itself, do not come to admission.",
+    fix="Take them out of the rules.",
+    check=_read_only,
+)
+
+
+def _custom(subject: Subject) -> Iterator[Breach]:
+    definitions = subject.cluster.list("apiextensions.k8s.io", "customresourcedefinitions")
+    pairs = frozenset(
+        (each.resource.group, each.resource.resource)
+        for definition in definitions
+        for each in types_of_definition(definition)
+    )
+    for hook in subject.hooks:
+        for index, rule in enumerate(hook.webhook.rules):
+            if named := _named(rule, pairs):
+                yield hook.breach(
+                    f"{named}: a CustomResourceDefinition can validate and default by itself",
+                    "rules",
+                    index,
+                    "resources",
+                )
+
+
+CUSTOM_RESOURCES = Practice(
+    rule="webhook-for-custom-resources",
+    severity=Severity.INFO,
+    explanation="A CustomResourceDefinition validates and defaults its fields without a webhook.",
+    fix="Write validation rules and defaults into the schema of the CustomResourceDefinition.",
+    check=_custom,
+)

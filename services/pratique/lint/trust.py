@@ -1,0 +1,296 @@
+"""Practices about whom and what an admission decision depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import itertools
+import re
+import socket
+from typing import TYPE_CHECKING
+
+from pratique.admission.reviews import UserInfo
+from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.urls import parse_url
+from pratique.cluster import rbac
+from pratique.cluster.authorization import Attributes
+from pratique.cluster.rbac import cluster_roles, read_binding
+from pratique.configuration.policies import MutatingSpec
+from pratique.lint.rules import Breach, Practice, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.admission.rules import Rule
+    from pratique.cluster.rbac import Binding, Roles
+    from pratique.cluster.rbac import Rule as CompiledRule
+    from pratique.cluster.rbac import Subject as RbacSubject
+    from pratique.lint.outage_simulation import HookName
+    from pratique.lint.rules import Owner, Subject
+
+_METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
+_METADATA = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))
+"""Where clouds tell a machine about itself, its credentials among that. None of it answers reviews."""
+
+
+def _near(subject: Subject) -> Iterator[Breach]:
+    for hook in subject.hooks:
+        url = hook.webhook.client_config.url
+        if url and (what := _nearness(parse_url(url).host)):
+            yield hook.breach(f"the host of its URL is {what}", "clientConfig", "url")
+
+
+def _nearness(host: str) -> str:
+    """What is wrong with a host, which may have a port; empty where nothing is."""
+    name = _without_port(host).rstrip(".").lower()
+    if name in _METADATA_NAMES:
+        return "the metadata server of a cloud"
+    if name == "localhost" or name.endswith(".localhost"):
+        return f"{name}, which is whichever machine asks"
+    address = _address(name)
+    if address is None:
+        return ""
+    if address in _METADATA:
+        return f"{name}, the metadata server of a cloud"
+    if address.is_loopback or address.is_unspecified:
+        return f"{name}, which is whichever machine asks"
+    return f"{name}, which is of one link alone" if address.is_link_local else ""
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0].partition("%")[0]
+    return host.partition(":")[0]
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        try:
+            # Resolvers take "127.1", "0x7f.1" and "2130706433" for addresses, too.
+            return ipaddress.ip_address(socket.inet_aton(name))
+        except (OSError, UnicodeError):
+            return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+NEAR_HOST = Practice(
+    rule="local-host",
+    severity=Severity.WARNING,
+    explanation="A URL of localhost or of the link needs a webhook on every machine of the control plane.",
+    fix="Run the webhook behind a Service, or at a name that every API server resolves alike.",
+    check=_near,
+)
+
+
+def _same_names(subject: Subject) -> Iterator[Breach]:
+    seen: dict[HookName, int] = {}
+    for hook in subject.hooks:
+        first = seen.setdefault(hook.name, hook.index)
+        if first != hook.index:
+            text = (
+                f"webhook {first + 1} of this configuration has the same name: logs and metrics mix them up"
+            )
+            yield hook.breach(text, "name")
+
+
+SAME_NAMES = Practice(
+    rule="duplicate-webhook-name",
+    severity=Severity.WARNING,
+    explanation="v1beta1 allows two webhooks of one name; v1 refuses the configuration.",
+    fix="Give each webhook a name of its own.",
+    check=_same_names,
+)
+_UNSTABLE = re.compile(r"v\d+(?:alpha|beta)\d+")
+
+
+def _unstable(subject: Subject) -> Iterator[Breach]:
+    for owner in subject.owners:
+        yield from _unstable_document(owner, subject)
+    for owner, path, rules in subject.all_rules:
+        for index, rule in enumerate(rules):
+            versions = rule.api_versions
+            if versions and all(map(_UNSTABLE.fullmatch, versions)) and _is_stable_elsewhere(rule, subject):
+                text = (
+                    f"names only {', '.join(versions)}, which a release may drop: there is a stable version"
+                )
+                yield Breach(owner, (*path, index, "apiVersions"), text)
+
+
+def _unstable_document(owner: Owner, subject: Subject) -> Iterator[Breach]:
+    if owner.source is None:
+        return
+    kind = kind_of(owner.source.data)
+    if not _UNSTABLE.fullmatch(kind.version):
+        return
+    kinds = (each for each in subject.cluster.resources if not each.subresource and each.removed_in is None)
+    stable = [
+        each.kind.version for each in kinds if (each.kind.group, each.kind.kind) == (kind.group, kind.kind)
+    ]
+    better = [version for version in stable if not _UNSTABLE.fullmatch(version)]
+    if better or "alpha" in kind.version:
+        text = f"is written in {kind.version}, which a release may drop"
+        yield Breach(owner, ("apiVersion",), text + (f": {better[0]} is stable" if better else ""))
+
+
+def _is_stable_elsewhere(rule: Rule, subject: Subject) -> bool:
+    """Whether all that a rule for unstable versions matches has a stable version, which is still there."""
+    matched = {each for each, _ in subject.matched([rule])}
+    resources = subject.cluster.resources
+    return bool(matched) and all(
+        any(
+            not _UNSTABLE.fullmatch(other.version)
+            for other in resources.equivalents(each.resource, each.subresource)
+        )
+        for each in matched
+    )
+
+
+UNSTABLE = Practice(
+    rule="unstable-version",
+    severity=Severity.WARNING,
+    explanation="Kubernetes drops alpha and beta versions, and what names them alone matches nothing from then on.",
+    fix="Name the stable version, beside the others if need be.",
+    check=_unstable,
+)
+
+_GROUP = "admissionregistration.k8s.io"
+_VERBS = ("create", "update", "patch", "delete", "deletecollection")
+_KINDS = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)
+_ADMINISTRATORS = frozenset({("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")})
+"""Who may do everything in any cluster."""
+_OWN = "system:"
+"""What the names of Kubernetes' own roles and users begin with."""
+_NOBODY = UserInfo("")
+
+
+def _writers(subject: Subject) -> Iterator[Breach]:
+    owner = next(subject.owners, None)
+    if owner is None:
+        return
+    cluster = subject.cluster
+    roles = cluster_roles(cluster.list(rbac.GROUP, "clusterroles"))
+    for document in cluster.list(rbac.GROUP, "clusterrolebindings"):
+        binding = read_binding(document)
+        others = [each for each in binding.subjects or () if not _is_expected(each, binding)]
+        if others and (written := _written(binding, roles)):
+            whom = ", ".join(f"{each.kind} {go_quoted(each.name)}" for each in others)
+            text = (
+                f"ClusterRoleBinding {go_quoted(binding.metadata.name)} of {go_quoted(binding.role_ref.name)}"
+                f" lets {whom} {written[0]} {written[1]}, and so switch admission off"
+            )
+            yield Breach(owner, ("metadata", "name"), text)
+
+
+def _written(binding: Binding, roles: Roles) -> tuple[str, str] | None:
+    """The first verb and kind of configuration by which a role changes admission."""
+    name = binding.role_ref.name
+    rules = roles.rules(name) or ()
+    for kind, verb in itertools.product(_KINDS, _VERBS):
+        if name == "cluster-admin" or any(_allows(rule, verb, kind) for rule in rules):
+            return verb, kind
+    return None
+
+
+def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
+    """Whether a rule allows it for any object."""
+    asked = Attributes(user=_NOBODY, verb=verb, group=_GROUP, resource=kind)
+    return any(rule.allows(dataclasses.replace(asked, name=name)) for name in rule.names or ("",))
+
+
+def _is_expected(subject: RbacSubject, binding: Binding) -> bool:
+    """Whether it is an administrator, or a part of Kubernetes with the role that Kubernetes has for it."""
+    if (subject.kind, subject.name) in _ADMINISTRATORS:
+        return True
+    is_part = subject.namespace == "kube-system" or (subject.kind == "User" and subject.name.startswith(_OWN))
+    return is_part and binding.role_ref.name.startswith(_OWN)
+
+
+WRITERS = Practice(
+    rule="configurations-writable",
+    severity=Severity.WARNING,
+    explanation="Whoever may change webhook configurations or policies may switch them off, or read every object.",
+    fix="Take the group admissionregistration.k8s.io out of the ClusterRole, or out of its wildcards.",
+    check=_writers,
+)
+
+_PATCH = re.compile(r"JSONPatch\s*\{(?P<fields>[^{}]*)", re.DOTALL)
+_FIELD = re.compile(r"\b(op|path)\s*:\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ARRAYS = (
+    "args|command|containers|env|envFrom|ephemeralContainers|finalizers|imagePullSecrets|initContainers"
+    "|ownerReferences|ports|readinessGates|rules|subjects|tolerations|topologySpreadConstraints|volumeMounts|volumes"
+)
+_WHOLE = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
+_LABEL = re.compile(r"/(?:.*/)?labels/[^/]+")
+_GUARD = re.compile(r"\bhas\(|\.\?|\bin\s+object\b")
+"""How an expression looks whether something is there before it adds it whole."""
+
+
+def _overwrites(subject: Subject) -> Iterator[Breach]:
+    for policy in subject.configurations.mutating_policies:
+        if not isinstance(policy.spec, MutatingSpec):
+            continue
+        conditions = " ".join(each.expression for each in policy.spec.match_conditions)
+        for index, mutation in enumerate(policy.spec.mutations):
+            if mutation.json_patch is None:
+                continue
+            written = mutation.json_patch.expression
+            for found in _PATCH.finditer(written):
+                fields = {name: one or other for name, one, other in _FIELD.findall(found["fields"])}
+                is_guarded = bool(_GUARD.search(written) or _GUARD.search(conditions))
+                if text := _overwriting(fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded):
+                    path = ("spec", "mutations", index, "jsonPatch", "expression")
+                    yield Breach(policy, path, text)
+
+
+def _overwriting(operation: str, path: str, *, is_guarded: bool) -> str:
+    if _WHOLE.fullmatch(path) and (operation == "replace" or (operation == "add" and not is_guarded)):
+        return f"{operation} of {path} drops what was there before"
+    if _LABEL.fullmatch(path) and operation in {"replace", "remove"}:
+        return f"{operation} of {path} changes a label that selectors may go by"
+    return ""
+
+
+OVERWRITES = Practice(
+    rule="overwrites-arrays-or-labels",
+    severity=Severity.WARNING,
+    explanation="A patch of a whole array or map loses what others wrote into it, and labels are what selectors go by.",
+    fix="Add single items or pairs, by /- or by key, where they are not there yet.",
+    check=_overwrites,
+)
+
+
+def _other_namespaces(subject: Subject) -> Iterator[Breach]:
+    for binding in subject.bindings:
+        ref = binding.spec.param_ref
+        if ref is not None and ref.namespace:
+            text = f"decides for other namespaces by what is in namespace {ref.namespace}"
+            yield Breach(binding, ("spec", "paramRef", "namespace"), text)
+    for hook in subject.hooks:
+        backend = hook.backend
+        if backend is None or not hook.fails_closed or subject.refused_starts(hook, backend):
+            continue  # that it cannot start again is worse, and has been told
+        if subject.selects(hook, backend.namespace):
+            text = (
+                f"guards what changes in namespace {backend.namespace}, where its own server runs:"
+                " while that is down, nobody can mend it there"
+            )
+            yield hook.breach(text, "namespaceSelector")
+
+
+OTHER_NAMESPACES = Practice(
+    rule="depends-on-namespace",
+    severity=Severity.INFO,
+    explanation="Whoever may write there decides for everybody, and what is lost there is missed everywhere.",
+    fix="Guard that namespace, and leave it out by namespaceSelector where the server of the webhook runs in it.",
+    check=_other_namespaces,
+)

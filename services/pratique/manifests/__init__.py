@@ -1,0 +1,1 @@
+"""From a manifest to the review that an API server would make of it."""

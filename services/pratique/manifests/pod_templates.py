@@ -1,0 +1,474 @@
+"""The Pods that workloads would make, made as their controllers make them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.apimachinery import names
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.names import named_uid
+from pratique.cluster.api_resources import storage_group
+from pratique.pods.tolerations import EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration, is_same, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pratique.apimachinery.field_errors import Step
+    from pratique.cluster.store import Cluster
+
+_OF_THE_WORKLOAD = {
+    "name": ("metadata", "name"),
+    "generateName": ("metadata", "name"),
+    "namespace": ("metadata", "namespace"),
+    "ownerReferences": ("metadata", "name"),
+}
+"""Metadata that no template gives, and where it comes from."""
+
+
+def field_in_workload(
+    path: Sequence[Step], template: Sequence[Step], volumes: Sequence[Sequence[Step]] | None = None
+) -> tuple[Step, ...]:
+    """Tell where a field of a Pod is written in its workload.
+
+    Args:
+        path: The field's in the Pod, such as ``("spec", "containers", 0, "image")``.
+        template: The template's in the workload, such as ``("spec", "template")``.
+        volumes: For each volume of the Pod, where that comes from; None where it is the one of the template.
+    """
+    match tuple(path):
+        case ("metadata", str(name), *_) if name in _OF_THE_WORKLOAD:
+            return _OF_THE_WORKLOAD[name]
+        case ("spec", "volumes", int(index), *rest) if volumes is not None and 0 <= index < len(volumes):
+            return (*volumes[index], *rest)
+        case whole:
+            return (*template, *whole)
+
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""What ``rand.SafeEncodeString`` writes with."""
+_FNV_BASIS = 0x811C9DC5
+_FNV_PRIME = 0x01000193
+"""FNV-1a of 32 bits, as http://www.isthe.com/chongo/tech/comp/fnv has them."""
+
+# The root of all uids made here; any fixed UUID would do.
+_UIDS = "0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What makes Pods, and owns them."""
+
+    api_version: str
+    """As its controller writes it into owner references, whatever the version that was asked for."""
+    kind: str
+    """As its controller writes it into owner references."""
+    name: str
+    uid: str
+    namespace: str
+    document: JSONObject = dataclasses.field(repr=False)
+    """The object. Not to be changed in place."""
+
+    @property
+    def spec(self) -> JSONObject:
+        """What is wanted of it; empty where nothing is."""
+        return mapping(self.document, "spec")
+
+    @property
+    def template(self) -> JSONObject:
+        """What its Pods are to be like."""
+        return mapping(self.document, "spec", "template")
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its Pods begin: ``getPodsPrefix``."""
+        # The dash and what is before it are looked at as if they were a letter, as ``maskTrailingDash`` does.
+        return self.name if names.check_dns1123_subdomain(f"{self.name[:-1]}a") else f"{self.name}-"
+
+    @property
+    def reference(self) -> JSONObject:
+        """The owner reference of what it makes: ``NewControllerRef``."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def pod_from_template(workload: Workload, labels: JSONObject | None = None) -> JSONObject:
+    """Make a Pod of a workload's template, with ``labels`` beside those of the template: ``GetPodFromTemplate``.
+
+    Nothing in it belongs to the template: the metadata and the ``spec`` may be added to, not what is within them.
+    """
+    written = mapping(workload.template, "metadata")
+    metadata: JSONObject = {"generateName": workload.prefix, "namespace": workload.namespace}
+    metadata["labels"] = {**mapping(written, "labels"), **(labels or {})}
+    metadata["annotations"] = dict(mapping(written, "annotations"))
+    metadata["finalizers"] = list(items(written, "finalizers"))
+    kept = {key: value for key, value in metadata.items() if value}
+    kept["ownerReferences"] = [workload.reference]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": kept,
+        "spec": dict(mapping(workload.template, "spec")),
+    }
+
+
+def mapping(value: JSON, *path: str) -> JSONObject:
+    """The mapping that stands there; empty where there is none."""
+    found = member(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: JSON, *path: str) -> list[JSON]:
+    """The list that stands there; empty where there is none."""
+    found = member(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def template_hash(template: JSON) -> str:
+    """Stand in for the hash of a template: as long, of the same letters, the same for equal templates.
+
+    Kubernetes hashes how Go prints its structs, which changes from version to version.
+    """
+    return safe_encoded(str(_fnv(msgspec.json.encode(template, order="sorted"))))
+
+
+def safe_encoded(text: str) -> str:
+    """Write a text in letters that leave nothing to be ashamed of: ``rand.SafeEncodeString``."""
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in text.encode())
+
+
+def uid_of(*parts: str) -> str:
+    """Stand in for the uid that an API server would draw, the same every time."""
+    return named_uid(_UIDS, "\n".join(parts).encode())
+
+
+def _fnv(data: bytes) -> int:
+    value = _FNV_BASIS
+    # Two bytes at a time take half as long: what stands above 32 bits may wait to be cut off.
+    for first, second in zip(data[::2], data[1::2], strict=False):
+        value = ((value ^ first) * _FNV_PRIME ^ second) * _FNV_PRIME & 0xFFFFFFFF
+    if len(data) % 2:
+        value = (value ^ data[-1]) * _FNV_PRIME & 0xFFFFFFFF
+    return value
+
+
+_HASH_LABEL = "pod-template-hash"
+_LONGEST_NAME = 253
+"""Characters of a DNS subdomain."""
+
+
+def replicated_pod(workload: Workload) -> JSONObject:
+    """Make a Pod of a ReplicaSet or a ReplicationController."""
+    return pod_from_template(workload)
+
+
+def deployed_pod(workload: Workload) -> JSONObject:
+    """Make a Pod of the ReplicaSet that a Deployment would make."""
+    return pod_from_template(_replica_set(workload))
+
+
+def _replica_set(deployment: Workload) -> Workload:
+    hashed = template_hash(deployment.template)
+    name = f"{deployment.name[: _LONGEST_NAME - len(hashed) - 1]}-{hashed}"
+    template = deployment.template
+    metadata = mapping(template, "metadata")
+    labels = {**mapping(metadata, "labels"), _HASH_LABEL: hashed}
+    document: JSONObject = {
+        "metadata": {"name": name, "namespace": deployment.namespace, "labels": labels},
+        "spec": {"template": {**template, "metadata": {**metadata, "labels": labels}}},
+    }
+    return Workload(
+        api_version="apps/v1",
+        kind="ReplicaSet",
+        name=name,
+        uid=uid_of(deployment.uid, name),
+        namespace=deployment.namespace,
+        document=document,
+    )
+
+
+_LONGEST_PREFIX = 223
+"""Characters of the name that a revision's name begins with."""
+
+
+def stateful_pod(workload: Workload) -> JSONObject:
+    """Make the first Pod of a StatefulSet."""
+    ordinal = _first_ordinal(workload)
+    name = f"{workload.name}-{ordinal}"
+    revision = f"{workload.name[:_LONGEST_PREFIX]}-{template_hash(workload.template)}"
+    identity = {
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        "controller-revision-hash": revision,
+    }
+    pod = pod_from_template(workload, identity)
+    pod["metadata"]["name"] = name
+    pod["spec"]["hostname"] = name
+    if service := member(workload.spec, "serviceName"):
+        pod["spec"]["subdomain"] = service
+    if volumes := [volume for volume, _ in _volumes(workload, name)]:
+        pod["spec"]["volumes"] = volumes
+    return pod
+
+
+def volume_origins(workload: Workload) -> list[tuple[Step, ...]]:
+    """Tell for each volume of its Pods which field of the StatefulSet it comes from."""
+    return [origin for _, origin in _volumes(workload, "")]
+
+
+def _volumes(workload: Workload, pod_name: str) -> Iterator[tuple[JSON, tuple[Step, ...]]]:
+    """Volumes of the claims first, then those of the template whose names no claim has."""
+    claims = {
+        name: index
+        for index, claim in enumerate(items(workload.spec, "volumeClaimTemplates"))
+        if isinstance(name := member(claim, "metadata", "name"), str)
+    }
+    for name, index in claims.items():
+        claim = {"claimName": f"{name}-{pod_name}"}
+        yield {"name": name, "persistentVolumeClaim": claim}, ("spec", "volumeClaimTemplates", index)
+    for index, volume in enumerate(items(workload.template, "spec", "volumes")):
+        name = member(volume, "name")
+        if not isinstance(name, str) or name not in claims:
+            yield volume, ("spec", "template", "spec", "volumes", index)
+
+
+def _first_ordinal(workload: Workload) -> int:
+    start = member(workload.spec, "ordinals", "start")
+    return start if type(start) is int else 0
+
+
+_GENERATION = "deprecated.daemonset.template.generation"
+
+_ALWAYS = (
+    ("not-ready", NO_EXECUTE),
+    ("unreachable", NO_EXECUTE),
+    ("disk-pressure", NO_SCHEDULE),
+    ("memory-pressure", NO_SCHEDULE),
+    ("pid-pressure", NO_SCHEDULE),
+    ("unschedulable", NO_SCHEDULE),
+)
+_ON_HOST_NETWORK = ("network-unavailable", NO_SCHEDULE)
+
+
+def daemon_pod(workload: Workload, node: str) -> JSONObject:
+    """Make the Pod of a DaemonSet for a node."""
+    revision = {
+        "pod-template-generation": _generation(workload),
+        "controller-revision-hash": template_hash(workload.template),
+    }
+    pod = pod_from_template(workload, revision)
+    spec = pod["spec"]
+    spec["tolerations"] = _tolerations(spec)
+    spec["affinity"] = _affinity(mapping(spec, "affinity"), node)
+    return pod
+
+
+def _generation(workload: Workload) -> str:
+    """What the API server counts from 1, in the annotation that the versions before apps/v1 had as a field."""
+    old = member(workload.spec, "templateGeneration")
+    return str(member(workload.document, "metadata", "annotations", _GENERATION) or old or 1)
+
+
+def _tolerations(spec: JSONObject) -> list[JSON]:
+    """Those of the template and what every daemon tolerates: ``AddOrUpdateDaemonPodTolerations``."""
+    tolerations = list(items(spec, "tolerations"))
+    added = (*_ALWAYS, _ON_HOST_NETWORK) if spec.get("hostNetwork") is True else _ALWAYS
+    for taint, effect in added:
+        wanted = Toleration(key=f"node.kubernetes.io/{taint}", operator=EXISTS, effect=effect)
+        same = [is_same(wanted, read(each)) for each in tolerations]
+        kept = zip(same, tolerations, strict=True)
+        tolerations = [wanted.document if replaced else each for replaced, each in kept]
+        tolerations += [] if any(same) else [wanted.document]
+    return tolerations
+
+
+def _affinity(affinity: JSONObject, node: str) -> JSONObject:
+    """That of the template, for one node alone: ``ReplaceDaemonSetPodNodeNameNodeAffinity``."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    to_node = mapping(affinity, "nodeAffinity")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = {**mapping(to_node, required), "nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {**affinity, "nodeAffinity": {**to_node, required: terms}}
+
+
+_FINALIZER = "batch.kubernetes.io/job-tracking"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_JOBS_LONGEST_PREFIX = 58
+"""Characters of a DNS label, less the five that are drawn."""
+
+SCHEDULED_MINUTE = 28_928_160
+"""When a CronJob is taken to be due: 2025-01-01T00:00:00Z, in minutes, which the names of its Jobs end with."""
+
+
+def cron_job_pod(workload: Workload) -> JSONObject:
+    """Make the first Pod of the Job that a CronJob would make."""
+    name = f"{workload.name}-{SCHEDULED_MINUTE}"
+    job = Workload(
+        api_version="batch/v1",
+        kind="Job",
+        name=name,
+        uid=uid_of(workload.uid, name),
+        namespace=workload.namespace,
+        document={"spec": mapping(workload.spec, "jobTemplate", "spec")},
+    )
+    return job_pod(job)
+
+
+def job_pod(workload: Workload) -> JSONObject:
+    """Make the first Pod of a Job."""
+    pod = pod_from_template(workload, _selected_labels(workload))
+    finalizers = items(pod, "metadata", "finalizers")
+    if _FINALIZER not in finalizers:
+        pod["metadata"]["finalizers"] = [*finalizers, _FINALIZER]
+    if member(workload.spec, "completionMode") == "Indexed":
+        _index(pod, workload)
+    return pod
+
+
+def _selected_labels(job: Workload) -> JSONObject:
+    """The labels that a Job is given to know its Pods by, unless it says how it does."""
+    if member(job.spec, "manualSelector") is True:
+        return {}
+    given = {
+        "job-name": job.name,
+        "batch.kubernetes.io/job-name": job.name,
+        "controller-uid": job.uid,
+        "batch.kubernetes.io/controller-uid": job.uid,
+    }
+    return given | mapping(job.template, "metadata", "labels")
+
+
+def _index(pod: JSONObject, job: Workload) -> None:
+    """Make it the Pod of the first index."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    metadata["labels"] = {**mapping(metadata, "labels"), _INDEX: "0"}
+    metadata["annotations"] = {**mapping(metadata, "annotations"), _INDEX: "0"}
+    if member(job.spec, "backoffLimitPerIndex") is not None:
+        metadata["annotations"][_INDEX_FAILURES] = "0"
+    metadata["generateName"] = job.name[: _JOBS_LONGEST_PREFIX - len("-0-")] + "-0-"
+    spec["hostname"] = f"{job.name}-0"
+    for field in ("initContainers", "containers"):
+        if containers := items(spec, field):
+            spec[field] = [_told_its_index(each) for each in containers]
+
+
+def _told_its_index(container: JSON) -> JSON:
+    variables = items(container, "env")
+    if not isinstance(container, dict) or any(member(v, "name") == _INDEX_VARIABLE for v in variables):
+        return container
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
+    return {**container, "env": [*variables, {"name": _INDEX_VARIABLE, "valueFrom": source}]}
+
+
+_ANY_NODE = "node"
+"""The node of a DaemonSet's Pod where the cluster has none."""
+_GENERATED = 5
+"""Characters that an API server adds to a ``generateName``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MadePod:
+    """A Pod that a workload would make."""
+
+    document: JSONObject = dataclasses.field(repr=False)
+    """The Pod. Not to be changed in place."""
+    user: UserInfo
+    """Who asks for it: the service account of the controller."""
+    template: tuple[Step, ...]
+    """Where the workload has the template."""
+    volumes: tuple[tuple[Step, ...], ...] | None = None
+    """For each volume, where the workload has it; None where the template has them all."""
+
+    def field_in_workload(self, path: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Tell where a field of the Pod is written in the workload: ``("spec", "template", *path)`` and the like."""
+        return field_in_workload(path, self.template, self.volumes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    api_version: str
+    kind: str
+    account: str
+    make: Callable[[Workload], JSONObject] | None
+    """Makes a Pod; None where that takes a look at the nodes."""
+    template: tuple[str, ...] = ("spec", "template")
+
+    @property
+    def user(self) -> UserInfo:
+        namespace = "kube-system"
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+        return UserInfo(username=f"system:serviceaccount:{namespace}:{self.account}", groups=groups)
+
+
+def _on_first_node(workload: Workload, cluster: Cluster) -> JSONObject:
+    nodes = sorted(str(member(node, "metadata", "name")) for node in cluster.list("", "nodes"))
+    return daemon_pod(workload, nodes[0] if nodes else _ANY_NODE)
+
+
+_OF_JOBS = ("spec", "jobTemplate", "spec", "template")
+_KINDS: Mapping[tuple[str, str], _Kind] = {
+    ("apps", "deployments"): _Kind("apps/v1", "Deployment", "replicaset-controller", deployed_pod),
+    ("apps", "replicasets"): _Kind("apps/v1", "ReplicaSet", "replicaset-controller", replicated_pod),
+    ("apps", "statefulsets"): _Kind("apps/v1", "StatefulSet", "statefulset-controller", stateful_pod),
+    ("apps", "daemonsets"): _Kind("apps/v1", "DaemonSet", "daemon-set-controller", None),
+    ("batch", "jobs"): _Kind("batch/v1", "Job", "job-controller", job_pod),
+    ("batch", "cronjobs"): _Kind("batch/v1", "CronJob", "job-controller", cron_job_pod, _OF_JOBS),
+    ("", "replicationcontrollers"): _Kind(
+        "v1", "ReplicationController", "replication-controller", replicated_pod
+    ),
+}
+
+
+def made_pod(review: Review, document: JSON) -> MadePod | None:
+    """Make one of the Pods that a reviewed workload would make; its others are like it.
+
+    Args:
+        review: The CREATE or UPDATE of the workload.
+        document: The workload as the chain left it.
+
+    Returns:
+        None where the review is of something else, or where there is no template that a Pod can be made of.
+    """
+    resource = review.resource
+    group = storage_group(resource.group, resource.resource)
+    kind = _KINDS.get((group, resource.resource))
+    if kind is None or review.subresource or review.operation not in {Operation.CREATE, Operation.UPDATE}:
+        return None
+    if not isinstance(document, dict) or not isinstance(member(document, *kind.template, "spec"), dict):
+        return None
+    workload = _workload(review, kind, document)
+    volumes = tuple(volume_origins(workload)) if kind.kind == "StatefulSet" else None
+    made = _on_first_node(workload, review.cluster) if kind.make is None else kind.make(workload)
+    return MadePod(document=made, user=kind.user, template=kind.template, volumes=volumes)
+
+
+def _workload(review: Review, kind: _Kind, document: JSONObject) -> Workload:
+    uid = member(document, "metadata", "uid")
+    return Workload(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        name=_name(review, document),
+        uid=uid if isinstance(uid, str) and uid else uid_of(review.uid),
+        namespace=review.namespace,
+        document=document,
+    )
+
+
+def _name(review: Review, document: JSONObject) -> str:
+    """Its name; where that is still to be drawn, one that is the same every time."""
+    name = review.name or member(document, "metadata", "name")
+    if isinstance(name, str) and name:
+        return name
+    prefix = member(document, "metadata", "generateName")
+    return f"{prefix or ''}{safe_encoded(uid_of(review.uid))[:_GENERATED]}"

@@ -1,0 +1,250 @@
+"""Manifests as reviews: what an API server is asked when somebody applies one.
+
+Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
+for what admission is given, and ``pkg/registry/rest/meta.go`` for what is taken from and filled into the metadata
+before that. What storage does with the status is in :mod:`pratique.manifests.strategies`, and what is sent to a
+subresource in :mod:`pratique.admission.subresources`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING
+
+from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.subresources import check_operation, sent_to
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import NULL, Document, encode
+from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, kind_of
+from pratique.apimachinery.names import (
+    DEFAULT_NAMESPACE,
+    generate_name_of,
+    name_of,
+    named_uid,
+    namespace_of,
+    placed,
+)
+from pratique.apimachinery.statuses import qualified_resource
+from pratique.cluster.api_resources import unknown_kind
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_defaults
+from pratique.manifests import strategies
+
+if TYPE_CHECKING:
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.api_resources import Resources
+
+KUBECTL_USER = UserInfo(
+    username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
+)
+"""Who asks where nobody else is named: the administrator that kubeadm writes into ``admin.conf``."""
+
+_OPTIONS = {
+    Operation.CREATE: "CreateOptions",
+    Operation.UPDATE: "UpdateOptions",
+    Operation.DELETE: "DeleteOptions",
+}
+
+# What has nothing to do with an object as it is stored before.
+_STORELESS = frozenset({Operation.CREATE, Operation.CONNECT})
+
+# What a CREATE may not choose: rest.WipeObjectMetaSystemFields.
+_SYSTEM_FIELDS = frozenset(
+    {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"}
+)
+
+# What is asked, answered and never stored needs no name: TokenReview, SubjectAccessReview and the like.
+_NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+# The root of all review uids made here; any fixed UUID would do.
+_UIDS = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """What a manifest is sent to."""
+
+    type: ResourceType
+    name: str
+    namespace: str
+
+    @property
+    def is_namespace(self) -> bool:
+        """True for Namespaces, whose requests are in the namespace itself."""
+        return (self.type.resource.group, self.type.resource.resource) == ("", "namespaces")
+
+    def stored_in(self, cluster: Cluster) -> JSONObject | None:
+        """What the cluster has there."""
+        at = self.type.resource
+        return cluster.get(at.group, at.resource, self.name, self.namespace)
+
+
+def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says beside its manifest
+    manifest: JSON,
+    resources: Resources,
+    *,
+    operation: Operation = Operation.CREATE,
+    old: JSONObject | None = None,
+    before: Cluster | None = None,
+    namespace: str | None = None,
+    user: UserInfo = KUBECTL_USER,
+    dry_run: bool = False,
+    subresource: str = "",
+    cluster: Cluster = ANY_NAMESPACE,
+    index: int = 0,
+) -> Review:
+    """Shape the review of a manifest, as kubectl and the API server would make it of it.
+
+    Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
+    ``default``; what a cluster-scoped object says of a namespace is dropped. The status is not the writer's to
+    choose, see :mod:`pratique.manifests.strategies`.
+
+    For UPDATE and DELETE, ``old`` is the object as it is stored; None means the one ``before`` the request, the
+    cluster's where that has none, and for DELETE the manifest where the cluster has none either.
+
+    To a ``subresource`` goes a manifest of what it takes (an Eviction), or one of the object that it belongs to
+    (a Pod), see :mod:`pratique.admission.subresources`; a CONNECT is always to one.
+
+    The same manifest makes the same review every time, ``uid`` included; ``index``, its place in the input, tells
+    equal ones apart.
+
+    Raises:
+        InputError: the manifest is no object of a known kind with a name, or the operation needs something
+            that is not there; the text says what would be right.
+    """
+    options = _options(operation, dry_run=dry_run)
+    type_ = _type(manifest, subresource, resources)
+    check_operation(type_, operation, resources)
+    if type_.resource.group in _NAMELESS_GROUPS:
+        manifest = {"metadata": {}, **manifest}
+    target = _target(manifest, type_, operation, namespace)
+    stored = old
+    if operation not in _STORELESS:
+        stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
+    sent, sent_before = _documents(manifest, stored, target, operation, resources)
+    return Review(
+        uid=_uid(manifest, operation, subresource, index),
+        operation=operation,
+        kind=target.type.kind,
+        resource=target.type.resource,
+        subresource=subresource,
+        name=target.name,
+        namespace=target.name if target.is_namespace else target.namespace,
+        user=user,
+        object_document=sent,
+        old_object_document=sent_before,
+        options_document=options,
+        dry_run=dry_run,
+        cluster=cluster,
+    )
+
+
+def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None) -> _Target:
+    namespace = _namespace(manifest, asked_in) if type_.namespaced else ""
+    nameless = type_.resource.group in _NAMELESS_GROUPS
+    return _Target(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)
+
+
+def _documents(
+    manifest: JSONObject,
+    stored: JSONObject | None,
+    target: _Target,
+    operation: Operation,
+    resources: Resources,
+) -> tuple[Document, Document]:
+    """The object and the old object as admission sees them."""
+    if operation is Operation.DELETE:
+        return NULL, Document.from_data(stored or _as_read(manifest, target))
+    if operation is Operation.UPDATE:
+        return _update(manifest, stored, target, resources)
+    read = _as_read(strategies.created(manifest, target.type, resources), target)
+    return Document.from_data(sent_to(target.type, _without_system_fields(read))), NULL
+
+
+def _update(
+    manifest: JSONObject, stored: JSONObject | None, target: _Target, resources: Resources
+) -> tuple[Document, Document]:
+    if stored is None:
+        collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
+        raise InputError(
+            f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
+            " --cluster, or admitted before"
+        )
+    read = _as_read(strategies.updated(manifest, stored, target.type, resources), target)
+    sent, before = sent_to(target.type, read), sent_to(target.type, stored)
+    return Document.from_data(sent), Document.from_data(before)
+
+
+def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceType:
+    kind = kind_of(manifest)
+    if kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
+        raise InputError(f'kind "{kind.kind}" is a list: give each of its items as a document of its own')
+    if not subresource:
+        return resources.for_object(manifest)
+    parent = resources.for_kind(kind)
+    of_parent = parent and resources.for_resource(parent.resource, subresource)
+    found = (of_parent,) if of_parent else resources.of_subresource_kind(kind, subresource)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(f"{each.resource.resource}/{subresource}" for each in found)
+        raise InputError(
+            f'kind "{kind.kind}" is that of {names}: give the object that it is of, or an AdmissionReview'
+        )
+    raise InputError(_not_a_subresource(kind, subresource, resources))
+
+
+def _not_a_subresource(kind: GroupVersionKind, subresource: str, resources: Resources) -> str:
+    parent = resources.for_kind(kind)
+    if parent is None:
+        return unknown_kind(kind, resources)
+    takes = [t.subresource for t in resources if t.subresource and t.resource == parent.resource]
+    collection = parent.resource.resource
+    where = f"only to {', '.join(takes)}" if takes else f"only to {collection} itself"
+    return f'kind "{kind.kind}" cannot be sent to {collection}/{subresource}: {where}'
+
+
+def _name(manifest: JSONObject, operation: Operation) -> str:
+    name = name_of(manifest)
+    if name or (operation is Operation.CREATE and generate_name_of(manifest)):
+        return name
+    if operation is Operation.CREATE:
+        raise InputError("metadata.name: Required value: name or generateName is required")
+    raise InputError(f"metadata.name: Required value: {operation} needs the name of the object")
+
+
+def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
+    own = namespace_of(manifest)
+    if own and asked_in and own != asked_in:
+        raise InputError(
+            f'the namespace from the provided object "{own}" does not match the namespace "{asked_in}". '
+            f"You must pass '--namespace={own}' to perform this operation."
+        )
+    return own or asked_in or DEFAULT_NAMESPACE
+
+
+def _as_read(manifest: JSONObject, target: _Target) -> JSONObject:
+    """The object as the API server decodes it."""
+    read = placed(manifest, target.namespace)
+    return with_defaults(read) if target.is_namespace else read
+
+
+def _without_system_fields(read: JSONObject) -> JSONObject:
+    if _SYSTEM_FIELDS.isdisjoint(read["metadata"]):
+        return read
+    metadata = {key: value for key, value in read["metadata"].items() if key not in _SYSTEM_FIELDS}
+    return {**read, "metadata": metadata}
+
+
+@functools.cache
+def _options(operation: Operation, *, dry_run: bool) -> Document:
+    if operation is Operation.CONNECT:
+        if dry_run:
+            raise InputError("dryRun is not supported: a CONNECT is carried out or is not made")
+        return NULL
+    options: JSONObject = {"kind": _OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"}
+    return Document.from_data(options | {"dryRun": ["All"]} if dry_run else options)
+
+
+def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
+    return named_uid(_UIDS, encode([index, operation, subresource, manifest]))

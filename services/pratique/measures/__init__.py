@@ -1,1 +1,0 @@
-"""Measures: what services count of themselves, and how Prometheus comes by it."""

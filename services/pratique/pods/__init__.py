@@ -1,0 +1,1 @@
+"""Walks over Pods: containers, requests and limits, tolerations, QoS, volumes."""

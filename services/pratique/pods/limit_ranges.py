@@ -1,0 +1,156 @@
+"""LimitRanges: what their items default, and what they forbid.
+
+Source: ``plugin/pkg/admission/limitranger/admission.go``, and ``pkg/apis/core/v1/defaults.go``
+``SetDefaults_LimitRangeItem``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import member
+from pratique.pods.resource_requirements import Demand, ResourceList, read_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.quantities import Quantity
+
+CONTAINER = "Container"
+POD = "Pod"
+CLAIM = "PersistentVolumeClaim"
+
+_MILLION = 10**6
+"""A ratio is shown with six decimals, as Go's ``%f`` shows it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an item demands of everything of its type."""
+
+    type: str
+    """``Container``, ``Pod`` or ``PersistentVolumeClaim``."""
+    minimum: ResourceList
+    maximum: ResourceList
+    ratio: ResourceList
+    """How many times the request the limit may be at most."""
+
+
+def defaults_of(limit_range: JSONObject, *, filled: bool) -> Demand:
+    """What containers get that do not say it themselves. Of several items, the last that names a resource counts.
+
+    Args:
+        limit_range: The LimitRange.
+        filled: Fill each item first as an API server does when it stores one: a missing ``default`` is the
+            ``max``, a missing ``defaultRequest`` is the ``default``, else the ``min``.
+
+    Raises:
+        RefusalError: an amount is no quantity.
+    """
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+    for item, path in _items(limit_range, CONTAINER):
+        default, default_request = _list(item, path, "default"), _list(item, path, "defaultRequest")
+        if filled:
+            default = {**_list(item, path, "max"), **default}
+            default_request = {**_list(item, path, "min"), **default, **default_request}
+        requests |= default_request
+        limits |= default
+    return Demand(requests, limits)
+
+
+def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[Bounds]:
+    """The bounds of a LimitRange for things of those types, in the order of its items.
+
+    Raises:
+        RefusalError: an amount is no quantity.
+    """
+    for item, path in _items(limit_range, *types):
+        yield Bounds(
+            item["type"],
+            _list(item, path, "min"),
+            _list(item, path, "max"),
+            _list(item, path, "maxLimitRequestRatio"),
+        )
+
+
+def violations(bounds: Bounds, demand: Demand) -> Iterator[str]:
+    """Say what is wrong with a demand, resource by resource: too little, too much, limits too far off."""
+    for name, bound in sorted(bounds.minimum.items()):
+        yield from _below(_usage("minimum", name, bounds.type, bound), name, bound, demand)
+    for name, bound in sorted(bounds.maximum.items()):
+        usage = _usage("maximum", name, bounds.type, bound)
+        if bounds.type == CLAIM:
+            yield from _requested_above(usage, name, bound, demand)
+        else:
+            yield from _above(usage, name, bound, demand)
+    # Nothing is made of the limits of a claim.
+    for name, bound in sorted(bounds.ratio.items()) if bounds.type != CLAIM else ():
+        text = f"{name} max limit to request ratio per {bounds.type} is {bound}"
+        yield from _too_far(text, name, bound, demand)
+
+
+def _usage(which: str, name: str, what: str, bound: Quantity) -> str:
+    return f"{which} {name} usage per {what} is {bound}"
+
+
+def _below(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+    request, limit = demand.requests.get(name), demand.limits.get(name)
+    if request is None:
+        yield f"{usage}.  No request is specified"
+    elif request.compare(bound) < 0:
+        yield f"{usage}, but request is {request}"
+    elif limit is not None and limit.compare(bound) < 0:
+        yield f"{usage}, but limit is {limit}"
+
+
+def _above(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+    request, limit = demand.requests.get(name), demand.limits.get(name)
+    if limit is None:
+        yield f"{usage}.  No limit is specified"
+    elif limit.compare(bound) > 0:
+        yield f"{usage}, but limit is {limit}"
+    elif request is not None and request.compare(bound) > 0:
+        yield f"{usage}, but request is {request}"
+
+
+def _requested_above(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+    request = demand.requests.get(name)
+    if request is None:
+        yield f"{usage}.  No request is specified"
+    elif request.compare(bound) > 0:
+        yield f"{usage}, but request is {request}"
+
+
+def _too_far(text: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+    request, limit = demand.requests.get(name), demand.limits.get(name)
+    if request is None or not request.sign:
+        yield f"{text}, but no request is specified or request is 0"
+    elif limit is None or not limit.sign:
+        yield f"{text}, but no limit is specified or limit is 0"
+    else:
+        # All three are whole numbers of thousandths.
+        asked, most, allowed = (abs(each.ceiling(-3)) for each in (request, limit, bound))
+        if most * 1000 > asked * allowed:
+            yield f"{text}, but provided ratio is {_six_decimals(most, asked)}"
+
+
+def _six_decimals(number: int, divisor: int) -> str:
+    """Divide, round half to even, and write the result with six decimals."""
+    quotient, rest = divmod(number * _MILLION, divisor)
+    quotient += rest * 2 > divisor or (rest * 2 == divisor and quotient % 2 == 1)
+    return f"{quotient // _MILLION}.{quotient % _MILLION:06}"
+
+
+def _items(limit_range: JSONObject, *types: str) -> Iterator[tuple[JSONObject, FieldPath]]:
+    items = member(limit_range, "spec", "limits")
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if member(item, "type") in types:
+            yield item, FieldPath(("spec", "limits", index))
+
+
+def _list(item: JSON, path: FieldPath, name: str) -> ResourceList:
+    return read_list(item.get(name), path / name)

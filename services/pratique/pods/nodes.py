@@ -1,0 +1,167 @@
+"""Nodes: which node a user is, which labels it may give itself, and the certificates that it asks for."""
+
+from __future__ import annotations
+
+import binascii
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.admission.reviews import UserInfo
+    from pratique.apimachinery.json_values import JSON
+
+USER_PREFIX = "system:node:"
+GROUP = "system:nodes"
+
+
+def node_name(user: UserInfo) -> str | None:
+    """The name of the node that a user is, empty where the user's name holds none; None for everybody else."""
+    if GROUP not in user.groups or not user.username.startswith(USER_PREFIX):
+        return None
+    return user.username.removeprefix(USER_PREFIX)
+
+
+_RESERVED = ("node-restriction.kubernetes.io",)
+"""No node may set labels of these domains and those below."""
+
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+"""Of these domains and those below a node may set only the labels that it has to."""
+
+_OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_OWN = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+    }
+)
+
+
+def may_set(label: str) -> bool:
+    """Tell whether a node may add, change or remove a label of its own."""
+    domain, slash, _ = label.partition("/")
+    domain = domain if slash else ""
+    if _is_within(domain, _RESERVED):
+        return False
+    return not _is_within(domain, _KUBERNETES) or label in _OWN or _is_within(domain, _OWN_DOMAINS)
+
+
+def forbidden_changes(node: JSON, old: JSON = None) -> list[str]:
+    """The labels that differ between two states of a node and that it may not set, sorted."""
+    new_labels, old_labels = _labels(node), _labels(old)
+    changed = {key for key in new_labels.keys() | old_labels.keys() if _differ(new_labels, old_labels, key)}
+    return sorted(key for key in changed if not may_set(key))
+
+
+def _differ(first: dict[str, JSON], second: dict[str, JSON], key: str) -> bool:
+    return (key in first) != (key in second) or first[key] != second[key]
+
+
+def _labels(node: JSON) -> dict[str, JSON]:
+    labels = member(node, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _is_within(domain: str, parents: tuple[str, ...]) -> bool:
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
+
+_PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n(.*?)-----END \1-----", re.DOTALL)
+_TYPE = b"CERTIFICATE REQUEST"
+
+_SEQUENCE, _SET, _OBJECT_IDENTIFIER = 0x30, 0x31, 0x06
+_COMMON_NAME = b"\x55\x04\x03"  # 2.5.4.3
+_ORGANIZATION = b"\x55\x04\x0a"  # 2.5.4.10
+_ENCODINGS = {0x0C: "utf-8", 0x12: "ascii", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1E: "utf-16-be"}
+"""Of the types of text that a name may have: UTF8, Numeric, Printable, T61, IA5 and BMP."""
+
+_LONG_FORM = 0x80
+_LENGTH_BYTES = 4
+"""Longer lengths are of more than 4 GiB."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a certificate is for."""
+
+    common_name: str = ""
+    """The user; the last one counts where there are several."""
+    organizations: tuple[str, ...] = ()
+    """The user's groups."""
+
+
+def read_subject(pem: bytes) -> Subject:
+    """Read whom a certificate request in PEM is for.
+
+    Raises:
+        InputError: it is none. The text says why, and quotes nothing of it.
+    """
+    block = _PEM.search(pem)
+    if block is None or block[1] != _TYPE:
+        raise InputError(f"PEM block type must be {_TYPE.decode()}")
+    try:
+        der = binascii.a2b_base64(block[2])
+        names = list(_names(der))
+    except (ValueError, IndexError):
+        raise InputError("malformed certificate request") from None
+    common_names = [value for identifier, value in names if identifier == _COMMON_NAME]
+    organizations = tuple(value for identifier, value in names if identifier == _ORGANIZATION)
+    return Subject(common_names[-1] if common_names else "", organizations)
+
+
+def _names(der: bytes) -> Iterator[tuple[bytes, str]]:
+    """The attributes of the subject: their identifiers and texts."""
+    ((tag, request),) = _items(der)
+    _expect(tag, _SEQUENCE)
+    (tag, information), *_ = _items(request)
+    _expect(tag, _SEQUENCE)
+    _, (tag, subject), *_ = _items(information)
+    _expect(tag, _SEQUENCE)
+    for set_tag, relative_name in _items(subject):
+        _expect(set_tag, _SET)
+        for sequence_tag, attribute in _items(relative_name):
+            _expect(sequence_tag, _SEQUENCE)
+            (identifier_tag, identifier), (value_tag, value) = _items(attribute)
+            _expect(identifier_tag, _OBJECT_IDENTIFIER)
+            yield identifier, value.decode(_ENCODINGS[value_tag]) if value_tag in _ENCODINGS else ""
+
+
+def _items(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """The values that stand one after another: their tags and contents."""
+    position = 0
+    while position < len(der):
+        tag, (start, end) = der[position], _content(der, position + 1)
+        if end > len(der):
+            raise ValueError("a value is longer than what holds it")
+        yield tag, der[start:end]
+        position = end
+
+
+def _content(der: bytes, position: int) -> tuple[int, int]:
+    """Where a value begins and ends whose length stands at ``position``."""
+    length, start = der[position], position + 1
+    if length >= _LONG_FORM:
+        count = length - _LONG_FORM
+        if not 0 < count <= _LENGTH_BYTES or start + count > len(der):
+            raise ValueError("a length is malformed")
+        length, start = int.from_bytes(der[start : start + count]), start + count
+    return start, start + length
+
+
+def _expect(tag: int, expected: int) -> None:
+    if tag != expected:
+        raise ValueError("a value of another type stands there")

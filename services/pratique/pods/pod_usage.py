@@ -1,0 +1,158 @@
+"""Pod footprints: what a Pod takes up, with what it has been given already and what running a Pod costs at all.
+
+Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits``, with what the status of a
+Pod says counted, as an API server has it that lets Pods be resized.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import member
+from pratique.pods.resource_requirements import (
+    Demand,
+    ResourceList,
+    container_demands,
+    read_demand,
+    read_list,
+    together,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.quantities import Quantity
+    from pratique.pods.resource_requirements import ContainerDemand
+
+_OWN = FieldPath(("spec", "resources"))
+_STATUSES = ("containerStatuses", "initContainerStatuses")
+
+
+def footprint(pod: JSONObject) -> Demand:
+    """Work out what a Pod takes up.
+
+    Of every resource that is the most of what the Pod asks for, what a node has allocated to it, and what is in force
+    for it there; what cannot be done on its node (a resize that is infeasible) does not count. What the Pod says of
+    itself as a whole comes before what its containers say, and its overhead is added.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    given = _Given(pod)
+    own = own_demand(pod)
+    overhead = read_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
+    requests = _most(given.views(_requested, given.allocated, given.requests_in_force)) | dict(own.requests)
+    limits = _most(given.views(_limited, given.limits_in_force)) | dict(own.limits)
+    for name, amount in overhead.items():
+        requests[name] = requests[name] + amount if name in requests else amount
+        if name in limits and limits[name].sign:
+            limits[name] = limits[name] + amount
+    return Demand(requests, limits)
+
+
+def own_demand(pod: JSONObject) -> Demand:
+    """What a Pod asks for as a whole, of the resources that it can ask for so.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    written = read_demand(member(pod, "spec", "resources"), _OWN)
+    return Demand(_of_pods(written.requests), _of_pods(written.limits))
+
+
+def _of_pods(amounts: ResourceList) -> ResourceList:
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if name in {"cpu", "memory"} or name.startswith("hugepages-")
+    }
+
+
+class _Given:
+    """A Pod's containers, and what its status says of each."""
+
+    def __init__(self, pod: JSONObject) -> None:
+        self._containers = container_demands(pod, "containers")
+        self._starters = container_demands(pod, "initContainers")
+        self._statuses = _statuses(pod)
+        self._infeasible = _is_resize_infeasible(pod)
+
+    def views(
+        self,
+        asked: Callable[[ContainerDemand], ResourceList],
+        *given: Callable[[ContainerDemand], ResourceList | None],
+    ) -> list[ResourceList]:
+        """What the Pod needs by what its containers ask for, and by each of what they have been given."""
+        views = [self._view(asked, one) for one in given]
+        return views if self._infeasible else [self._view(asked, asked), *views]
+
+    def _view(
+        self,
+        asked: Callable[[ContainerDemand], ResourceList],
+        given: Callable[[ContainerDemand], ResourceList | None],
+    ) -> ResourceList:
+        def amounts(container: ContainerDemand) -> ResourceList:
+            found = given(container)
+            if found is not None:
+                return found
+            return {} if self._infeasible else asked(container)
+
+        return together(
+            [amounts(one) for one in self._containers],
+            [(amounts(one), one.restarts) for one in self._starters],
+        )
+
+    def allocated(self, container: ContainerDemand) -> ResourceList | None:
+        return self._read(container, "allocatedResources")
+
+    def requests_in_force(self, container: ContainerDemand) -> ResourceList | None:
+        in_force = self._read(container, "resources", "requests")
+        return self.allocated(container) if in_force is None else in_force
+
+    def limits_in_force(self, container: ContainerDemand) -> ResourceList | None:
+        return self._read(container, "resources", "limits")
+
+    def _read(self, container: ContainerDemand, *place: str) -> ResourceList | None:
+        """A list of resources in the container's status; None where there is none."""
+        field, index, status = self._statuses.get(container.name, ("", 0, None))
+        found = member(status, *place)
+        return None if found is None else read_list(found, FieldPath(("status", field, index, *place)))
+
+
+def _requested(container: ContainerDemand) -> ResourceList:
+    return container.demand.requests
+
+
+def _limited(container: ContainerDemand) -> ResourceList:
+    return container.demand.limits
+
+
+def _statuses(pod: JSONObject) -> Mapping[str, tuple[str, int, JSON]]:
+    """The statuses of containers by name, each with its place; of two of a name the first counts."""
+    found: dict[str, tuple[str, int, JSON]] = {}
+    for field in _STATUSES:
+        statuses = member(pod, "status", field)
+        for index, status in enumerate(statuses if isinstance(statuses, list) else ()):
+            name = member(status, "name")
+            if isinstance(name, str):
+                found.setdefault(name, (field, index, status))
+    return found
+
+
+def _is_resize_infeasible(pod: JSONObject) -> bool:
+    conditions = member(pod, "status", "conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if member(condition, "type") == "PodResizePending":
+            return bool(member(condition, "reason") == "Infeasible")
+    return False
+
+
+def _most(lists: list[ResourceList]) -> dict[str, Quantity]:
+    most: dict[str, Quantity] = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in most or amount.compare(most[name]) > 0:
+                most[name] = amount
+    return most

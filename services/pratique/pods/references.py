@@ -1,0 +1,130 @@
+"""References of Pods: the objects of the API that a Pod cannot run without.
+
+Source: ``pkg/api/pod/util.go`` ``VisitPodSecretNames``, ``VisitPodConfigmapNames``, ``HasAPIObjectReference``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""Marks a Pod that shows one which a node runs of its own accord."""
+
+_SECRETS_OF_VOLUMES = (
+    ("azureFile", "secretName"),
+    ("cephfs", "secretRef", "name"),
+    ("cinder", "secretRef", "name"),
+    ("flexVolume", "secretRef", "name"),
+    ("rbd", "secretRef", "name"),
+    ("secret", "secretName"),
+    ("scaleIO", "secretRef", "name"),
+    ("iscsi", "secretRef", "name"),
+    ("storageos", "secretRef", "name"),
+    ("csi", "nodePublishSecretRef", "name"),
+)
+
+_REFERRING_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_REFERRING_SOURCES = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
+
+
+def is_mirror(pod: JSON) -> bool:
+    """Tell whether a Pod shows one that a node runs of its own accord."""
+    annotations = member(pod, "metadata", "annotations")
+    return isinstance(annotations, dict) and MIRROR_ANNOTATION in annotations
+
+
+def service_account_name(pod: JSON) -> str:
+    """The name of a Pod's ServiceAccount, under its old name where it has not got the new one; empty if none."""
+    spec = member(pod, "spec")
+    return str(member(spec, "serviceAccountName") or member(spec, "serviceAccount") or "")
+
+
+def secret_names(pod: JSONObject) -> Iterator[str]:
+    """The Secrets that a Pod refers to."""
+    for reference in _list(pod, "spec", "imagePullSecrets"):
+        yield from _name(reference, "name")
+    yield from _names_of_containers(pod, "secretRef", "secretKeyRef")
+    for _, _, volume in containers.volumes(pod):
+        for steps in _SECRETS_OF_VOLUMES:
+            yield from _name(volume, *steps)
+        for source in projections(volume):
+            yield from _name(source, "secret", "name")
+
+
+def config_map_names(pod: JSONObject) -> Iterator[str]:
+    """The ConfigMaps that a Pod refers to."""
+    yield from _names_of_containers(pod, "configMapRef", "configMapKeyRef")
+    for _, _, volume in containers.volumes(pod):
+        yield from _name(volume, "configMap", "name")
+        for source in projections(volume):
+            yield from _name(source, "configMap", "name")
+
+
+def projections(volume: JSONObject) -> Iterator[JSONObject]:
+    """The sources of a projected volume; none of any other."""
+    return (source for source in _list(volume, "projected", "sources") if isinstance(source, dict))
+
+
+def first_reference(pod: JSONObject) -> str:
+    """The resource of an object that a Pod refers to, as messages name it; empty where there is none."""
+    if service_account_name(pod):
+        return "serviceaccounts"
+    if any(secret_names(pod)):
+        return "secrets"
+    if any(config_map_names(pod)):
+        return "configmaps"
+    if _list(pod, "spec", "resourceClaims"):
+        return "resourceclaims"
+    return next((found for _, _, volume in containers.volumes(pod) if (found := _reference_of(volume))), "")
+
+
+def _reference_of(volume: JSONObject) -> str:
+    for field, resource in _REFERRING_VOLUMES.items():
+        if volume.get(field) is not None:
+            return resource
+    for source in projections(volume):
+        for field, resource in _REFERRING_SOURCES.items():
+            if source.get(field) is not None:
+                return resource
+    return ""
+
+
+def _names_of_containers(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
+    for _, _, container in containers.containers(pod):
+        for source in _list(container, "envFrom"):
+            yield from _name(source, all_of, "name")
+        for variable in _list(container, "env"):
+            yield from _name(variable, "valueFrom", one_of, "name")
+
+
+def _name(value: JSON, *steps: str) -> Iterator[str]:
+    name = member(value, *steps)
+    if isinstance(name, str) and name:
+        yield name
+
+
+def _list(value: JSON, *steps: str) -> list[JSON]:
+    items = member(value, *steps)
+    return items if isinstance(items, list) else []

@@ -1,0 +1,215 @@
+"""Requests and limits of containers, Pods and claims, and how well a Pod is served by them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import json_type, member
+from pratique.apimachinery.quantities import Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+ResourceList: TypeAlias = "Mapping[str, Quantity]"
+"""Amounts by the name of the resource: ``cpu``, ``memory``, ``example.com/gpu``."""
+
+_FINEST = -3
+"""Thousandths: an API server rounds what is finer up as it reads a list of resources."""
+
+_POD_LEVEL = ("cpu", "memory")
+"""The resources of which a Pod as a whole may say how much it needs, whatever its containers say."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked for: how much is set aside, and how much may be used at most."""
+
+    requests: ResourceList
+    limits: ResourceList
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ContainerDemand:
+    """The demand of one container."""
+
+    name: str
+    """The container's name; empty where it has none."""
+    demand: Demand
+    restarts: bool
+    """True for an init container that goes on running beside the others (``restartPolicy: Always``)."""
+
+
+def read_list(value: JSON, path: FieldPath) -> ResourceList:
+    """Read a list of resources; one that is missing is empty.
+
+    Raises:
+        RefusalError: it is no object of quantities; 400, with the field and what would be right.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RefusalError(statuses.bad_request(f"{path}: must be a mapping, not {json_type(value)}"))
+    return {name: _read(amount, path / name) for name, amount in value.items()}
+
+
+def read_demand(resources: JSON, path: FieldPath) -> Demand:
+    """Read the ``resources`` of a container, Pod or claim.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    return Demand(
+        read_list(member(resources, "requests"), path / "requests"),
+        read_list(member(resources, "limits"), path / "limits"),
+    )
+
+
+def container_demands(pod: JSONObject, field: str) -> tuple[ContainerDemand, ...]:
+    """Read the demands of a Pod's ``containers`` or ``initContainers``.
+
+    Raises:
+        RefusalError: an amount is no quantity; 400.
+    """
+    items = member(pod, "spec", field)
+    path = FieldPath(("spec", field))
+    return tuple(
+        ContainerDemand(
+            str(item.get("name") or ""),
+            read_demand(item.get("resources"), path / index / "resources"),
+            item.get("restartPolicy") == "Always",
+        )
+        for index, item in enumerate(items if isinstance(items, list) else ())
+        if isinstance(item, dict)
+    )
+
+
+def pod_demand(
+    pod: JSONObject, containers: Iterable[ContainerDemand], starters: Iterable[ContainerDemand]
+) -> Demand:
+    """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
+
+    Args:
+        pod: The Pod.
+        containers: The demands of its containers.
+        starters: The demands of its init containers.
+
+    Raises:
+        RefusalError: an amount of the Pod's own is no quantity; 400.
+    """
+    containers, starters = tuple(containers), tuple(starters)
+    own = read_demand(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
+    return Demand(
+        _total(
+            [each.demand.requests for each in containers],
+            [(each.demand.requests, each.restarts) for each in starters],
+            own.requests,
+        ),
+        _total(
+            [each.demand.limits for each in containers],
+            [(each.demand.limits, each.restarts) for each in starters],
+            own.limits,
+        ),
+    )
+
+
+def together(
+    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]]
+) -> dict[str, Quantity]:
+    """The larger of what runs in the end and what any init container needs while it runs.
+
+    Args:
+        containers: The amounts of the containers.
+        starters: The amounts of the init containers, in their order, and which of them go on running.
+    """
+    total: dict[str, Quantity] = {}
+    for amounts in containers:
+        _add(total, amounts)
+    staying: dict[str, Quantity] = {}
+    starting: dict[str, Quantity] = {}
+    for amounts, stays in starters:
+        if stays:
+            _add(total, amounts)
+            _add(staying, amounts)
+            _raise(starting, staying)
+        else:
+            needed = dict(amounts)
+            _add(needed, staying)
+            _raise(starting, needed)
+    _raise(total, starting)
+    return total
+
+
+def _total(
+    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]], own: ResourceList
+) -> ResourceList:
+    return together(containers, starters) | {name: own[name] for name in _POD_LEVEL if name in own}
+
+
+def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        total[name] = total[name] + amount if name in total else amount
+
+
+def _raise(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    for name, amount in amounts.items():
+        if name not in total or amount.compare(total[name]) > 0:
+            total[name] = amount
+
+
+def _read(amount: JSON, path: FieldPath) -> Quantity:
+    try:
+        return Quantity.from_json(amount).rounded_up(_FINEST)
+    except QuantityError as error:
+        raise RefusalError(statuses.bad_request(f"{path}: {error}")) from None
+
+
+BEST_EFFORT = "BestEffort"
+
+_RESOURCES = ("cpu", "memory")
+"""Those that the class depends on."""
+
+
+def is_best_effort(pod: JSON) -> bool:
+    """Tell whether a Pod is promised nothing: none of its containers asks for cpu or memory, or limits them.
+
+    What its status says counts first, and what the Pod asks for as a whole before what its containers do.
+    Ephemeral containers never count.
+    """
+    known = member(pod, "status", "qosClass")
+    if isinstance(known, str) and known:
+        return known == BEST_EFFORT
+    return not any(_is_positive(amount) for amount in _amounts(pod))
+
+
+def _amounts(pod: JSON) -> Iterator[JSON]:
+    for resources in _requirements(pod):
+        for kind in ("requests", "limits"):
+            for name in _RESOURCES:
+                yield member(resources, kind, name)
+
+
+def _requirements(pod: JSON) -> Iterator[JSON]:
+    of_pod = member(pod, "spec", "resources")
+    if of_pod is not None:
+        yield of_pod
+        return
+    for field in ("containers", "initContainers"):
+        items = member(pod, "spec", field)
+        for container in items if isinstance(items, list) else ():
+            yield member(container, "resources")
+
+
+def _is_positive(amount: JSON) -> bool:
+    # A number is a quantity too; nothing else can be one.
+    if type(amount) not in {str, int, float}:
+        return False
+    try:
+        return Quantity.parse(str(amount)).sign > 0
+    except QuantityError:
+        return False

@@ -1,0 +1,109 @@
+"""ServiceAccount tokens: how a Pod's containers come by them.
+
+Source: ``plugin/pkg/admission/serviceaccount/admission.go`` ``mountServiceAccountToken``, and that of 1.20 for
+tokens that are Secrets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.json_values import member
+from pratique.pods import containers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pratique.admission.edits import Edits
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where containers look for their token."""
+
+_VOLUME = "kube-api-access-"
+_EXPIRATION_SECONDS = 3607
+"""An hour, and 7 seconds by which a token made here is told from one that somebody asked for."""
+_DEFAULT_MODE = 420
+"""``0644``."""
+
+_SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret is none
+_ANNOTATION = "kubernetes.io/service-account."
+
+_MOUNTING_FIELDS = ("initContainers", "containers")
+
+
+def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
+    """Have every container mount a token that the kubelet asks for; ``generate`` ends the volume's name."""
+    present = [str(volume.get("name", "")) for _, _, volume in containers.volumes(edits.document)]
+    name = next((each for each in present if each.startswith(_VOLUME)), "")
+    if _mount(edits, name or (name := generate(_VOLUME))) and name not in present:
+        edits.append(("spec", "volumes"), {"name": name, "projected": _bound_token()})
+
+
+def mount_secret(edits: Edits, secret: str, generate: Callable[[str], str]) -> None:
+    """Have every container mount a Secret that holds a token."""
+    volumes = [volume for _, _, volume in containers.volumes(edits.document)]
+    ours = (each for each in volumes if member(each, "secret", "secretName") == secret)
+    volume = next(ours, None)
+    # The name of a mount cannot have dots.
+    name = secret.replace(".", "-") if volume is None else str(volume.get("name", ""))
+    if volume is None and any(each.get("name") == name for each in volumes):
+        name = generate(f"{name}-")
+    if _mount(edits, name) and volume is None:
+        edits.append(("spec", "volumes"), {"name": name, "secret": {"secretName": secret}})
+
+
+def token_secret(account: JSONObject, cluster: Cluster) -> str:
+    """The first Secret that an account refers to and that holds its token; empty where there is none.
+
+    An account that was described without a uid matches whatever uid the Secret says.
+    """
+    namespace = str(member(account, "metadata", "namespace") or "")
+    references = account.get("secrets")
+    for reference in references if isinstance(references, list) else ():
+        name = str(member(reference, "name") or "")
+        secret = cluster.get("", "secrets", name, namespace)
+        if secret is not None and _is_token_of(secret, account):
+            return name
+    return ""
+
+
+def _is_token_of(secret: JSONObject, account: JSONObject) -> bool:
+    annotations = member(secret, "metadata", "annotations")
+    name, uid = (member(annotations, f"{_ANNOTATION}{part}") for part in ("name", "uid"))
+    owner = member(account, "metadata", "uid")
+    return (
+        secret.get("type") == _SECRET_TYPE
+        and name == member(account, "metadata", "name")
+        and owner in {None, "", uid}
+    )
+
+
+def _mount(edits: Edits, volume: str) -> bool:
+    """Add a mount to each container that has none at that place; False where all have one."""
+    added = False
+    mount = {"name": volume, "readOnly": True, "mountPath": MOUNT_PATH}
+    for field, index, container in list(containers.containers(edits.document)):
+        if field in _MOUNTING_FIELDS and not _has_mount(container):
+            edits.append(("spec", field, index, "volumeMounts"), mount)
+            added = True
+    return added
+
+
+def _has_mount(container: JSONObject) -> bool:
+    mounts = container.get("volumeMounts")
+    return isinstance(mounts, list) and any(member(each, "mountPath") == MOUNT_PATH for each in mounts)
+
+
+def _bound_token() -> JSONObject:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    return {
+        "defaultMode": _DEFAULT_MODE,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _EXPIRATION_SECONDS, "path": "token"}},
+            {"configMap": authority},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+    }

@@ -1,0 +1,180 @@
+"""Tolerations: which of them are the same, which covers which, and how two lists of them become one.
+
+Source: ``pkg/util/tolerations/tolerations.go``, ``pkg/apis/core/helper/helpers.go`` and, for their form,
+``pkg/apis/core/validation/validation.go`` ``ValidateTolerations``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, not_supported
+from pratique.apimachinery.json_values import member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+EQUAL = "Equal"
+EXISTS = "Exists"
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+
+OPERATORS = (EQUAL, EXISTS)
+EFFECTS = (NO_SCHEDULE, "PreferNoSchedule", NO_EXECUTE)
+
+PATH = ("spec", "tolerations")
+"""Where a Pod's tolerations are."""
+
+
+class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One toleration; what is absent is empty. ``toleration_seconds`` None means for ever."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+    @property
+    def document(self) -> JSONObject:
+        """As JSON, without what is empty."""
+        document: JSONObject = msgspec.to_builtins(self)
+        return document
+
+    @property
+    def slot(self) -> tuple[str, str]:
+        """Of which a list held one toleration up to 1.16: key and effect."""
+        return self.key, self.effect
+
+
+def read(value: JSON) -> Toleration:
+    """Read a toleration; members of another type than theirs count as absent."""
+    seconds = member(value, "tolerationSeconds")
+    return Toleration(
+        key=_text(value, "key"),
+        operator=_text(value, "operator"),
+        value=_text(value, "value"),
+        effect=_text(value, "effect"),
+        toleration_seconds=seconds if type(seconds) is int else None,
+    )
+
+
+def _text(value: JSON, name: str) -> str:
+    text = member(value, name)
+    return text if isinstance(text, str) else ""
+
+
+def of_pod(pod: JSON) -> list[Toleration]:
+    """Read the tolerations of a Pod, one for each item that stands there."""
+    items = member(pod, *PATH)
+    return [read(item) for item in items] if isinstance(items, list) else []
+
+
+def is_same(first: Toleration, second: Toleration) -> bool:
+    """Tell whether two tolerations are of the same taints, for however long: ``MatchToleration``."""
+    return (first.key, first.effect, first.operator, first.value) == (
+        second.key,
+        second.effect,
+        second.operator,
+        second.value,
+    )
+
+
+def covers(general: Toleration, special: Toleration) -> bool:
+    """Tell whether one toleration tolerates all that another does: ``isSuperset``.
+
+    ``Equal`` covers only what says ``Equal`` too; another that leaves the operator out is covered by itself alone.
+    """
+    if general == special:
+        return True
+    of_all_keys = not general.key and general.operator == EXISTS
+    if special.key != general.key and not of_all_keys:
+        return False
+    if general.effect not in {"", special.effect} or _ends_before(general, special):
+        return False
+    if general.operator in {EQUAL, ""}:
+        return special.operator == EQUAL and special.value == general.value
+    return general.operator == EXISTS
+
+
+def _ends_before(general: Toleration, special: Toleration) -> bool:
+    """Tell whether the general one, being of ``NoExecute``, is over while the special one still holds."""
+    limit = general.toleration_seconds
+    if general.effect != NO_EXECUTE or limit is None:
+        return False
+    return special.toleration_seconds is None or special.toleration_seconds > limit
+
+
+def merge(tolerations: Sequence[Toleration]) -> list[int]:
+    """Leave out what others cover: ``MergeTolerations``. Returns the indexes of those that stay, in order.
+
+    Of two that cover each other the first stays. Kubernetes keeps the last unless they are equal, so that merging
+    again may have another result; none but malformed ones do that.
+    """
+    kept: list[int] = []
+    for index, one in enumerate(tolerations):
+        covered = any(covers(tolerations[other], one) for other in kept)
+        if not covered and not any(_exceeds(other, one) for other in tolerations[index + 1 :]):
+            kept.append(index)
+    return kept
+
+
+def _exceeds(general: Toleration, special: Toleration) -> bool:
+    return covers(general, special) and not covers(special, general)
+
+
+def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]) -> bool:
+    """Tell whether each toleration is covered by one that is allowed; without any, all are.
+
+    ``VerifyAgainstWhitelist``.
+    """
+    return not allowed or all(any(covers(each, one) for each in allowed) for one in tolerations)
+
+
+def conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
+    """Tell whether two lists say different things of the same key and effect: ``IsConflict``, up to 1.16."""
+    others = {one.slot: one for one in second}
+    return any(others.get(one.slot, one) != one for one in {one.slot: one for one in first}.values())
+
+
+def all_listed(tolerations: Iterable[Toleration], allowed: Iterable[Toleration]) -> bool:
+    """Tell whether each toleration is among those allowed; without any, all are. How 1.16 and before verified."""
+    listed = {one.slot: one for one in allowed}
+    return not listed or all(
+        listed.get(slot) == one for slot, one in {t.slot: t for t in tolerations}.items()
+    )
+
+
+def check(tolerations: Iterable[Toleration], path: FieldPath) -> list[FieldError]:
+    """Find what is wrong with tolerations that stand at ``path``: ``ValidateTolerations``."""
+    return [error for index, one in enumerate(tolerations) for error in _faults(one, path / index)]
+
+
+def _faults(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if one.key:
+        yield from (invalid(path / "key", one.key, each) for each in names.check_qualified_name(one.key))
+    elif one.operator != EXISTS:
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(path / "operator", one.operator, text)
+    if one.toleration_seconds is not None and one.effect != NO_EXECUTE:
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid(path / "effect", one.effect, text)
+    yield from _operator_faults(one, path / "operator")
+    if one.effect and one.effect not in EFFECTS:
+        yield not_supported(path / "effect", one.effect, EFFECTS)
+
+
+def _operator_faults(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if one.operator in {EQUAL, ""}:
+        messages = names.check_label_value(one.value)
+        if messages:
+            yield invalid(path, one.value, ";".join(messages))
+    elif one.operator != EXISTS:
+        yield not_supported(path, one.operator, OPERATORS)
+    elif one.value:
+        yield invalid(path, one.document, "value must be empty when `operator` is 'Exists'")

@@ -1,0 +1,149 @@
+"""Invocations: which policies are to be evaluated for a request, by which binding, with which parameter.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go`` ``Dispatch``; that of
+``validating/dispatcher.go`` does the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from pratique.admission.label_subjects import Subject
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConversionError, RefusalError
+from pratique.cluster.store import is_inside
+from pratique.configuration.policies import BindingSpec
+from pratique.policies.activation import Sight
+from pratique.policies.match_resources import Mismatch
+from pratique.policies.params import SettingError, collect_params, find_param_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pratique.admission.matched_resources import Target
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.kinds import ResourceType
+    from pratique.configuration.policies import PolicySpec
+    from pratique.policies.compilation import Binding, Policy
+
+B = TypeVar("B", bound=BindingSpec)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Invocation(Generic[B]):
+    """A policy is to be evaluated, once with each of the parameters."""
+
+    binding: Binding[B]
+    sight: Sight
+    params: Sequence[JSON]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Passed(Generic[B]):
+    """A policy does not mean the request, or a binding does not."""
+
+    binding: Binding[B] | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Misset(Generic[B]):
+    """A policy or binding cannot be used for the request: the policy's failure policy decides."""
+
+    binding: Binding[B] | None
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The error as the API server words it."""
+        return f"failed to configure {'binding' if self.binding else 'policy'}: {self.reason}"
+
+
+Step: TypeAlias = Invocation[B] | Passed[B] | Misset[B]
+
+
+class Viewing:
+    """A review as all policies look at it: what one of them has found out, the others need not."""
+
+    def __init__(self, review: Review, *, mutates: bool = False) -> None:
+        """Look at nothing yet.
+
+        Args:
+            review: The review.
+            mutates: Convert objects before parameters are looked for, as MutatingAdmissionPolicy does, and blame the
+                policy where that cannot be done.
+        """
+        self.review = review
+        self._mutates = mutates
+        self._subject = Subject(review)
+        self._sights: dict[Target, Sight] = {}
+
+    @property
+    def subject(self) -> Subject:
+        """The review as selectors look at it."""
+        return self._subject
+
+    def invocations(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Step[B]]:
+        """Find by which bindings, and with which parameters, a policy is to be evaluated.
+
+        Raises:
+            RefusalError: the request's Namespace does not exist. This refuses the request whatever policies say.
+        """
+        try:
+            target = policy.matcher.match(self._subject)
+            if isinstance(target, Mismatch):
+                yield Passed(None, target.reason)
+                return
+            kind = self._param_type(policy)
+        except SettingError as error:
+            yield Misset(None, str(error))
+            return
+        for binding in bindings:
+            yield self._invocation(binding, target, kind)
+
+    def _invocation(self, binding: Binding[B], target: Target, kind: ResourceType | None) -> Step[B]:
+        review = self.review
+        try:
+            found = None if binding.matcher is None else binding.matcher.match(self._subject)
+            if isinstance(found, Mismatch):
+                return Passed(binding, found.reason)
+            if self._mutates:
+                self._subject.aimed(target)
+            params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
+        except SettingError as error:
+            return Misset(binding, str(error))
+        except ConversionError as error:
+            return Misset(None, str(error))
+        if not params:
+            if not self._mutates:  # which looks for the Namespace only once there is something to invoke
+                self._namespace()
+            return Passed(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
+        try:
+            return Invocation(binding, self._sight(target), params)
+        except ConversionError as error:
+            return Misset(binding, f"failed to convert object version: {error}")
+
+    def _param_type(self, policy: Policy[PolicySpec]) -> ResourceType | None:
+        kind = policy.spec.param_kind
+        if kind is None:
+            return None
+        return find_param_type(kind, self.review.cluster)
+
+    def _sight(self, target: Target) -> Sight:
+        found = self._sights.get(target)
+        if found is None:
+            aimed = self._subject.aimed(target)
+            found = self._sights[target] = Sight(aimed, self._namespace())
+        return found
+
+    def _namespace(self) -> JSONObject | None:
+        """The Namespace that the object is in. Raises RefusalError where it does not exist."""
+        review = self.review
+        if not is_inside(review):
+            return None
+        namespace = review.cluster.get("", "namespaces", review.namespace)
+        if namespace is None:
+            raise RefusalError(statuses.not_found("", "namespaces", review.namespace))
+        return namespace

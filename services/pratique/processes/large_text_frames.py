@@ -1,0 +1,138 @@
+"""Frames between a service and the process that reads large texts for it, and the cuts they carry."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import msgspec
+
+from pratique.apimachinery.json_reading import JsonLimitError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NULL = msgspec.Raw(b"null")
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Which values to take out."""
+
+    of: str
+    """The member of the outermost object whose members they are."""
+    names: tuple[str, ...]
+    """The names of those."""
+
+
+class Remainder(msgspec.Struct, frozen=True):
+    """What is left of a text."""
+
+    text: bytes
+    """The same with ``null`` for each value."""
+    spans: dict[str, tuple[int, int]]
+    """Where in the whole text each value begins and ends, by its name."""
+
+
+CutOut: TypeAlias = "Callable[[Sequence[bytes], Cut], Remainder | None]"
+"""Checks a text that came in pieces, and takes values out of it as :func:`cut_out` does."""
+
+
+def cut_out(text: bytes, cut: Cut) -> Remainder | None:
+    """Take values out of a text in which no member is twice; None where it has no such member or that is no object.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON.
+    """
+    try:
+        outer = _members.decode(text)
+        inner = _members.decode(outer[cut.of])
+    except (msgspec.ValidationError, KeyError):
+        return None
+    spans = {name: _span(text, bytes(inner[name])) for name in cut.names if name in inner}
+    outer[cut.of] = msgspec.Raw(msgspec.json.encode(inner | dict.fromkeys(spans, _NULL)))
+    return Remainder(msgspec.json.encode(outer), spans)
+
+
+def between(pieces: Sequence[bytes], begin: int, end: int) -> bytes:
+    """What stands from one byte to another of a text in pieces. It is copied without the interpreter's lock."""
+    found = []
+    for piece in pieces:
+        if begin < len(piece) and end > 0:
+            found.append(piece[max(begin, 0) : end])
+        begin, end = begin - len(piece), end - len(piece)
+    return b"".join(found)
+
+
+def _span(text: bytes, value: bytes) -> tuple[int, int]:
+    # Where the same stands earlier in the text, that is as good.
+    begin = text.index(value)
+    return begin, begin + len(value)
+
+
+MessageT = TypeVar("MessageT", "Order", "Reading")
+
+_LENGTH = struct.Struct("!Q")
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be read."""
+
+    length: int
+    """The text's, in bytes."""
+    cut: Cut | None = None
+    """What to take out of it; None: it is only to be checked."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What came of it. It says everything each time, so that nothing can be taken for a text that is good."""
+
+    beyond: str
+    """Which limit the text is beyond, as a ``JsonLimitError`` says it; empty where it is within all."""
+    malformed: str
+    """Why it is no JSON; empty where it is."""
+    remainder: Remainder | None
+    """What is left of it, where something was to be taken out and is there."""
+
+    def check(self) -> Reading:
+        """This, where the text is good.
+
+        Raises:
+            JsonLimitError: it is beyond a limit.
+            msgspec.DecodeError: it is no JSON, or no UTF-8.
+        """
+        if self.beyond:
+            raise JsonLimitError(self.beyond)
+        if self.malformed:
+            raise msgspec.DecodeError(self.malformed)
+        return self
+
+
+def send(connection: socket.socket, message: Order | Reading) -> None:
+    """Send a message. Raises OSError where the other side is gone."""
+    content = msgspec.msgpack.encode(message)
+    connection.sendall(_LENGTH.pack(len(content)) + content)
+
+
+def receive(connection: socket.socket, kind: type[MessageT]) -> MessageT:
+    """Receive a message.
+
+    Raises:
+        EOFError: the other side is gone.
+        OSError: the connection broke, or its time is up.
+    """
+    (length,) = _LENGTH.unpack(receive_bytes(connection, _LENGTH.size))
+    return msgspec.msgpack.decode(receive_bytes(connection, length), type=kind)
+
+
+def receive_bytes(connection: socket.socket, length: int) -> bytearray:
+    """Receive that many bytes; raises as :func:`receive`."""
+    content = bytearray(length)
+    rest = memoryview(content)
+    while rest:
+        received = connection.recv_into(rest)
+        if not received:
+            raise EOFError
+        rest = rest[received:]
+    return content

@@ -1,0 +1,158 @@
+"""Logs: one JSON object a line on standard error, made of declared fields alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import sys
+import traceback
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pythonjsonlogger.json import JsonFormatter
+
+from pratique.apimachinery.statuses import go_quoted
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import TypeAlias
+
+    _ExceptionInfo: TypeAlias = (
+        tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    )
+
+_MOST_PLACES = 12
+"""Innermost places told: enough for a controller and what it calls, also where it recurses endlessly."""
+
+
+def described(error: BaseException) -> str:
+    """Name an error, and those that led to it, by type and place alone, the innermost place first.
+
+    For example ``KeyError < look_up (acme/policy.py:7) < judge (acme/policy.py:3)``.
+    """
+    told: list[str] = []
+    current: BaseException | None = error
+    while current is not None and len(told) < _MOST_PLACES:
+        told.append(_one(current))
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return "; because of ".join(told)
+
+
+def _one(error: BaseException) -> str:
+    # Source lines are not looked up: they could hold literals, and reading files would block.
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    places = [f"{frame.name} ({_short(frame.filename)}:{frame.lineno})" for frame in frames[-_MOST_PLACES:]]
+    return " < ".join([type(error).__name__, *reversed(places)])
+
+
+def _short(filename: str) -> str:
+    return "/".join(filename.rsplit("/", 2)[-2:])
+
+
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "address": "where a service listens, or the peer that it calls",
+        "code": "an HTTP or gRPC status code",
+        "configuration": "a webhook configuration, policy or binding, by name",
+        "controller": "an admission controller, by name",
+        "count": "how many",
+        "document": "which document of a file, counted from 1",
+        "duration_ms": "how long it took",
+        "error": "the type of an exception and where in the code it arose, innermost place first",
+        "error_id": "the id under which a caller was told of a failure",
+        "file": "a file that the operator named",
+        "hash": "the hash of an entry of the decision log",
+        "ledger": "where charges against quotas are kept, without a password",
+        "method": "an HTTP method or an rpc",
+        "path": "an HTTP path, one of the known ones",
+        "phase": "mutate or validate",
+        "quota": "a ResourceQuota, by namespace and name",
+        "reason": "why, in words that hold no part of any reviewed object",
+        "sequence": "the number of an entry of the decision log",
+        "signal": "a signal, by name",
+        "uid": "a review's uid",
+        "webhook": "a webhook, by name",
+    }
+)
+"""Every field that a line may hold beside time, level, service, logger and message: pass it in ``extra``."""
+
+LONGEST_TEXT = 256
+"""Characters of a field or message that are kept; what is longer ends with an ellipsis. A Kubernetes name has
+at most 253."""
+
+_OWN = ("pratique", "mutator", "validator", "frontdoor", "pratique_cli")
+
+
+def configure_logging(service: str, level: int | str | None = None, stream: TextIO | None = None) -> None:
+    """Log as ``service`` from now on.
+
+    ``level`` is that of Pratique's own loggers: where not given, INFO, or DEBUG where ``PRATIQUE_DEBUG`` is set.
+    Libraries are heard from WARNING on. ``stream`` is standard error where not given.
+    """
+    if level is None:
+        level = logging.DEBUG if os.environ.get("PRATIQUE_DEBUG") else logging.INFO
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Formatter(service))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    for name in _OWN:
+        logging.getLogger(name).setLevel(level)
+    # A line that cannot be written is lost; logging would print it with its arguments instead.
+    logging.raiseExceptions = False
+    logging.captureWarnings(capture=True)
+
+
+def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody awaited or caught; for ``loop.set_exception_handler``.
+
+    The loop's own description is left out: it quotes the arguments of callbacks.
+    """
+    logging.getLogger("pratique.loop").error(
+        "unhandled error in the event loop", exc_info=context.get("exception")
+    )
+
+
+class _Formatter(JsonFormatter):
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def add_fields(
+        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        log_data["time"] = dt.datetime.fromtimestamp(record.created, tz=dt.UTC)
+        log_data["level"] = record.levelname.lower()
+        log_data["service"] = self._service
+        log_data["logger"] = _loggable(record.name)
+        log_data["message"] = _loggable(_message(record))
+        for name, value in record.__dict__.items():
+            if name in FIELDS:
+                log_data[name] = _loggable(value)
+        if "exc_info" in message_dict:
+            log_data["error"] = _loggable(message_dict["exc_info"])
+
+    def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - logging's own name
+        return "" if ei[1] is None else described(ei[1])
+
+
+def _message(record: logging.LogRecord) -> str:
+    if record.name.partition(".")[0] in _OWN:
+        return record.message
+    # Libraries append tracebacks and representations to the line that says what happened.
+    return record.message.partition("\n")[0]
+
+
+def _loggable(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if not isinstance(value, str):
+        return f"<{type(value).__name__}>"
+    # Cut first, because quoting takes time by the character, and again, because it makes texts longer.
+    text = value[: LONGEST_TEXT + 1]
+    if not text.isprintable():
+        text = go_quoted(text)[1:-1]
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"

@@ -1,0 +1,140 @@
+"""The metrics of match conditions and policies, as the API server counts them."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import TYPE_CHECKING
+
+from pratique.telemetry.metrics import Counts, Durations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+_LABELS = ("name", "kind", "type", "operation")
+_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConditionCheck:
+    """What the conditions of one webhook came to."""
+
+    seconds: float
+    held: bool
+    """Whether all of them are true."""
+    errors: int
+    """How many of them have no value, up to the first that is false."""
+    excluded: bool
+    """Whether the webhook is not called because of them."""
+
+
+class ConditionMetrics:
+    """What became of all match conditions."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        prefix = "apiserver_admission_match_condition_"
+        by = "by webhook or policy, operation and type (validate or admit)"
+        self._errors = Counts(
+            f"{prefix}evaluation_errors_total",
+            f"Match conditions that could not be evaluated, {by}.",
+            _LABELS,
+        )
+        self._exclusions = Counts(
+            f"{prefix}exclusions_total", f"Requests that match conditions excluded, {by}.", _LABELS
+        )
+        self._seconds = Durations(
+            f"{prefix}evaluation_seconds", f"Time to evaluate match conditions, {by}.", _BUCKETS, _LABELS
+        )
+        self._lock = threading.Lock()
+
+    def observe_webhook(self, name: str, kind: str, operation: str, check: ConditionCheck) -> None:
+        """Count the conditions of a webhook, ``kind`` being its type: ``admit`` or ``validate``.
+
+        As in ``…/webhook/matchconditions/matcher.go``, no time is observed where all of them hold.
+        """
+        labels = (name, "webhook", kind, operation)
+        with self._lock:
+            if not check.held:
+                self._seconds.observe(check.seconds, *labels)
+            for _ in range(check.errors):
+                self._errors.add(*labels)
+            if check.excluded:
+                self._exclusions.add(*labels)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all three, for a registry."""
+        for one in (self._errors, self._exclusions, self._seconds):
+            yield from one.collect()
+
+
+_POLICY_CHECKS_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+_POLICY_CHECKS_LABELS = ("policy", "policy_binding", "error_type")
+
+NO_ERROR = "no_error"
+COMPILE_ERROR = "compile_error"
+OUT_OF_BUDGET = "out_of_budget"
+INVALID_ERROR = "invalid_error"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyCheck:
+    """One expression of a policy, and what came of it."""
+
+    policy: str
+    binding: str
+    error_type: str
+    seconds: float
+    enforcement_action: str = ""
+    """``allow``, ``deny``, ``warn`` or ``audit`` of a validation; empty of a mutation."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its labels' values."""
+        action = (self.enforcement_action,) if self.enforcement_action else ()
+        return (self.policy, self.binding, self.error_type, *action)
+
+
+class PolicyChecks:
+    """All checks of one kind of policies."""
+
+    def __init__(self, kind: str, *labels: str) -> None:
+        """Start at zero; ``kind`` is ``validating`` or ``mutating``, ``labels`` are those of that kind alone."""
+        prefix, words = f"apiserver_{kind}_admission_policy_check", "policy, binding, error and action taken"
+        described = words if labels else "policy, binding and error"
+        self._counts = Counts(
+            f"{prefix}_total",
+            f"Checks of {kind} admission policies, by {described}.",
+            (*_POLICY_CHECKS_LABELS, *labels),
+        )
+        self._durations = Durations(
+            f"{prefix}_duration_seconds",
+            f"Latency of single expressions of {kind} admission policies, by {described}.",
+            _POLICY_CHECKS_BUCKETS,
+            (*_POLICY_CHECKS_LABELS, *labels),
+        )
+        self._lock = threading.Lock()
+
+    def observe(self, checks: Iterable[PolicyCheck]) -> None:
+        """Count checks. What takes long is decided in a thread, and counted there."""
+        for one in checks:
+            with self._lock:
+                self._counts.add(*one.labels)
+                self._durations.observe(one.seconds, *one.labels)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield both metrics, for a registry."""
+        yield from self._counts.collect()
+        yield from self._durations.collect()
+
+
+def validating_checks() -> PolicyChecks:
+    """Those of ValidatingAdmissionPolicies."""
+    return PolicyChecks("validating", "enforcement_action")
+
+
+def mutating_checks() -> PolicyChecks:
+    """Those of MutatingAdmissionPolicies."""
+    return PolicyChecks("mutating")

@@ -1,0 +1,70 @@
+"""Tracing with OpenTelemetry, if its environment variables ask for it."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.apimachinery.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pratique.telemetry.tracers import Tracing
+
+Carried: TypeAlias = tuple[tuple[str, str], ...]
+"""Metadata, such as ``traceparent``."""
+
+_CARRIED: contextvars.ContextVar[Carried | None] = contextvars.ContextVar("traced", default=None)
+
+
+def carried() -> Carried | None:
+    """What calls that are made from here say; None where nothing is traced."""
+    return _CARRIED.get()
+
+
+def carry(metadata: Carried) -> None:
+    """Say this with all calls that this task makes, and those that it starts from now on."""
+    _CARRIED.set(metadata)
+
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_KNOWN_EXPORTERS = ("otlp", "console", "none")
+_KNOWN_PROTOCOLS = ("http/protobuf", "grpc")
+
+
+def open_tracing(service: str, environment: Mapping[str, str] | None = None) -> Tracing | None:
+    """Make what traces ``service``; None where nobody asks for it, and then nothing is imported.
+
+    Raises:
+        ConfigurationError: a variable says what is not known.
+    """
+    environment = os.environ if environment is None else environment
+    exporter = _exporter(environment)
+    if exporter == "none":
+        return None
+    protocol = _first(environment, _PROTOCOLS) or _KNOWN_PROTOCOLS[0]
+    if protocol not in _KNOWN_PROTOCOLS:
+        raise ConfigurationError(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL: must be {' or '.join(_KNOWN_PROTOCOLS)}, not {protocol}"
+        )
+    from pratique.telemetry.tracers import Tracing  # noqa: PLC0415 - see above
+
+    return Tracing.open(service, exporter, protocol)
+
+
+def _exporter(environment: Mapping[str, str]) -> str:
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return "none"
+    named = environment.get("OTEL_TRACES_EXPORTER", "").strip()
+    if named and named not in _KNOWN_EXPORTERS:
+        raise ConfigurationError(
+            f"OTEL_TRACES_EXPORTER: must be one of {', '.join(_KNOWN_EXPORTERS)}, not {named}"
+        )
+    return named or ("otlp" if _first(environment, _ENDPOINTS) else "none")
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((found for name in names if (found := environment.get(name, "").strip())), "")

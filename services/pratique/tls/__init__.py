@@ -1,1 +1,0 @@
-"""TLS: certificates, keys and authorities from files, kept up to date, and who somebody is by his certificate."""

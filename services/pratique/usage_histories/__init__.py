@@ -1,1 +1,0 @@
-"""Usage histories: how much cpu and memory the containers of an image have used, as somebody has written down."""

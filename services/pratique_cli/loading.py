@@ -1,0 +1,127 @@
+"""Loads everything that a chain is made of, to tell all that is wrong with it before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from frontdoor.engines.engine import ChainSources
+from frontdoor.engines.outage_simulation import ChainTrial
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.cluster.files import load_cluster
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.loading import Configurations
+    from pratique.configuration.policies import Configured, ValidatingSpec
+    from pratique.lint.rules import Finding
+
+T = TypeVar("T")
+
+_STEP = re.compile(r"(\w+)|\[(\d+)\]")
+"""A step of a field's path, such as ``validations`` or ``[0]``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the settings of a chain name, as far as it could be loaded."""
+
+    chain: ChainSettings
+    problems: list[str]
+    """What is wrong, a line each."""
+    configurations: Configurations | None
+    cluster: Cluster | None
+
+    def warnings(self) -> list[str]:
+        """Check the types in policies, and what the release that is followed has no more or does not read.
+
+        What is wrong with types goes on in lines below its place.
+        """
+        if self.configurations is None or self.cluster is None:
+            return []
+        cluster = self.cluster
+        idle = [] if self.problems else self._idle_controllers(cluster)
+        told = idle + [
+            text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
+        ]
+        return told if self.problems else [*told, *chain_warnings(self.chain, cluster)]
+
+    def _idle_controllers(self, cluster: Cluster) -> list[str]:
+        from pratique.lint.unreachable import idle_controllers  # noqa: PLC0415 - only `check` asks
+
+        sources = ChainSources.read(self.chain)
+        found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
+        return [f"{sources.file}: {text}" if sources.file else text for text in found]
+
+    def findings(self, rules: Collection[str]) -> list[Finding]:
+        """Find where the practices of those names are not followed."""
+        if self.configurations is None or self.cluster is None:
+            return []
+        from pratique.lint.registry import find  # noqa: PLC0415 - only `check` asks
+
+        # What is wrong with the settings of controllers has been told, and is no matter of webhooks.
+        chain = ChainSettings() if self.problems else self.chain
+        with ChainTrial(chain, self.configurations, self.cluster) as trial:
+            return find(self.configurations, self.cluster, trial, rules=rules)
+
+
+def load_all(chain: ChainSettings) -> Loaded:
+    """Load all that the settings name."""
+    problems: list[str] = []
+    configurations = _attempt(lambda: load_configurations(chain.config), problems)
+    cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
+    _attempt(lambda: _load_controllers(chain), problems)
+    return Loaded(chain, problems, configurations, cluster)
+
+
+def chain_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
+    """Tell which controllers the release that is followed is rid of, and what it does not read, a line each.
+
+    Raises:
+        ConfigurationError: the settings cannot be used.
+    """
+    return [f"warning: {one}" for one in ChainSources.read(chain).notices(chain.release, cluster)]
+
+
+def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
+    try:
+        return load()
+    except InputError as error:
+        problems += str(error).splitlines()
+        return None
+
+
+def _warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[str]:
+    from pratique.policies.type_checks import type_warnings  # noqa: PLC0415 - brings CEL
+
+    found: list[str] = []
+    for one in type_warnings(policy, cluster):
+        head = f'warning: policy "{policy.name}": {one.field_ref}:'
+        if policy.source is not None:
+            steps = [name or int(index) for name, index in _STEP.findall(one.field_ref)]
+            head = str(policy.source.fault(steps, head))
+        below = [f"    {line}" for line in one.warning.splitlines() if line]
+        found.append("\n".join([head, *below]))
+    return found
+
+
+def load_everything(chain: ChainSettings) -> None:
+    """See that a chain can be made of what the settings name.
+
+    Raises:
+        ConfigurationError: it cannot; a line for each reason.
+    """
+    problems = load_all(chain).problems
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+
+
+def _load_controllers(chain: ChainSettings) -> None:
+    sources = ChainSources.read(chain)
+    sources.configure(sources.selected)
+    sources.credentials()

@@ -1,0 +1,339 @@
+"""Reports: for a person, as a document, and as a suite for ``pratique test``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.admission.reviews import Operation
+from pratique.apimachinery.diff import diff
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.source_documents import shown
+from pratique.manifests.requests import KUBECTL_USER
+from pratique_cli.chain_options import chain_variables
+from pratique_cli.mutator_checks.checks import LaterCheck
+from pratique_cli.mutator_checks.violations import Defect
+from pratique_cli.outputs.texts import ChangeTeller, StepWriter, is_secret
+from pratique_cli.suites.writing import WrittenCase, suite_text
+from pratique_cli.terminal import dump_yaml, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from frontdoor.engines.mutator_sets import Mutator
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.configuration.settings import ChainSettings
+    from pratique_cli.mutator_checks.violations import Finding, Report, Run
+    from pratique_cli.terminal import Palette
+
+QUESTIONS: dict[str, frozenset[Defect]] = {
+    "decides": frozenset({Defect.FAILS}),
+    "deterministic": frozenset({Defect.NOT_DETERMINISTIC}),
+    "idempotent": frozenset({Defect.NOT_IDEMPOTENT, Defect.REFUSES_OWN, Defect.NOT_SETTLED}),
+    "inAnyOrder": frozenset({Defect.ORDER, Defect.CONFLICT, Defect.UNDONE}),
+    "withoutConflict": frozenset({Defect.CONFLICT, Defect.UNDONE}),
+    "validated": frozenset({Defect.REFUSED}),
+}
+"""What is asked, and which defects answer no."""
+
+TITLES = {
+    Defect.FAILS: "fails",
+    Defect.NOT_DETERMINISTIC: "not deterministic",
+    Defect.NOT_IDEMPOTENT: "not idempotent",
+    Defect.REFUSES_OWN: "refuses its own output",
+    Defect.NOT_SETTLED: "not settled",
+    Defect.UNDONE: "loop",
+    Defect.CONFLICT: "conflict",
+    Defect.ORDER: "order matters",
+    Defect.REFUSED: "refused by validators",
+}
+"""What defects are called for people."""
+
+
+def verdict(report: Report, mutator: Mutator | None, question: str) -> bool | None:
+    """Whether the answer is yes for a mutator, or for all together; None where it did nothing, or nobody knows."""
+    against = any(
+        finding.violation.defect in QUESTIONS[question]
+        and (mutator is None or mutator in finding.violation.mutators)
+        for finding in report.findings
+    )
+    if against:
+        return False
+    if mutator is not None and mutator.placed and question in {"deterministic", "inAnyOrder"}:
+        return None  # theirs to decide by chance, and theirs to be where they are
+    acted = any(report.acted.values()) if mutator is None else report.acted.get(mutator, 0) > 0
+    return True if acted and not report.trouble else None
+
+
+def written(document: JSONObject, output: str) -> bytes:
+    """Write a document as ``json``, ``jsonl`` or ``yaml``."""
+    if output == "yaml":
+        from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - YAML takes a tenth of a second to import
+
+        return dump_yaml(document).encode()
+    raw = encode(document)
+    return (msgspec.json.format(raw, indent=2) if output == "json" else raw) + b"\n"
+
+
+def report_document(report: Report) -> JSONObject:
+    """All that a report says."""
+    return {
+        "holds": report.holds,
+        "objects": {
+            "tried": report.tried,
+            "given": report.given,
+            "generated": dict(report.made),
+            "refused": report.refused,
+        },
+        "seed": report.seed,
+        "mutators": [_mutator(report, mutator) for mutator in report.mutators],
+        "set": {question: verdict(report, None, question) for question in QUESTIONS},
+        "findings": [_finding(finding) for finding in report.findings],
+        "error": report.trouble or None,
+    }
+
+
+def _mutator(report: Report, mutator: Mutator) -> JSONObject:
+    answers = {question: verdict(report, mutator, question) for question in QUESTIONS}
+    return {**mutator_document(mutator), "acted": report.acted.get(mutator, 0), **answers}
+
+
+def mutator_document(mutator: Mutator) -> JSONObject:
+    """The name of a mutator, as steps of decisions have it."""
+    return {
+        "controller": mutator.controller,
+        "name": mutator.name,
+        "configuration": mutator.configuration,
+    }
+
+
+def _finding(finding: Finding) -> JSONObject:
+    violation, source = finding.violation, finding.case.source
+    return {
+        "defect": violation.defect.value,
+        "mutators": [mutator_document(mutator) for mutator in violation.mutators],
+        "message": violation.text,
+        "fields": list(violation.fields),
+        "growth": violation.growth,
+        "period": violation.period,
+        "seen": finding.seen,
+        "operation": finding.case.operation.value,
+        "given": None if source is None else {"file": source.file, "line": source.line},
+        "object": finding.document,
+        "runs": [_run(run) for run in violation.runs],
+    }
+
+
+def _run(run: Run) -> JSONObject:
+    return {
+        "name": run.label,
+        "object": run.before,
+        "patch": list(diff(run.before, run.after)),
+        "refused": run.refusal or None,
+    }
+
+
+HEADS = ("ACTED", "DECIDES", "DETERMINISTIC", "IDEMPOTENT", "ANY ORDER", "NO CONFLICT", "VALIDATED")
+"""The columns of the table beside the mutators' names."""
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
+_INDENT = " " * 4
+
+
+def report_text(report: Report, palette: Palette) -> str:
+    """A table of the mutators, each finding, and what that comes to."""
+    lines = [*_table(report, palette), ""]
+    for number, finding in enumerate(report.findings, start=1):
+        lines += [*_texts_finding(number, finding, report, palette), ""]
+    return "\n".join([*lines, _conclusion(report, palette), ""])
+
+
+def _table(report: Report, palette: Palette) -> Iterator[str]:
+    """Those that did something or are not Pratique's own; the others in one line."""
+    told = [one for one in report.mutators if report.acted.get(one, 0) or not one.placed]
+    rows: list[tuple[Mutator | None, str, str]] = [
+        (one, printable(str(one)), str(report.acted.get(one, 0))) for one in told
+    ]
+    rows.append((None, "all together", ""))
+    width = max(len(name) for _, name, _ in rows)
+    yield palette.paint(f"{'MUTATOR':<{width}}  {'  '.join(HEADS)}", "bold")
+    for mutator, name, acted in rows:
+        yield f"{name:<{width}}  {acted:>{len(HEADS[0])}}  {_marks(report, mutator, palette)}".rstrip()
+    idle = [one.name for one in report.mutators if one not in told]
+    if idle:
+        yield palette.paint(f"{palette.mark('·')} did nothing: {', '.join(idle)}", "dim")
+
+
+def _marks(report: Report, mutator: Mutator | None, palette: Palette) -> str:
+    cells = []
+    for question, head in zip(QUESTIONS, HEADS[1:], strict=True):
+        mark, style = _MARKS[verdict(report, mutator, question)]
+        cells.append(palette.paint(palette.mark(mark), style) + " " * (len(head) - len(palette.mark(mark))))
+    return "  ".join(cells)
+
+
+def _texts_finding(number: int, finding: Finding, report: Report, palette: Palette) -> Iterator[str]:
+    violation = finding.violation
+    title = palette.paint(f"{palette.mark('✗')} {number}. {TITLES[violation.defect]}", "red", "bold")
+    names = " and ".join(palette.paint(printable(str(one)), "bold") for one in violation.mutators)
+    yield f"{title}: {names}"
+    yield f"{_INDENT}{printable(violation.text)}"
+    if violation.fields:
+        yield f"{_INDENT}fields: {printable(', '.join(violation.fields))}"
+    often = f", seen with {finding.seen} of {_counted(report.tried)}"
+    yield f"{_INDENT}{_origin(finding)}{'' if isinstance(violation.check, LaterCheck) else often}:"
+    yield from (
+        f"{_INDENT}  {printable(line)}" for line in dump_yaml(_showable(finding.document)).splitlines()
+    )
+    for run in violation.runs:
+        yield from _texts_run(run, palette)
+
+
+def _origin(finding: Finding) -> str:
+    source = finding.case.source
+    made = "made up" if source is None else f"from {printable(shown(source.file))}:{source.line}"
+    return f"{finding.case.operation.value} of an object {made}"
+
+
+def _texts_run(run: Run, palette: Palette) -> Iterator[str]:
+    yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
+    teller, writer = ChangeTeller(run.before), StepWriter(palette, verbose=False)
+    secret = teller.is_secret
+    changes = teller.tell(diff(run.before, run.after))
+    yield from (writer.change(change, secret=secret) for change in changes)
+    if run.refusal:
+        yield f"{_INDENT * 2}  {palette.paint('refused: ' + printable(run.refusal), 'red')}"
+    elif not changes:
+        yield f"{_INDENT * 2}  {palette.paint('nothing changes', 'dim')}"
+
+
+def _showable(document: JSON) -> JSON:
+    """A Secret without what it holds."""
+    if not is_secret(document):
+        return document
+    hidden = {
+        field: dict.fromkeys(document[field], "***")
+        for field in ("data", "stringData")
+        if isinstance(document.get(field), dict)
+    }
+    return document | hidden
+
+
+def _conclusion(report: Report, palette: Palette) -> str:
+    made = ", ".join(f"{number} {kind}" for kind, number in report.made.items())
+    tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.made.values())} generated"
+    tried += f": {made})" if made else ")"
+    refused = f"; {report.refused} of them refused as they came" if report.refused else ""
+    if report.trouble:
+        return palette.paint(f"not proved: {printable(report.trouble)}", "red", "bold")
+    if report.findings:
+        found = palette.paint(_number(report.findings, "finding"), "red", "bold")
+        return f"{found} in {tried}{refused}; seed {report.seed}"
+    return f"{palette.paint('held', 'green', 'bold')} for {tried}{refused}; seed {report.seed}"
+
+
+def _counted(number: int) -> str:
+    return f"{number} object{'' if number == 1 else 's'}"
+
+
+def _number(items: Sequence[object], name: str) -> str:
+    return f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
+
+
+_EXPECTED: dict[Defect, tuple[str, str, JSONObject]] = {
+    Defect.FAILS: ("is decided", "mutate", {"allowed": True}),
+    Defect.NOT_IDEMPOTENT: ("is not changed again", "mutate", {"fixedPoint": True}),
+    Defect.REFUSES_OWN: ("is let through again", "mutate", {"fixedPoint": True}),
+    Defect.NOT_SETTLED: ("is not changed again by others", "mutate", {"fixedPoint": True}),
+    Defect.REFUSED: ("is let through by validators", "", {"allowed": True}),
+}
+"""What a case is called, what it goes through, and what has to come of it. Other defects take two chains or two
+moments to be seen, which a case does not have."""
+
+
+def saved(report: Report, chain: ChainSettings, folder: Path) -> str:
+    """Write the suite, for a file in ``folder``."""
+    cases = [
+        _case(number, finding)
+        for number, finding in enumerate(report.findings, start=1)
+        if finding.violation.defect in _EXPECTED
+    ]
+    return suite_text(
+        "proved",
+        cases,
+        config=chain.config,
+        cluster=chain.cluster,
+        flags=_flags(chain),
+        folder=folder,
+        comment=_comment(report),
+    )
+
+
+def writable(report: Report) -> bool:
+    """Whether anything was found that a case can tell."""
+    return any(finding.violation.defect in _EXPECTED for finding in report.findings)
+
+
+def _case(number: int, finding: Finding) -> WrittenCase:
+    name, phase, expected = _EXPECTED[finding.violation.defect]
+    kind = finding.document.get("kind", "object")
+    by = " and ".join(map(str, finding.violation.mutators))
+    return WrittenCase(
+        name=f"{number}. {by}: a {kind} {name}",
+        manifest=finding.document,
+        request=_request(finding),
+        phase=phase,
+        expect=expected,
+    )
+
+
+def _request(finding: Finding) -> JSONObject:
+    """What the request says that the object does not."""
+    case = finding.case
+    request: JSONObject = {}
+    if case.operation is not Operation.CREATE:
+        request["operation"] = case.operation.value
+    if case.recorded is not None:
+        asked = case.recorded
+        request["subresource"] = asked.subresource
+        request["namespace"] = asked.namespace
+        if asked.user != KUBECTL_USER:
+            request |= {"user": asked.user.username, "groups": list(asked.user.groups)}
+        request["old"] = asked.old_object_document.data
+    elif case.operation is Operation.UPDATE:
+        request["old"] = finding.document
+    if case.dry_run:
+        request["dryRun"] = True
+    return {name: value for name, value in request.items() if value}
+
+
+def _comment(report: Report) -> str:
+    left = [one for one in report.findings if one.violation.defect not in _EXPECTED]
+    lines = [
+        f"Found by `pratique prove`, seed {report.seed}. Each case fails until what it tells is put right."
+    ]
+    for finding in left:
+        names = " and ".join(map(str, finding.violation.mutators))
+        lines.append(f"Found, and nothing that a case can tell: {TITLES[finding.violation.defect]}: {names}")
+    return "\n".join(lines)
+
+
+def _flags(chain: ChainSettings) -> dict[str, JSON]:
+    lists = {
+        "enable-admission-plugins": chain.enable_admission_plugins,
+        "disable-admission-plugins": chain.disable_admission_plugins,
+        "admission-control": chain.admission_control,
+    }
+    flags: dict[str, JSON] = {name: list(names) for name, names in lists.items() if names}
+    if chain.admission_control_config_file is not None:
+        # Paths in a suite are relative to it, and this one is not.
+        flags["admission-control-config-file"] = str(chain.admission_control_config_file.resolve())
+    if chain.release is not None:
+        flags["release"] = str(chain.release)
+    variables = chain_variables(chain).items()
+    return flags | {_flag(name): value for name, value in variables}
+
+
+def _flag(variable: str) -> str:
+    return variable.removeprefix("PRATIQUE_").lower().replace("_", "-")

@@ -1,0 +1,334 @@
+"""Runs: every check with every object, and what is found made small."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import functools
+import itertools
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.kinds import kind_of
+from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
+from pratique_cli.mutator_checks.cases import Case
+from pratique_cli.mutator_checks.checks import (
+    AloneCheck,
+    LaterCheck,
+    PairCheck,
+    PermutationCheck,
+    SetCheck,
+    ValidatorCheck,
+    at_work,
+)
+from pratique_cli.mutator_checks.making import make, smallest
+from pratique_cli.mutator_checks.mutator_runs import UnansweredError
+from pratique_cli.mutator_checks.violations import Finding, Findings, Report
+from pratique_cli.mutator_checks.words import gather, kinds_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+
+    from frontdoor.engines.mutator_sets import Mutator
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.cluster.schemas import Type
+    from pratique.cluster.store import ObjectStore
+    from pratique_cli.mutator_checks.mutator_runs import Bench, Outcome
+    from pratique_cli.mutator_checks.violations import Violation
+    from pratique_cli.mutator_checks.words import MadeKind, Words
+    from pratique_cli.outputs.texts import Path
+
+TRIALS = 400
+"""How many smaller objects are tried: a Pod of a hundred members is reduced in two rounds of a hundred or so."""
+
+_KEPT = frozenset(
+    {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("spec",)}
+)
+"""What says which object it is. A namespace is kept: controllers look it up."""
+
+
+@dataclasses.dataclass(slots=True)
+class Reduction:
+    """Makes one object smaller."""
+
+    shows: Callable[[JSONObject], Awaitable[bool]]
+    """Tells whether an object still shows what was found."""
+    schema: Structure | None
+    """Of the object's kind; None where it has none."""
+    trials: int = TRIALS
+    """How many objects may still be tried."""
+
+    async def reduce(self, document: JSONObject) -> JSONObject:
+        """Leave out what can be left out, until nothing can."""
+        while True:
+            smaller = await self._round(document)
+            if smaller is document:
+                return document
+            document = smaller
+
+    async def _round(self, document: JSONObject) -> JSONObject:
+        for path in list(_paths(document, self.schema)):
+            # What stood further down is gone where its parent went; positions are taken from the end.
+            if member(document, *path[:-1]) is None or not _holds(document, path):
+                continue
+            if self.trials <= 0:
+                return document
+            self.trials -= 1
+            without = _without(document, path)
+            if await self.shows(without):
+                document = without
+        return document
+
+
+def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
+    """What may be left out, the large before the small, and the last item of a list before the first."""
+    steps: list[str | int] = []
+    if isinstance(value, dict):
+        steps = list(value)
+    elif isinstance(value, list):
+        steps = list(reversed(range(len(value))))
+    for step in steps:
+        if (*path, step) not in _KEPT and not _is_required(value, type_, step):
+            yield (*path, step)
+    for step in steps:
+        yield from _paths(value[step], _type_of(type_, step), (*path, step))
+
+
+def _is_required(value: JSON, type_: Type | None, step: str | int) -> bool:
+    if isinstance(type_, Structure):
+        return step in type_.required
+    # ``containers`` may not be empty; other lists may, and then go as a whole.
+    return isinstance(value, list) and len(value) == 1
+
+
+def _type_of(type_: Type | None, step: str | int) -> Type | None:
+    if isinstance(type_, Structure):
+        return type_.fields.get(str(step))
+    if isinstance(type_, ListType):
+        return type_.items
+    return type_.values if isinstance(type_, MapType) else None
+
+
+def _holds(document: JSONObject, path: Path) -> bool:
+    parent = member(document, *path[:-1])
+    step = path[-1]
+    if isinstance(parent, list):
+        return isinstance(step, int) and step < len(parent) and len(parent) > 1
+    return isinstance(parent, dict) and step in parent
+
+
+def _without(value: JSON, path: Path) -> JSON:
+    step, *rest = path
+    if isinstance(value, list):
+        at = int(step)
+        kept = [_without(value[at], tuple(rest))] if rest else []
+        return [*value[:at], *kept, *value[at + 1 :]]
+    if not rest:
+        return {key: item for key, item in value.items() if key != step}
+    return {key: _without(item, tuple(rest)) if key == step else item for key, item in value.items()}
+
+
+_LATER_SECONDS = 1.1
+"""Names that hold the time mostly hold it to the second."""
+_LATER_OBJECTS = 3
+"""With how many objects of each mutator that is tried."""
+_ALL_ORDERS = 5
+"""Mutators of which all orders are tried: 120."""
+_SAMPLED_ORDERS = 4
+"""Orders that are tried with each further object that the same mutators change."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Acted:
+    """A mutator that changed an object, and when."""
+
+    case: Case
+    review: Review
+    outcome: Outcome
+    at: float
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class ProofRun:
+    """One proof of the mutators of a chain."""
+
+    bench: Bench
+    """Where they run."""
+    store: ObjectStore
+    """What they look up."""
+    loop: asyncio.Runner
+    """The event loop that the bench was made in."""
+    seed: int = 0
+    """What made-up objects come of."""
+    examples: int = 100
+    """How many of each kind."""
+    dry_run: bool = True
+    """Whether dry runs are asked for."""
+    later_seconds: float = _LATER_SECONDS
+    """How much later those are asked again who may look at the clock."""
+    progress: Callable[[int, int], None] = lambda _tried, _found: None
+    """Told how many objects were tried, and how much was found."""
+    _findings: Findings = dataclasses.field(default_factory=Findings, init=False)
+    _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
+    _later: dict[Mutator, list[_Acted]] = dataclasses.field(default_factory=dict, init=False)
+    _made: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
+    _orders_tried: collections.Counter[tuple[Mutator, ...]] = dataclasses.field(
+        default_factory=collections.Counter, init=False
+    )
+    _written: list[JSON] = dataclasses.field(default_factory=list, init=False)
+    _refused: int = dataclasses.field(default=0, init=False)
+
+    @property
+    def mutators(self) -> tuple[Mutator, ...]:
+        """All of the chain, in chain order."""
+        return self.bench.mutators.mutators
+
+    def run(self, given: Sequence[Case]) -> Report:
+        """Try given objects, then made-up ones, and make what is found small."""
+        trouble, tried = "", 0
+        try:
+            for case in given:
+                self._await(self._try(case, case.review()))
+                tried += 1
+            self._make_objects(given)
+            self._await(self._look_later())
+            self._await(self._reduce_all())
+        except UnansweredError as error:
+            trouble = str(error)
+        return Report(
+            mutators=self.mutators,
+            acted=self._acted,
+            findings=tuple(self._findings),
+            given=tried,
+            made=self._made,
+            refused=self._refused,
+            seed=self.seed,
+            trouble=trouble,
+        )
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> None:
+        self.loop.run(work)
+
+    async def _try(self, case: Case, review: Review) -> None:
+        """Run every check with one object."""
+        whole = await self.bench.mutate(review)
+        found: list[Violation] = []
+        active = set(at_work(whole.decision, self.mutators, StepOutcome.MUTATED))
+        for mutator in self.mutators:
+            outcome = await self.bench.mutate(review, (mutator,))
+            if outcome.changed or outcome.failure:
+                active.add(mutator)
+                self._remember(mutator, case, review, outcome)
+                found += await AloneCheck(mutator).judge(self.bench, review, outcome)
+        self._acted.update(active)
+        together = await SetCheck(self.mutators).look(self.bench, review)
+        self._refused += not whole.allowed and not together
+        found += together
+        if whole.allowed and whole.changed:
+            self._written.append(whole.object)
+            found += await ValidatorCheck(self.mutators).look(self.bench, review)
+        found += await self._orders([one for one in self.mutators if one in active], review)
+        self._findings.add(found, case)
+        self.progress(sum(self._made.values()), len(self._findings.by_key))
+
+    async def _orders(self, active: Sequence[Mutator], review: Review) -> list[Violation]:
+        """Try the orders of those that did something, and whose order is nobody's law."""
+        free = tuple(one for one in active if not one.placed)
+        found: list[Violation] = []
+        for first, second in itertools.combinations(free, 2):
+            found += await PairCheck(first, second).look(self.bench, review)
+        if not found and 2 < len(free) <= _ALL_ORDERS:
+            found += await PermutationCheck((free, *self._permutations(free))).look(self.bench, review)
+        return found
+
+    def _permutations(self, mutators: tuple[Mutator, ...]) -> list[tuple[Mutator, ...]]:
+        """All orders with the first objects that these mutators change, some with those that follow."""
+        every = list(itertools.permutations(mutators))[1:]
+        self._orders_tried[mutators] += 1
+        if self._orders_tried[mutators] <= _LATER_OBJECTS:
+            return every
+        chance = random.Random(f"{self.seed}/{self._orders_tried[mutators]}")  # noqa: S311 - nothing secret
+        return chance.sample(every, min(_SAMPLED_ORDERS, len(every)))
+
+    def _remember(self, mutator: Mutator, case: Case, review: Review, outcome: Outcome) -> None:
+        if mutator.placed or mutator.controller == "MutatingAdmissionPolicy":
+            return  # CEL has no clock, and Kubernetes' own look at none
+        kept = self._later.setdefault(mutator, [])
+        if len(kept) < _LATER_OBJECTS and outcome.allowed:
+            kept.append(_Acted(case, review, outcome, time.monotonic()))
+
+    async def _look_later(self) -> None:
+        """Ask some again a moment later."""
+        for mutator, kept in self._later.items():
+            check = LaterCheck(mutator, self.later_seconds)
+            for one in kept:
+                await asyncio.sleep(max(0.0, one.at + self.later_seconds - time.monotonic()))
+                found = await check.compare(self.bench, one.review, one.outcome)
+                self._findings.add(found, one.case, counted=True)
+
+    def _make_objects(self, given: Sequence[Case]) -> None:
+        kinds = kinds_for(self.mutators, self.store, (kind_of(case.document) for case in given))
+        if self.examples < 1:
+            return
+        for kind in kinds:
+            self._visit(kind, smallest(kind))
+        words = self._words(given)
+        for kind in kinds if self.examples > 1 else ():
+            visit = functools.partial(self._visit, kind)
+            make(kind, words, seed=self.seed, examples=self.examples - 1, visit=visit)
+
+    def _words(self, given: Sequence[Case]) -> Words:
+        configurations = self.bench.mutators.configurations
+        written = (
+            one.source.data
+            for field in dataclasses.fields(configurations)
+            for one in getattr(configurations, field.name)
+            if one.source is not None
+        )
+        objects = [*(case.document for case in given), *self._written]
+        return gather(written, objects, (one.half for one in self.mutators if one.half is not None))
+
+    def _visit(self, kind: MadeKind, document: JSONObject) -> None:
+        case = Case(document, self.store, self.dry_run, kind.operation)
+        try:
+            review = case.review()
+        except InputError:
+            return  # the schema allows what the API server would not even read
+        self._await(self._try(case, review))
+        self._made[f"{kind.kind.api_version}/{kind.kind.kind}"] += 1
+
+    async def _reduce_all(self) -> None:
+        for finding in self._findings:
+            await self._reduce(finding)
+
+    async def _reduce(self, finding: Finding) -> None:
+        """Make the object of a finding small, and tell the finding as the small object shows it."""
+        check = finding.violation.check
+        quick = check.mutator if isinstance(check, LaterCheck) else None
+
+        async def shows(document: JSONObject) -> bool:
+            return await self._shown(finding, document, quick) is not None
+
+        reduction = Reduction(shows, schema_of(kind_of(finding.document), self.store))
+        smaller = await reduction.reduce(finding.document)
+        found = await self._shown(finding, smaller, None)
+        if found is not None:
+            finding.violation, finding.document = found, smaller
+
+    async def _shown(self, finding: Finding, document: JSONObject, quick: Mutator | None) -> Violation | None:
+        """What an object shows of a finding; for one that takes a moment each, whether the mutator acts at all."""
+        try:
+            review = finding.case.review(document)
+        except InputError:
+            return None
+        if quick is not None:
+            changed = (await self.bench.mutate(review, (quick,))).changed
+            return finding.violation if changed else None
+        violations = await finding.violation.check.look(self.bench, review)
+        return next((one for one in violations if one.key == finding.key), None)

@@ -1,0 +1,282 @@
+"""Options that an environment variable can set, and the types of their values."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import functools
+import math
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from pratique.apimachinery.errors import InputError
+from pratique.configuration.releases import Release, read_release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from click.types import OptionHelpExtra
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
+
+_BYTES = re.compile(r"([0-9]{1,15})(?:([KMG]i)B?)?")
+_UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+def variable_of(name: str) -> str:
+    """Name the environment variable of a flag: ``--admission-control`` is ``PRATIQUE_ADMISSION_CONTROL``."""
+    return "PRATIQUE_" + name.lstrip("-").replace("-", "_").upper()
+
+
+class Flag(click.Option):
+    """An option that can also be set by the environment: ``PRATIQUE_`` + its name in capitals."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what ``click.Option`` takes."""
+        super().__init__(*args, **kwargs)
+        self.variable = variable_of(max(self.opts, key=len))
+        self.envvar = self.variable
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Name the flag, or the variable where that is what gave the value."""
+        if ctx is not None and ctx.get_parameter_source(self.name) is ParameterSource.ENVIRONMENT:
+            return f"environment variable {self.variable}"
+        return super().get_error_hint(ctx)
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        """Leave the range of numbers out of the help: whoever leaves it is told."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+flag = functools.partial(click.option, cls=Flag)
+"""Declare a flag, as ``click.option`` declares an option."""
+
+
+class NameList(click.ParamType[tuple[str, ...]]):
+    """Names with commas between them, in a flag that may be given several times.
+
+    An environment variable gives it once, whole.
+    """
+
+    name = "A,B"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split at commas; blanks around a name are no part of it."""
+        if not isinstance(value, str):
+            return tuple(value)
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names):
+            self.fail(f"{value!r} has an empty name; write A,B", param, ctx)
+        return names
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Take the variable as one list, blanks and all."""
+        return [rv]
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a whole number {_span(self)}", param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number within bounds."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number; infinity and NaN are none."""
+        try:
+            number = float(super().convert(value, param, ctx))
+        except click.BadParameter:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number {_span(self)}", param, ctx)
+        return number
+
+
+def _span(bounds: click.IntRange | click.FloatRange) -> str:
+    return f"from {bounds.min} up" if bounds.max is None else f"from {bounds.min} to {bounds.max}"
+
+
+PORT = WholeNumber(0, 65535)
+
+
+class Member(click.ParamType[enum.StrEnum]):
+    """A member of an enumeration, by its value."""
+
+    def __init__(self, kind: type[enum.StrEnum]) -> None:
+        """Take the members of ``kind``."""
+        self._kind = kind
+        self.name = "|".join(kind)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Show the values as they are written."""
+        del param, ctx
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> enum.StrEnum:
+        """Find the member."""
+        try:
+            return self._kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is not one of {', '.join(self._kind)}", param, ctx)
+
+
+class Seconds(click.ParamType[float]):
+    """A span of time, written as Go does: ``500ms``, ``10s``, ``1m30s``; a bare number is seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the span; it must be longer than nothing."""
+        from pratique.apimachinery.durations import parse  # noqa: PLC0415 - most commands have no such flag
+
+        try:
+            seconds = parse(f"{value}s" if _NUMBER.fullmatch(str(value)) else value).seconds
+        except InputError as error:
+            self.fail(f"{error}; write 500ms, 10s or 1m30s", param, ctx)
+        if seconds <= 0:
+            self.fail(f"{value!r} leaves no time; write 500ms, 10s or 1m30s", param, ctx)
+        return seconds
+
+
+class ReleaseName(click.ParamType[Release]):
+    """A release of Kubernetes, such as ``1.10``."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Release:
+        """Read the release."""
+        try:
+            return value if isinstance(value, Release) else read_release(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ByteCount(click.ParamType[int]):
+    """A number of bytes, bare or in the units of Kubernetes' quantities: ``65536``, ``64Ki``, ``64MiB``."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number; it is one at least."""
+        found = _BYTES.fullmatch(str(value))
+        if found is None or not (count := int(found[1]) * _UNITS[found[2] or ""]):
+            self.fail(f"{value!r} is not a number of bytes; write 65536, 64KiB or 64MiB", param, ctx)
+        return count
+
+
+class ExistingPath(click.Path):
+    """A file or folder that is there and may be read."""
+
+    def __init__(self, *, folders: bool = True, dash: bool = False) -> None:
+        """Take ``-`` as standard input where ``dash`` is true; refuse folders where ``folders`` is false."""
+        super().__init__(exists=True, readable=True, dir_okay=folders, allow_dash=dash, path_type=Path)
+        self.name = "path" if folders else "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse what is not there, and the empty path, which Python would read as the current folder."""
+        if os.fspath(value) == "":
+            self.fail("an empty path names nothing; name a file or a folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its flags under headings."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **kwargs: Any) -> None:
+        """Take the names of parameters by heading; those that are under none come first, as ``Options``."""
+        super().__init__(*args, **kwargs)
+        self._headings = {name: heading for heading, names in sections.items() for name in names}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags, those of each heading in their own order."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for heading in self._headings.values():
+            sections.setdefault(heading, [])
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections[self._headings.get(parameter.name or "", "Options")].append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+FORMATS = ("text", "json", "jsonl", "yaml")
+"""The formats in which everything can be written."""
+
+REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
+"""The formats in which reviews can be written: also those that CI systems read."""
+
+
+class _Format(click.Choice[str]):
+    name = "format"
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's
+        return f"{value!r} is not a format; there are {', '.join(self.choices)}."
+
+
+def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``-o`` with the formats given; the command gets it as ``output``."""
+    return flag(
+        "-o",
+        "--output",
+        type=_Format(formats, case_sensitive=False),
+        default=_default,
+        show_default="text on a terminal, jsonl elsewhere",
+        help="How to write what was found.",
+    )
+
+
+def _default() -> str:
+    return "text" if sys.stdout is not None and sys.stdout.isatty() else "jsonl"
+
+
+def chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:
+    """The rules to go by: those of ``only``, or all where it is empty, without the disabled ones.
+
+    Raises:
+        click.BadParameter: there is no rule of that name.
+    """
+    from pratique.lint.registry import RULES  # noqa: PLC0415 - no other command needs them
+
+    for name, rules in (("--rules", only), ("--disable-rules", disabled)):
+        for rule in rules:
+            if rule not in RULES:
+                raise click.BadParameter(_unknown(rule, RULES), param_hint=name)
+    return frozenset(only or RULES) - frozenset(disabled)
+
+
+def _unknown(rule: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(rule, sorted(known), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "see --list-rules"
+    return f"{rule!r} is no rule; {hint}"
+
+
+def describe_rules() -> str:
+    """Tell of every rule how severe it is, why it is there and what to do."""
+    from pratique.lint.registry import PRACTICES  # noqa: PLC0415 - no other command needs them
+
+    return "".join(
+        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n" for one in PRACTICES
+    )

@@ -1,0 +1,1 @@
+"""``pratique review``: from input documents to decisions."""

@@ -1,0 +1,187 @@
+"""The documents that ``pratique review`` is given, one by one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.document_texts import JSON_LINES, read_line, read_text
+from pratique.apimachinery.documents import list_files, read_documents
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
+from pratique.apimachinery.readings import unwrap_lists
+from pratique.apimachinery.readings import unwrap_lists as documents_unwrap_lists
+from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, shown
+from pratique.cluster.store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO, TypeAlias
+
+    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.store import ObjectKey
+
+    Input: TypeAlias = SourceDocument | InputError
+    """A document, or why it cannot be read."""
+
+_JSON = (b"{", b"[")
+_YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
+"""Where a YAML document begins. Nothing else can begin so, not even in a block scalar (``c-forbidden``)."""
+_JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
+"""Where, in a stream that cannot be read as a whole, the next JSON value may begin."""
+_DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
+
+
+def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Input]:
+    """Read a file, a folder's files in the order of their names, or standard input (``-``).
+
+    Where the first line of a text is a JSON value, every line is one; otherwise the text is JSON or YAML as
+    a whole. Lists are unwrapped.
+    """
+    found = False
+    for each in _read_path(str(path), stdin):
+        found = True
+        yield from [each] if isinstance(each, InputError) else _unwrapped(each)
+    if not found:
+        yield InputError(
+            f"{shown(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
+            file=str(path),
+        )
+
+
+def _read_path(path: str, stdin: BinaryIO | None) -> Iterator[Input]:
+    if path == STDIN:
+        yield from _read_stream(sys.stdin.buffer if stdin is None else stdin, STDIN)
+        return
+    try:
+        files = list_files(path)
+    except InputError as error:
+        yield error
+        return
+    for file in files:
+        try:
+            with Path(file).open("rb") as stream:
+                yield from _read_stream(stream, file)
+        except OSError as error:
+            yield InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
+
+
+def _read_stream(stream: BinaryIO, file: str) -> Iterator[Input]:
+    index = 0
+    for number, line in enumerate(stream, start=1):
+        text = SourceText(line, file, number, index)
+        if line.isspace():
+            continue
+        if not file.endswith(JSON_LINES) and (_YAML_BREAK.match(line) if index else not _is_value(text)):
+            yield from _read_whole(SourceText(line + stream.read(), file, number, index))
+            return
+        # JSON Lines: a line that is no JSON object is a document that cannot be read.
+        yield from _read_piece(SourceText(line.rstrip(), file, number, index))
+        index += 1
+
+
+def _is_value(text: SourceText) -> bool:
+    try:
+        return read_line(text) is not None
+    except InputError:
+        return True
+
+
+def _read_whole(text: SourceText) -> Iterator[Input]:
+    if not text.raw.lstrip().startswith(_JSON):
+        yield from _read_pieces(_yaml_pieces(text), text.first_index)
+        return
+    try:
+        documents = list(read_text(text))
+    except InputError:
+        beginning = _YAML_BREAK if _YAML_BREAK.search(text.raw) else _JSON_BREAK
+        yield from _read_pieces(_pieces(text, beginning), text.first_index)
+    else:
+        yield from documents
+
+
+def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
+    for piece in pieces:
+        for each in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
+            yield each
+            index += 1
+
+
+def _read_piece(piece: SourceText) -> Iterator[Input]:
+    try:
+        yield from read_text(piece)
+    except InputError as error:
+        yield error
+
+
+def _yaml_pieces(text: SourceText) -> Iterator[SourceText]:
+    """Split a YAML text into its documents; directives stay with the document that follows them."""
+    held: SourceText | None = None
+    for piece in _pieces(text, _YAML_BREAK):
+        whole = piece if held is None else SourceText(held.raw + piece.raw, piece.file, held.first_line)
+        held = whole if held is None and _DIRECTIVE.search(piece.raw) else None
+        if held is None:
+            yield whole
+    if held is not None:
+        yield held
+
+
+def _pieces(text: SourceText, beginning: re.Pattern[bytes]) -> Iterator[SourceText]:
+    starts = [found.start() for found in beginning.finditer(text.raw)]
+    line = text.first_line
+    for start, end in itertools.pairwise(dict.fromkeys([0, *starts, len(text.raw)])):
+        raw = text.raw[start:end]
+        yield SourceText(raw, text.file, line)
+        line += raw.count(b"\n")
+
+
+def _unwrapped(document: SourceDocument) -> Iterator[Input]:
+    try:
+        yield from unwrap_lists([document])
+    except InputError as error:
+        yield error
+
+
+def load_old(paths: Iterable[Path | str], resources: Resources, namespace: str | None) -> ObjectStore:
+    """Read the manifests of files and folders; those that name no namespace are in ``namespace``.
+
+    Kinds are those of ``resources``, and those that definitions among the manifests add.
+
+    Raises:
+        InputError: something cannot be read, is of no known kind, has no name, or is there twice.
+    """
+    documents = [document for path in paths for document in documents_unwrap_lists(read_documents(path))]
+    return store_old(documents, resources, namespace)
+
+
+def store_old(
+    documents: Iterable[SourceDocument], resources: Resources, namespace: str | None
+) -> ObjectStore:
+    """Do the same with manifests that have been read already."""
+    store = ObjectStore(resources=resources)
+    first: dict[ObjectKey, SourceDocument] = {}
+    for document in sorted(documents, key=_after_definitions):
+        try:
+            key = _key_of(document, store, namespace)
+            if key in first:
+                place = f"{first[key].file}, document {first[key].index + 1}"
+                raise InputError(f"{key} is there twice, first in {place}")  # noqa: TRY301 - gets its place below
+            store.put(document.data, key)
+        except InputError as error:
+            raise document.fault((), str(error)) from None
+        first[key] = document
+    return store
+
+
+def _key_of(document: SourceDocument, store: ObjectStore, namespace: str | None) -> ObjectKey:
+    key = store.key_of(document.data)
+    if key.namespace and not namespace_of(document.data):
+        return key._replace(namespace=namespace or DEFAULT_NAMESPACE)
+    return key
+
+
+def _after_definitions(document: SourceDocument) -> bool:
+    return bool(document.data.get("kind") != "CustomResourceDefinition")

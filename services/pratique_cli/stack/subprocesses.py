@@ -1,0 +1,171 @@
+"""Services in processes of their own, which end when ``pratique up`` ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pratique_cli.options import flag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+GRACE_SECONDS = 10.0
+"""How long a service may drain once nobody is there to ask it again: as long as the front door drains."""
+
+
+def lifeline_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--until-stdin-closes`` to a command, which need not know of it."""
+
+    @functools.wraps(callback)
+    def watched(*, until_stdin_closes: bool, **values: Any) -> Any:
+        if until_stdin_closes:
+            end_with_standard_input()
+        return callback(**values)
+
+    return flag(
+        "--until-stdin-closes",
+        is_flag=True,
+        help="Stop when standard input closes, so as not to outlive whoever holds it open.",
+    )(watched)
+
+
+def end_with_standard_input() -> None:
+    """From now on, drain when standard input closes, and end at once if that takes too long."""
+    threading.Thread(target=_wait_and_end, name="lifeline", daemon=True).start()
+
+
+def _wait_and_end() -> None:
+    while _read():
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _read() -> bytes:
+    try:
+        return os.read(0, 1024)
+    except OSError:
+        return b""
+
+
+_READY = re.compile(rb"pratique: \w+ ready on \S*:(\d+)")
+_CHUNK_BYTES = 1 << 16  # what a pipe holds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """What a child is to run."""
+
+    name: str
+    """For people, for example ``validator-2``."""
+    arguments: tuple[str, ...]
+    """What stands behind ``pratique serve``, without the port."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Flags that others on the machine must not see, as environment variables."""
+
+
+class Child:
+    """One run of a service: a process that says when it is ready, and whose output is passed on."""
+
+    def __init__(
+        self, service: Service, process: asyncio.subprocess.Process, tell: Callable[[str], None]
+    ) -> None:
+        """Use :func:`start_child`."""
+        self.service = service
+        self._process = process
+        self._port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.create_task(self._follow(tell))
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    async def port(self) -> int | None:
+        """Wait until the service is ready, and give the port it listens on; None where it ended before."""
+        await asyncio.wait({self._port, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+        return self._port.result() if self._port.done() else None
+
+    async def ended(self) -> int:
+        """Wait for the end of the process and of its output; gives its exit code, or minus the signal."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._send(signal.SIGKILL)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Let the process drain, and end it where that takes longer than ``grace_seconds``."""
+        self._send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self.ended()
+        except TimeoutError:
+            self.kill()
+            await self.ended()
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _follow(self, tell: Callable[[str], None]) -> int:
+        await asyncio.gather(
+            self._pass_on(self._process.stdout, tell), self._pass_on(self._process.stderr, tell)
+        )
+        return await self._process.wait()
+
+    async def _pass_on(self, stream: asyncio.StreamReader | None, tell: Callable[[str], None]) -> None:
+        rest = b""
+        while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _CHUNK_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._look_for_port(line)
+                tell(line.decode(errors="backslashreplace"))
+        if rest:
+            tell(rest.decode(errors="backslashreplace"))
+
+    def _look_for_port(self, line: bytes) -> None:
+        found = _READY.match(line)
+        if found and not self._port.done():
+            self._port.set_result(int(found[1]))
+
+
+async def start_child(service: Service, port: int, tell: Callable[[str], None]) -> Child:
+    """Start a service that listens on ``port`` (0: a free one); ``tell`` gets each line that it writes."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "pratique_cli", "serve", *service.arguments, "--port", str(port), "--until-stdin-closes"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**_environment(), **service.variables},
+        # A group of its own: Ctrl-C is for the parent, which drains its services in their order.
+        process_group=0,
+    )
+    return Child(service, process, tell)
+
+
+def _environment() -> dict[str, str]:
+    """The environment without flags: the parent has read them, and says by flag what is for its services."""
+    kept = {"PRATIQUE_DEBUG"}
+    return {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_") or key in kept}
+
+
+def ending_text(code: int) -> str:
+    """Say how a process ended: ``exited with 2``, ``was killed by SIGKILL``."""
+    if code >= 0:
+        return f"exited with {code}"
+    return f"was killed by {signal.Signals(-code).name}"

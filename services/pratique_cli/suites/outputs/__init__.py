@@ -1,1 +1,0 @@
-"""Outputs: one file for each way in which ``pratique test`` writes results."""
