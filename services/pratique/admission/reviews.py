@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.apimachinery.json_values import JSON, NULL, Document
-from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cluster.authorization import RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pratique.admission.calls import Deadline
+    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
     from pratique.cluster.authorization import Authorizer
 
 

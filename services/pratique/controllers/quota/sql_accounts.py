@@ -65,7 +65,8 @@ ACCOUNTS = sa.Table(
     sa.Column("used", sa.Text, nullable=False),
 )
 """One row a ResourceQuota, with its usage as ``pratique.controllers.quota.ledger`` writes it. The uid is part of the
-key, so that a quota made anew under its old name, and a service that has not seen that yet, do not get in each other's way."""
+key, so that a quota made anew under its old name, and a service that has not seen that yet, do not get in each other's
+way."""
 
 CHARGES = sa.Table(
     "pratique_quota_charges",
