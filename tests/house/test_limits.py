@@ -13,7 +13,7 @@ from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery import json_reading
 from pratique.apimachinery.patches import COPY_LIMIT
 from pratique.hosting.running import MOST_OPERATIONS
-from pratique.https.clients import BODY_LIMIT
+from pratique.https.sessions import BODY_LIMIT
 from pratique.rpc.servers import ServerSettings
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import math
 from typing import TYPE_CHECKING
 
 from frontdoor.webhooks.answers import read_answer, to_outcome
-from frontdoor.webhooks.clients import webhook_url
 from frontdoor.webhooks.reviews import build_review
+from frontdoor.webhooks.urls import webhook_url
 from pratique.admission.controllers import Phase
 from pratique.apimachinery.errors import CallError, CallTimeoutError
 from pratique.apimachinery.json_reading import LARGE_BYTES
@@ -23,8 +23,9 @@ from pratique.https.exchanges import HttpRequest, answered_body, exchange
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontdoor.webhooks.clients import WebhookCredentials, WebhookUrl
+    from frontdoor.webhooks.clients import WebhookCredentials
     from frontdoor.webhooks.reviews import SentReview
+    from frontdoor.webhooks.urls import WebhookUrl
     from pratique.admission.calls import Call, Deadline
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review

@@ -16,7 +16,7 @@ from pratique.apimachinery.statuses import Status, StatusDetails, go_quoted, int
 
 if TYPE_CHECKING:
     from pratique.admission.calls import Deadline
-    from pratique.https.clients import Session
+    from pratique.https.sessions import Session
 
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PARAMETER = re.compile(rf'\s*;\s*(?P<name>{_WORD})\s*=\s*(?P<value>{_WORD}|"(?:[^"\\\r\n]|\\.)*")')

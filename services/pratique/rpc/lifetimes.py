@@ -57,7 +57,7 @@ async def live(
 
 
 def _traces(tracing: Tracing) -> Watcher:
-    from pratique.rpc.telemetry import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
+    from pratique.rpc.call_traces import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
 
     return CallTraces(tracing)
 

@@ -1,4 +1,4 @@
-"""The metrics and traces of a gRPC server's calls."""
+"""The metrics of a gRPC server: its calls, and everything that ``GET /metrics`` shows of a mutator or a validator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.rpc.controller_metrics import ControllerMetrics
 from pratique.rpc.handlers import CANCELED, NAMES, NAMES_BY_NUMBER, OK, is_repeated
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pratique.hosting.services import Hosting
     from pratique.rpc.handlers import Context, Handler
     from pratique.rpc.servers import RpcServer, ServerSettings
-    from pratique.telemetry.tracers import Tracing
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A call of built-in controllers takes 0.5 to 5 ms, and none has more than 30 s."""
@@ -118,56 +116,6 @@ def code_of(error: BaseException, context: Context) -> str:
         late = remaining is not None and remaining <= 0
         return NAMES[grpc.StatusCode.DEADLINE_EXCEEDED] if late else CANCELED
     return _UNKNOWN
-
-
-_PROBED = "pratique.admission.v1.CatalogueService"
-_CONTEXT = frozenset({"traceparent", "tracestate"})
-
-
-class CallTraces:
-    """Traces the calls of every method that it stands round. Of messages nothing is in it, nor of errors' texts."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        """Trace by ``tracing``."""
-        self._tracing = tracing
-
-    def round(self, service: str, methods: Mapping[str, Any]) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Stand round every unary method of a service, outside all that is round it already.
-
-        Front doors read the catalogue whenever somebody probes them, and no review has a part in that.
-        """
-        if service == _PROBED:
-            return dict(methods)
-        return {
-            name: grpc.unary_unary_rpc_method_handler(
-                self._traced(method.unary_unary, service, name),
-                method.request_deserializer,
-                method.response_serializer,
-            )
-            for name, method in methods.items()
-        }
-
-    def _traced(self, handler: Handler, service: str, method: str) -> Handler:
-        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
-        name = f"{service}/{method}"
-
-        async def ring(request: bytes, context: Context) -> bytes:
-            metadata = context.invocation_metadata() or ()
-            headers = {key: str(value) for key, value in metadata if key in _CONTEXT}
-            parent = self._tracing.parent(headers)
-            span = self._tracing.start(name, parent, SpanKind.SERVER, time.time_ns(), attributes)
-            code = OK
-            try:
-                return await handler(request, context)
-            except BaseException as error:
-                code = code_of(error, context)
-                span.set_status(StatusCode.ERROR)
-                raise
-            finally:
-                span.set_attribute("rpc.response.status_code", code)
-                span.end()
-
-        return ring
 
 
 _log = logging.getLogger(__name__)

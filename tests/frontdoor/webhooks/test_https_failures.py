@@ -14,7 +14,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import ALLOWED
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
 from pratique.configuration.webhooks import ClientConfig, Webhook
-from pratique.https.clients import BODY_LIMIT
+from pratique.https.sessions import BODY_LIMIT
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
 from webhook_servers import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.webhooks.clients import WebhookUrl, webhook_url
+from frontdoor.webhooks.urls import WebhookUrl, webhook_url
 from pratique.apimachinery.errors import CallError
 from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
 from pratique.https.exchanges import failed_post

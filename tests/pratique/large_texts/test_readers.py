@@ -33,7 +33,7 @@ def processes() -> set[int]:
     gc.collect()
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = {int(pid) for file in children for pid in file.read_text().split()}
-    return {pid for pid in pids if b"reader_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return {pid for pid in pids if b"large_text_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def started(reader: Reader) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "make_resources.py"
-CATALOGUE = Path(__file__).parents[3] / "services" / "pratique" / "resources.json"
+CATALOGUE = Path(__file__).parents[3] / "services" / "pratique" / "cluster" / "resources.json"
 
 
 @pytest.fixture

@@ -1,0 +1,321 @@
+"""HTTPS sessions: connections to servers, kept open between calls. Only this file knows the HTTP library."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import errno
+import io
+import ipaddress
+import os
+import re
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import aiohttp.abc
+import multidict
+import yarl
+
+from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
+from pratique.https.exchanges import HttpAnswer, failed_post
+from pratique.https.service_resolvers import Resolve, UnresolvedError
+from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pratique.admission.calls import Deadline
+
+_ALERT = re.compile(r"ALERT_(?P<name>[A-Z_]+)\]")
+_ALERTS = {
+    "BAD_CERTIFICATE": "bad certificate",
+    "CERTIFICATE_EXPIRED": "expired certificate",
+    "CERTIFICATE_REQUIRED": "certificate required",
+    "CERTIFICATE_REVOKED": "revoked certificate",
+    "CERTIFICATE_UNKNOWN": "unknown certificate",
+    "DECODE_ERROR": "error decoding message",
+    "DECRYPT_ERROR": "error decrypting message",
+    "UNKNOWN_CA": "unknown certificate authority",
+    "PROTOCOL_VERSION": "protocol version not supported",
+    "INSUFFICIENT_SECURITY": "insufficient security level",
+    "NO_APPLICATION_PROTOCOL": "no application protocol",
+}
+"""What Go calls TLS alerts, where it is more than the name in small letters (``crypto/tls/alert.go``)."""
+
+_NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_ENDED = frozenset({None, errno.EPIPE})
+"""Errors of connections that ended before they were answered. asyncio has no number for the ordinary end."""
+
+
+def network_error(error: Exception, host: str, address: str) -> str:
+    """Word an error that came instead of a response.
+
+    ``host`` is the URL's; ``address`` is where the connection went or was to go, ``host:port``.
+    """
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            text = _lookup_error(error.os_error, host)
+        case aiohttp.ClientConnectorCertificateError():
+            text = _tls_error(error.certificate_error)
+        case aiohttp.ClientConnectorError():
+            text = _connect_error(error.os_error, address)
+        case aiohttp.ServerDisconnectedError():
+            text = "EOF"
+        case aiohttp.ClientOSError():
+            text = _read_error(error, address)
+        case _:
+            text = "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+    return text
+
+
+def is_reset(error: Exception) -> bool:
+    """Tell whether the other side reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, OSError) and cause.errno == errno.ECONNRESET
+
+
+def body_error(error: Exception) -> str:
+    """Word an error that came in the middle of a response's body."""
+    match error:
+        case aiohttp.ClientPayloadError() if "Content-Encoding" in str(error) or "decode" in str(error):
+            return "gzip: invalid header"
+        case _:
+            return "unexpected EOF"
+
+
+def _lookup_error(error: OSError, host: str) -> str:
+    if isinstance(error, socket.gaierror):
+        known = error.errno in _NO_SUCH_HOST
+        return f"dial tcp: lookup {host}: {'no such host' if known else 'server misbehaving'}"
+    cause = error.__cause__
+    return str(cause) if isinstance(cause, UnresolvedError) else f"dial tcp: lookup {host}: {_text(error)}"
+
+
+def _connect_error(error: OSError, address: str) -> str:
+    if isinstance(error, ssl.SSLError):
+        return _tls_error(error)
+    if isinstance(error, ConnectionResetError):
+        return "EOF" if error.errno in _ENDED else _reset(address)
+    return f"dial tcp {address}: connect: {_text(error)}"
+
+
+def _read_error(error: OSError, address: str) -> str:
+    alert = _ALERT.search(str(error))
+    if alert is not None:
+        return _alert(alert["name"])
+    if error.errno in _ENDED:
+        return "EOF"
+    return _reset(address) if error.errno == errno.ECONNRESET else f"read tcp {address}: read: {_text(error)}"
+
+
+def _reset(address: str) -> str:
+    return f"read tcp {address}: read: connection reset by peer"
+
+
+def _tls_error(error: Exception) -> str:
+    if isinstance(error, CertificateRefusedError | NotTlsError):
+        return str(error)
+    alert = _ALERT.search(str(error))
+    if alert is not None:
+        return _alert(alert["name"])
+    reason = error.reason if isinstance(error, ssl.SSLError) else ""
+    if isinstance(error, ssl.SSLEOFError) or reason == "UNEXPECTED_EOF_WHILE_READING":
+        return "EOF"
+    return f"tls: {(reason or 'handshake failure').lower().replace('_', ' ')}"
+
+
+def _alert(name: str) -> str:
+    return f"remote error: tls: {_ALERTS.get(name) or name.lower().replace('_', ' ')}"
+
+
+def _text(error: OSError) -> str:
+    # Resolvers have errors of their own, which are negative.
+    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "connection refused"
+
+
+BODY_LIMIT = 16 * 1024 * 1024
+"""Bytes of an answer, decompressed: twice what a legal patch of a legal object takes, Base64 included."""
+
+_IDLE_SECONDS = 90.0
+"""How long an idle connection is kept: Go's ``http.DefaultTransport``."""
+
+_HEADER_LIMIT = 1024 * 1024
+"""Bytes of one header of an answer. Go takes ten times as many for all together."""
+
+_SMALL_BODY = 512 * 1024
+"""Bytes that are written at once; aiohttp warns of more than 1 MiB."""
+
+_EXCEEDED = "context deadline exceeded"
+_BROKEN_OFF = "unexpected error when reading response body. Please retry. Original error: "
+
+_dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
+"""The addresses that the call at hand has tried to connect to."""
+
+
+class Session:
+    """Connections that share one TLS context."""
+
+    def __init__(self, context: ssl.SSLContext, resolve: Resolve | None, server_name: str = "") -> None:
+        """Open no connection yet.
+
+        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must
+        bear; empty means the URL's host.
+        """
+        self._server_name = server_name or None
+        self._connector = aiohttp.TCPConnector(
+            ssl=context,
+            limit=0,
+            resolver=_Resolver(resolve),
+            use_dns_cache=False,
+            keepalive_timeout=_IDLE_SECONDS,
+            socket_factory=_open_socket,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=self._connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            max_line_size=_HEADER_LIMIT,
+            max_field_size=_HEADER_LIMIT,
+        )
+
+    async def send(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, deadline: Deadline
+    ) -> HttpAnswer:
+        """Send one request and read its answer.
+
+        Raises:
+            CallTimeoutError: the deadline came first.
+            UnreachableError: no answer came.
+            BadAnswerError: the answer broke off, or is too large.
+        """
+        try:
+            # A connection that is at hand would be written to before any timeout is noticed.
+            if deadline.passed:
+                raise TimeoutError  # noqa: TRY301  # told below, like one that comes later
+            async with asyncio.timeout(deadline.remaining_seconds):
+                response = await self._start(method, url, headers, body)
+        except TimeoutError:
+            raise CallTimeoutError(failed_post(url, _EXCEEDED)) from None
+        async with response:
+            try:
+                async with asyncio.timeout(deadline.remaining_seconds):
+                    return await _read(response)
+            except TimeoutError:
+                raise CallTimeoutError(f"{_BROKEN_OFF}{_EXCEEDED}") from None
+
+    async def _start(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> aiohttp.ClientResponse:
+        target = _target(url)
+        dialed: list[str] = []
+        _dialed.set(dialed)
+        try:
+            return await self._session.request(
+                method,
+                target,
+                headers=multidict.CIMultiDict(headers),
+                data=_payload(body),
+                allow_redirects=False,
+                server_hostname=self._server_name,
+            )
+        except aiohttp.ClientError as error:
+            address = dialed[0] if dialed else target.authority
+            reason = network_error(error, target.host or "", address)
+            raise (ResetError if is_reset(error) else UnreachableError)(failed_post(url, reason)) from None
+
+    async def close(self) -> None:
+        """Close all connections, at once: peers that are slow to say goodbye are not waited for."""
+        await self._connector.close(abort_ssl=True)
+        await self._session.close()
+
+
+def _target(url: str) -> yarl.URL:
+    target = yarl.URL(url, encoded=True)
+    # The port is looked at only when it is asked for.
+    with contextlib.suppress(ValueError):
+        if target.port is not None:
+            return target
+    port = urlsplit(url).netloc.rpartition(":")[2]
+    raise UnreachableError(failed_post(url, f"dial tcp: address {port}: invalid port"))
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    return (body if len(body) <= _SMALL_BODY else io.BytesIO(body)) if body else None
+
+
+async def _read(response: aiohttp.ClientResponse) -> HttpAnswer:
+    content = bytearray()
+    try:
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > BODY_LIMIT:
+                raise BadAnswerError(f"response body is larger than {BODY_LIMIT} bytes")
+    except aiohttp.ClientError as error:
+        raise BadAnswerError(f"{_BROKEN_OFF}{body_error(error)}") from None
+    headers = response.headers
+    return HttpAnswer(
+        status=response.status,
+        body=bytes(content),
+        content_type=headers.get("Content-Type", ""),
+        retry_after=headers.get("Retry-After", ""),
+        location=headers.get("Location", ""),
+    )
+
+
+def _open_socket(address_info: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, _, address = address_info
+    host = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
+    _dialed.get([]).append(f"{host}:{address[1]}")
+    return socket.socket(family, kind, protocol)
+
+
+class _Resolver(aiohttp.abc.AbstractResolver):
+    """Asks the seam first, DNS then. Addresses are not remembered, so that services may move."""
+
+    def __init__(self, resolve: Resolve | None) -> None:
+        self._resolve = resolve
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[aiohttp.abc.ResolveResult]:
+        try:
+            found, found_port = self._resolve(host, port) if self._resolve else (host, port)
+        except UnresolvedError as error:
+            raise OSError(None, str(error)) from error
+        if _is_address(found):
+            return [_result(host, found, found_port)]
+        loop = asyncio.get_running_loop()
+        try:
+            infos = await loop.getaddrinfo(found, found_port, family=family, type=socket.SOCK_STREAM)
+        except UnicodeError:
+            # A label that is empty or too long, which no server needs to be asked about.
+            raise socket.gaierror(socket.EAI_NONAME, "no such host") from None
+        return [_result(host, str(info[4][0]), found_port) for info in infos]
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _result(hostname: str, address: str, port: int) -> aiohttp.abc.ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return aiohttp.abc.ResolveResult(
+        hostname=hostname,
+        host=address,
+        port=port,
+        family=family,
+        proto=socket.IPPROTO_TCP,
+        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    )
