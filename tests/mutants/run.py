@@ -267,7 +267,7 @@ def _copy(folder: Path) -> Path:
         if source.is_file():
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, copied, follow_symlinks=False)
-    shutil.copytree(ROOT / "services/pratique/admission", folder / "services/pratique/admission")
+    shutil.copytree(ROOT / "services/pratique/admission/v1", folder / "services/pratique/admission/v1")
     return folder
 
 
