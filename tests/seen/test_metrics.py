@@ -35,7 +35,8 @@ from pratique.hosting.configured_controllers import configured
 from pratique.hosting.services import Hosting
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.telemetry import ServiceMetrics
-from pratique.telemetry.metrics_server import MOST_CLIENTS, MetricsServer, open_registry, text_of
+from pratique.telemetry.metrics_server import MOST_CLIENTS, MetricsServer
+from pratique.telemetry.registry import open_registry, text_of
 from serving import controllers
 from serving.reviews import review_of
 from serving.servers import DIGESTS, MUTATOR

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Ending as StepOutcome
 from pratique.telemetry.metrics import Counts, Durations, Observed
-from pratique.telemetry.metrics_server import CONTENT_TYPE, open_registry, text_of
+from pratique.telemetry.registry import CONTENT_TYPE, open_registry, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from frontdoor.http.codecs import VERSIONS
-from pratique.telemetry.metrics_server import CONTENT_TYPE
+from pratique.telemetry.registry import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -71,7 +71,7 @@ class YamlOrigin:
 
     def find(self, path: Sequence[Step]) -> Position:
         """Find a field in the file."""
-        from pratique.apimachinery.positions import find_in_yaml  # noqa: PLC0415 - what is JSON needs no YAML parser
+        from pratique.apimachinery.yaml_positions import find_in_yaml  # noqa: PLC0415 - what is JSON needs no YAML parser
 
         return self.text.in_file(find_in_yaml(self.text.raw, self.line, path))
 

@@ -137,12 +137,10 @@ SCALES: Family = {
 }
 
 
-_DISRUPTION_BUDGETS_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
-_WITH_LABEL: JSONObject = {"matchExpressions": [{"key": _DISRUPTION_BUDGETS_LABEL, "operator": "Exists"}]}
+_BUDGET_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+_WITH_LABEL: JSONObject = {"matchExpressions": [{"key": _BUDGET_LABEL, "operator": "Exists"}]}
 """No Pod."""
-_WITHOUT_LABEL: JSONObject = {
-    "matchExpressions": [{"key": _DISRUPTION_BUDGETS_LABEL, "operator": "DoesNotExist"}]
-}
+_WITHOUT_LABEL: JSONObject = {"matchExpressions": [{"key": _BUDGET_LABEL, "operator": "DoesNotExist"}]}
 """Every Pod."""
 
 
@@ -186,7 +184,7 @@ def _plain_expression(expression: JSONObject) -> JSONObject:
 def _stripped(selector: JSONObject) -> JSONObject:
     """The selector without the label, which is not for users to write."""
     before = mappings(selector.get("matchExpressions"), "matchExpressions")
-    after = [expression for expression in before if expression.get("key") != _DISRUPTION_BUDGETS_LABEL]
+    after = [expression for expression in before if expression.get("key") != _BUDGET_LABEL]
     if len(after) == len(before):
         return selector
     return {**selector, "matchExpressions": after} if after else without(selector, "matchExpressions")

@@ -128,7 +128,7 @@ def validate_variables(
     """Check the variables of a policy. What is compiled after one of them knows it, and its type."""
     errors = []
     for index, variable in enumerate(variables):
-        errors += _variable_validations_validate_name(variable.name, path / index / "name")
+        errors += _validate_variable_name(variable.name, path / index / "name")
         place = path / index / "expression"
         if not variable.expression.strip():
             errors.append(required(place, "expression is not specified"))
@@ -138,7 +138,7 @@ def validate_variables(
     return errors
 
 
-def _variable_validations_validate_name(name: str, path: FieldPath) -> list[FieldError]:
+def _validate_variable_name(name: str, path: FieldPath) -> list[FieldError]:
     if not name.strip():
         return [required(path, "name is not specified")]
     if not _IDENTIFIER.fullmatch(name) or name in _RESERVED:

@@ -37,12 +37,12 @@ class _Policies:
             self._admit = None
             return _nothing
         # CEL is 14 MB of code that only those who have policies need.
-        from pratique.cluster import schemas as built_in  # noqa: PLC0415
+        from pratique.cluster import schemas  # noqa: PLC0415
         from pratique.policies.mutating import MutatingPolicies  # noqa: PLC0415
         from pratique.policies.validating import admit  # noqa: PLC0415
 
         policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
-        built_in.load()
+        schemas.load()
         self._admit = (lambda review: admit(policies, review, self.checks)) if policies else None
         return self._admit or _nothing
 

@@ -269,14 +269,14 @@ UNTRUSTED = Practice(
 )
 
 
-def _serving_certificates_longest_lived(subject: Subject) -> Iterator[tuple[Hook, _Shown]]:
+def _serving_longest_lived(subject: Subject) -> Iterator[tuple[Hook, _Shown]]:
     for hook, _, _, fitting in _fitting(subject):
         if fitting:
             yield hook, max(fitting, key=lambda each: each.leaf.not_valid_after_utc)
 
 
-def _serving_certificates_expired(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _serving_certificates_longest_lived(subject):
+def _serving_expired(subject: Subject) -> Iterator[Breach]:
+    for hook, last in _serving_longest_lived(subject):
         end = last.leaf.not_valid_after_utc
         if end.timestamp() <= subject.now:
             text = f"{last} expired at {in_words(end)}: the webhook cannot be called"
@@ -288,12 +288,12 @@ SERVING_EXPIRED = Practice(
     severity=Severity.ERROR,
     explanation="A certificate that has expired is not trusted, and every call to the webhook fails.",
     fix="Renew the certificate in the Secret, and see that the server reads it.",
-    check=_serving_certificates_expired,
+    check=_serving_expired,
 )
 
 
-def _serving_certificates_expires_soon(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _serving_certificates_longest_lived(subject):
+def _serving_expires_soon(subject: Subject) -> Iterator[Breach]:
+    for hook, last in _serving_longest_lived(subject):
         end = last.leaf.not_valid_after_utc
         if subject.now < end.timestamp() <= subject.now + SOON:
             yield hook.breach(f"{last} expires at {in_words(end)}", "clientConfig")
@@ -304,5 +304,5 @@ SERVING_EXPIRES_SOON = Practice(
     severity=Severity.WARNING,
     explanation="Once the certificate of the server expires, every call to the webhook fails.",
     fix="Renew the certificate in the Secret, or see that what renews it is at work.",
-    check=_serving_certificates_expires_soon,
+    check=_serving_expires_soon,
 )

@@ -86,19 +86,19 @@ def _read_details(message: outcome_pb2.StatusDetails) -> StatusDetails:
     )
 
 
-_TO_NUMBER = {
+_OPERATION_TO_NUMBER = {
     Operation.CREATE: review_pb2.OPERATION_CREATE,
     Operation.UPDATE: review_pb2.OPERATION_UPDATE,
     Operation.DELETE: review_pb2.OPERATION_DELETE,
     Operation.CONNECT: review_pb2.OPERATION_CONNECT,
 }
-_FROM_NUMBER = {number: operation for operation, number in _TO_NUMBER.items()}
+_OPERATION_FROM_NUMBER = {number: operation for operation, number in _OPERATION_TO_NUMBER.items()}
 
 
 def write_review(message: review_pb2.Review, review: Review) -> None:
     """Write a review into a message, such as one within another: to put it there later would copy the objects again."""
     message.uid = review.uid
-    message.operation = _TO_NUMBER[review.operation]
+    message.operation = _OPERATION_TO_NUMBER[review.operation]
     message.sub_resource = review.subresource
     message.request_sub_resource = review.request_subresource
     message.name = review.name
@@ -149,7 +149,7 @@ def review_from_message(
     Raises:
         ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
     """
-    operation = _FROM_NUMBER.get(message.operation)
+    operation = _OPERATION_FROM_NUMBER.get(message.operation)
     if operation is None:
         names = ", ".join(f"OPERATION_{operation}" for operation in Operation)
         raise ReviewError(f"review.operation must be one of {names}")
@@ -223,7 +223,7 @@ def read_operations(patch: bytes) -> tuple[JSONObject, ...]:
         raise BadAnswerError(f"received undecodable patch in webhook response: {error}") from None
 
 
-_PART_MESSAGES_TO_NUMBER = {
+_ENDING_TO_NUMBER = {
     Ending.ALLOWED: outcome_pb2.Part.ENDING_ALLOWED,
     Ending.MUTATED: outcome_pb2.Part.ENDING_MUTATED,
     Ending.UNCHANGED: outcome_pb2.Part.ENDING_UNCHANGED,
@@ -233,7 +233,7 @@ _PART_MESSAGES_TO_NUMBER = {
     Ending.FAILED: outcome_pb2.Part.ENDING_FAILED,
     Ending.FAILED_OPEN: outcome_pb2.Part.ENDING_FAILED_OPEN,
 }
-_PART_MESSAGES_FROM_NUMBER = {number: ending for ending, number in _PART_MESSAGES_TO_NUMBER.items()}
+_ENDING_FROM_NUMBER = {number: ending for ending, number in _ENDING_TO_NUMBER.items()}
 
 
 def part_to_message(part: Part) -> outcome_pb2.Part:
@@ -241,7 +241,7 @@ def part_to_message(part: Part) -> outcome_pb2.Part:
     message = outcome_pb2.Part(
         name=part.name,
         configuration=part.configuration,
-        ending=_PART_MESSAGES_TO_NUMBER[part.ending],
+        ending=_ENDING_TO_NUMBER[part.ending],
         reason=part.reason,
         key=part.key,
         reinvocable=part.reinvocable,
@@ -261,7 +261,7 @@ def part_from_message(message: outcome_pb2.Part) -> Part:
     Raises:
         BadAnswerError: it has no name or does not say how it ended, or its patch is none.
     """
-    ending = _PART_MESSAGES_FROM_NUMBER.get(message.ending)
+    ending = _ENDING_FROM_NUMBER.get(message.ending)
     if ending is None or not message.name:
         raise bad_answer("a part of the outcome does not say what it is or how it ended")
     return Part(
@@ -278,12 +278,12 @@ def part_from_message(message: outcome_pb2.Part) -> Part:
     )
 
 
-_OUTCOME_MESSAGES_TO_NUMBER = {
+_FAILURE_KIND_TO_NUMBER = {
     FailureKind.ERROR: outcome_pb2.Failed.KIND_ERROR,
     FailureKind.TIMEOUT: outcome_pb2.Failed.KIND_TIMEOUT,
     FailureKind.UNKNOWN_CONTROLLER: outcome_pb2.Failed.KIND_UNKNOWN_CONTROLLER,
 }
-_OUTCOME_MESSAGES_FROM_NUMBER = {number: kind for kind, number in _OUTCOME_MESSAGES_TO_NUMBER.items()}
+_FAILURE_KIND_FROM_NUMBER = {number: kind for kind, number in _FAILURE_KIND_TO_NUMBER.items()}
 
 
 def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
@@ -314,7 +314,7 @@ def _write_decision(message: outcome_pb2.Outcome, decision: Decided) -> None:
         case Denied(status):
             write_status(message.denied.status, status)
         case Failed(kind, text):
-            message.failed.kind = _OUTCOME_MESSAGES_TO_NUMBER[kind]
+            message.failed.kind = _FAILURE_KIND_TO_NUMBER[kind]
             message.failed.message = text
         case _:
             assert_never(decision)
@@ -354,7 +354,7 @@ def _read_decision(message: outcome_pb2.Outcome, *, may_patch: bool) -> Decided:
             return Denied(read_status(message.denied.status))
         case "failed":
             failed = message.failed
-            return Failed(_OUTCOME_MESSAGES_FROM_NUMBER.get(failed.kind, FailureKind.ERROR), failed.message)
+            return Failed(_FAILURE_KIND_FROM_NUMBER.get(failed.kind, FailureKind.ERROR), failed.message)
         case None:
             raise bad_answer("the outcome holds no decision")
 

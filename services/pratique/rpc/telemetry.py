@@ -13,8 +13,7 @@ import grpc
 from pratique.rpc.controller_metrics import ControllerMetrics
 from pratique.rpc.handlers import CANCELED, NAMES, NAMES_BY_NUMBER, OK, is_repeated
 from pratique.telemetry.file_metrics import CertificateMetrics, ReloadMetrics
-from pratique.telemetry.metrics import Counts, Durations, Observed
-from pratique.telemetry.metrics_server import Merged
+from pratique.telemetry.metrics import Counts, Durations, Merged, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +156,8 @@ class ServiceMetrics:
             ConfigurationError: the address cannot be listened on.
         """
         # Here, because HTTP is for those that are asked over it.
-        from pratique.telemetry.metrics_server import MetricsServer, open_registry  # noqa: PLC0415
+        from pratique.telemetry.metrics_server import MetricsServer  # noqa: PLC0415
+        from pratique.telemetry.registry import open_registry  # noqa: PLC0415
 
         registry = open_registry()
         kept = () if server.tls is None else server.tls.kept

@@ -6,6 +6,7 @@ asked.
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import accumulate
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
 
 V = TypeVar("V")
 
@@ -112,3 +114,20 @@ class Durations:
 def _now(series: Mapping[tuple[str, ...], V]) -> list[tuple[tuple[str, ...], V]]:
     """All of them, as they are now: another thread may be adding one, and a copy is taken in one go."""
     return list(series.items())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """Several collectors that each know of one controller, shown as one: a metric must be there once."""
+
+    collectors: Sequence[Collector]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric once, with what all of them have of it."""
+        families: dict[str, Metric] = {}
+        for collector in self.collectors:
+            for family in collector.collect():
+                families.setdefault(family.name, family)
+                if families[family.name] is not family:
+                    families[family.name].samples.extend(family.samples)
+        yield from families.values()

@@ -1,65 +1,16 @@
-"""Registries, and ``GET /metrics`` beside a service that speaks gRPC."""
+"""``GET /metrics`` beside a service that speaks gRPC."""
 
 from __future__ import annotations
 
-import dataclasses
 import http.server
 import logging
-import platform
 import socket
 import threading
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, MetricsHandler, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client import CollectorRegistry, MetricsHandler
 
 from pratique.apimachinery.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from prometheus_client.metrics_core import Metric
-    from prometheus_client.registry import Collector
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Merged:
-    """Several collectors."""
-
-    collectors: Sequence[Collector]
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield each metric once, with what all of them have of it."""
-        families: dict[str, Metric] = {}
-        for collector in self.collectors:
-            for family in collector.collect():
-                families.setdefault(family.name, family)
-                if families[family.name] is not family:
-                    families[family.name].samples.extend(family.samples)
-        yield from families.values()
-
-
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""Of the text that :func:`text_of` makes."""
-
-
-def open_registry() -> CollectorRegistry:
-    """Make a registry of its own: what other libraries register for themselves is not in it."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    labels = {"version": version("pratique"), "python_version": platform.python_version()}
-    gauge = Gauge(
-        "pratique_build_info", "Always 1; its labels say what runs.", list(labels), registry=registry
-    )
-    gauge.labels(**labels).set(1)
-    return registry
-
-
-def text_of(registry: CollectorRegistry) -> bytes:
-    """Everything in Prometheus' text format."""
-    return generate_latest(registry)
-
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
-def _find(pod: PodShape) -> Finding | None:
+def _find_app_armor_profile(pod: PodShape) -> Finding | None:
     types = forbidden_types(pod, "appArmorProfile")
     annotations = _forbidden_annotations(pod)
     setters = [types.setters] if types.setters else []
@@ -52,7 +52,7 @@ def _forbidden_annotations(pod: PodShape) -> list[str]:
     return sorted(found)
 
 
-APP_ARMOR_PROFILE = Check("appArmorProfile", Level.BASELINE, (Revision(0, _find),))
+APP_ARMOR_PROFILE = Check("appArmorProfile", Level.BASELINE, (Revision(0, _find_app_armor_profile),))
 
 
 CAPABILITIES_BASELINE_ID = "capabilities_baseline"
@@ -65,7 +65,7 @@ _ALLOWED = frozenset(
 )
 
 
-def _capabilities_baseline_find(pod: PodShape) -> Finding | None:
+def _find_capabilities(pod: PodShape) -> Finding | None:
     bad: list[str] = []
     added: set[str] = set()
     for each in pod.containers:
@@ -80,31 +80,29 @@ def _capabilities_baseline_find(pod: PodShape) -> Finding | None:
     return Finding("non-default capabilities", detail)
 
 
-CAPABILITIES_BASELINE = Check(
-    CAPABILITIES_BASELINE_ID, Level.BASELINE, (Revision(0, _capabilities_baseline_find),)
-)
+CAPABILITIES_BASELINE = Check(CAPABILITIES_BASELINE_ID, Level.BASELINE, (Revision(0, _find_capabilities),))
 
 
-def _host_namespaces_find(pod: PodShape) -> Finding | None:
+def _find_host_namespaces(pod: PodShape) -> Finding | None:
     shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if flag(pod.spec, name)]
     return Finding("host namespaces", ", ".join(shared)) if shared else None
 
 
-HOST_NAMESPACES = Check("hostNamespaces", Level.BASELINE, (Revision(0, _host_namespaces_find),))
+HOST_NAMESPACES = Check("hostNamespaces", Level.BASELINE, (Revision(0, _find_host_namespaces),))
 
 
 HOST_PATH_VOLUMES_ID = "hostPathVolumes"
 
 
-def _host_path_volumes_find(pod: PodShape) -> Finding | None:
+def _find_host_path_volumes(pod: PodShape) -> Finding | None:
     bad = [text(each, "name") for each in objects(pod.spec, "volumes") if each.get("hostPath") is not None]
     return Finding("hostPath volumes", f"{plural('volume', bad)} {quoted(bad)}") if bad else None
 
 
-HOST_PATH_VOLUMES = Check(HOST_PATH_VOLUMES_ID, Level.BASELINE, (Revision(0, _host_path_volumes_find),))
+HOST_PATH_VOLUMES = Check(HOST_PATH_VOLUMES_ID, Level.BASELINE, (Revision(0, _find_host_path_volumes),))
 
 
-def _host_ports_find(pod: PodShape) -> Finding | None:
+def _find_host_ports(pod: PodShape) -> Finding | None:
     # pkg/apis/core/v1/defaults.go SetDefaults_Pod: in the host's network every port is one of the host. Templates
     # are not filled in so since 1.28.
     on_host = not pod.is_template and flag(pod.spec, "hostNetwork") is True
@@ -129,7 +127,7 @@ def _host_port(port: JSONObject, *, on_host: bool) -> int | None:
     return integer(port, "hostPort") or (integer(port, "containerPort") if on_host else None)
 
 
-HOST_PORTS = Check("hostPorts", Level.BASELINE, (Revision(0, _host_ports_find),))
+HOST_PORTS = Check("hostPorts", Level.BASELINE, (Revision(0, _find_host_ports),))
 
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -137,7 +135,7 @@ _HOOKS = ("postStart", "preStop")
 _ACTIONS = ("httpGet", "tcpSocket")
 
 
-def _host_probes_and_host_lifecycle_find(pod: PodShape) -> Finding | None:
+def _find_host_probes_and_host_lifecycle(pod: PodShape) -> Finding | None:
     bad: set[str] = set()
     hosts: set[str] = set()
     for each in pod.containers:
@@ -171,25 +169,25 @@ def _hosts_of(holder: JSONObject, name: str) -> Iterator[str]:
 
 
 HOST_PROBES_AND_HOST_LIFECYCLE = Check(
-    "hostProbesAndHostLifecycle", Level.BASELINE, (Revision(34, _host_probes_and_host_lifecycle_find),)
+    "hostProbesAndHostLifecycle", Level.BASELINE, (Revision(34, _find_host_probes_and_host_lifecycle),)
 )
 
 
-def _privileged_find(pod: PodShape) -> Finding | None:
+def _find_privileged(pod: PodShape) -> Finding | None:
     bad = [each.name for each in pod.containers if flag(each.security, "privileged")]
     if not bad:
         return None
     return Finding("privileged", f"{containers(bad)} must not set securityContext.privileged=true")
 
 
-PRIVILEGED = Check("privileged", Level.BASELINE, (Revision(0, _privileged_find),))
+PRIVILEGED = Check("privileged", Level.BASELINE, (Revision(0, _find_privileged),))
 
 
 _ID = "procMount"
 _FIELD = "procMount"
 
 
-def _proc_mount_find(pod: PodShape) -> Finding | None:
+def _find_proc_mount(pod: PodShape) -> Finding | None:
     named = [
         (each.name, text(each.security, _FIELD))
         for each in pod.containers
@@ -206,9 +204,9 @@ def _proc_mount_find(pod: PodShape) -> Finding | None:
 
 
 BASELINE = Check(
-    _ID, Level.BASELINE, (Revision(0, _proc_mount_find), Revision(35, unless_own_users(_proc_mount_find)))
+    _ID, Level.BASELINE, (Revision(0, _find_proc_mount), Revision(35, unless_own_users(_find_proc_mount)))
 )
-RESTRICTED = Check("procMount_restricted", Level.RESTRICTED, (Revision(35, _proc_mount_find, (_ID,)),))
+RESTRICTED = Check("procMount_restricted", Level.RESTRICTED, (Revision(35, _find_proc_mount, (_ID,)),))
 
 
 _SE_LINUX_OPTIONS_FIELD = "seLinuxOptions"
@@ -334,7 +332,7 @@ def _outside(allowed: frozenset[str]) -> Find:
 SYSCTLS = Check("sysctls", Level.BASELINE, tuple(_revision(release) for release, _ in _SINCE))
 
 
-def _windows_host_process_find(pod: PodShape) -> Finding | None:
+def _find_windows_host_process(pod: PodShape) -> Finding | None:
     bad = [each.name for each in pod.containers if _is_host_process(each.security)]
     found = setters(bad, pod=_is_host_process(pod.security))
     if not found:
@@ -346,4 +344,4 @@ def _is_host_process(security: JSONObject) -> bool:
     return flag(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
 
 
-WINDOWS_HOST_PROCESS = Check("windowsHostProcess", Level.BASELINE, (Revision(0, _windows_host_process_find),))
+WINDOWS_HOST_PROCESS = Check("windowsHostProcess", Level.BASELINE, (Revision(0, _find_windows_host_process),))

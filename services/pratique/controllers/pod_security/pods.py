@@ -131,12 +131,12 @@ def validate_workload(standards: Standards, review: Review) -> Answer:
     if policy.warn.level is policy.audit.level is Level.PRIVILEGED and not labelled.errors:
         return allow()
     try:
-        return _templates_judged(standards, labelled, review)
+        return _judged_template(standards, labelled, review)
     except MistypedError as error:
         return cannot_tell(f"failed to decode object: {error}")
 
 
-def _templates_judged(standards: Standards, labelled: Labelled, review: Review) -> Answer:
+def _judged_template(standards: Standards, labelled: Labelled, review: Review) -> Answer:
     workload = review.object
     kind, path = WORKLOADS[review.resource.group, review.resource.resource]
     if not isinstance(workload, dict) or workload.get("kind", kind) != kind:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FIELD = "allowPrivilegeEscalation"
 
 
-def _find(pod: PodShape) -> Finding | None:
+def _find_allow_privilege_escalation(pod: PodShape) -> Finding | None:
     bad = [each.name for each in pod.containers if flag(each.security, _FIELD) is not False]
     if not bad:
         return None
@@ -36,11 +36,16 @@ def _find(pod: PodShape) -> Finding | None:
 
 
 ALLOW_PRIVILEGE_ESCALATION = Check(
-    "allowPrivilegeEscalation", Level.RESTRICTED, (Revision(8, _find), Revision(25, unless_windows(_find)))
+    "allowPrivilegeEscalation",
+    Level.RESTRICTED,
+    (
+        Revision(8, _find_allow_privilege_escalation),
+        Revision(25, unless_windows(_find_allow_privilege_escalation)),
+    ),
 )
 
 
-def _capabilities_restricted_find(pod: PodShape) -> Finding | None:
+def _find_capabilities(pod: PodShape) -> Finding | None:
     keeping: list[str] = []
     adding: list[str] = []
     added: set[str] = set()
@@ -67,8 +72,8 @@ CAPABILITIES_RESTRICTED = Check(
     "capabilities_restricted",
     Level.RESTRICTED,
     (
-        Revision(22, _capabilities_restricted_find, _OVERRIDES),
-        Revision(25, unless_windows(_capabilities_restricted_find), _OVERRIDES),
+        Revision(22, _find_capabilities, _OVERRIDES),
+        Revision(25, unless_windows(_find_capabilities), _OVERRIDES),
     ),
 )
 
@@ -97,7 +102,7 @@ _FORBIDDEN = (
 """In the order in which one is named where a volume has several."""
 
 
-def _restricted_volumes_find(pod: PodShape) -> Finding | None:
+def _find_restricted_volumes(pod: PodShape) -> Finding | None:
     bad: list[str] = []
     types: set[str] = set()
     for volume in objects(pod.spec, "volumes"):
@@ -124,7 +129,7 @@ def _forbidden_type(volume: JSONObject) -> str:
 RESTRICTED_VOLUMES = Check(
     "restrictedVolumes",
     Level.RESTRICTED,
-    (Revision(0, _restricted_volumes_find, (baseline_checks.HOST_PATH_VOLUMES_ID,)),),
+    (Revision(0, _find_restricted_volumes, (baseline_checks.HOST_PATH_VOLUMES_ID,)),),
 )
 
 
@@ -132,7 +137,7 @@ _RUN_AS_NON_ROOT_FIELD = "runAsNonRoot"
 _REASON = "runAsNonRoot != true"
 
 
-def _run_as_non_root_find(pod: PodShape) -> Finding | None:
+def _find_run_as_non_root(pod: PodShape) -> Finding | None:
     in_pod = flag(pod.security, _RUN_AS_NON_ROOT_FIELD)
     said = [(each.name, flag(each.security, _RUN_AS_NON_ROOT_FIELD)) for each in pod.containers]
     refusing = setters([name for name, value in said if value is False], pod=in_pod is False)
@@ -147,14 +152,14 @@ def _run_as_non_root_find(pod: PodShape) -> Finding | None:
 RUN_AS_NON_ROOT = Check(
     "runAsNonRoot",
     Level.RESTRICTED,
-    (Revision(0, _run_as_non_root_find), Revision(35, unless_own_users(_run_as_non_root_find))),
+    (Revision(0, _find_run_as_non_root), Revision(35, unless_own_users(_find_run_as_non_root))),
 )
 
 
 _RUN_AS_USER_FIELD = "runAsUser"
 
 
-def _run_as_user_find(pod: PodShape) -> Finding | None:
+def _find_run_as_user(pod: PodShape) -> Finding | None:
     bad = [each.name for each in pod.containers if integer(each.security, _RUN_AS_USER_FIELD) == 0]
     found = setters(bad, pod=integer(pod.security, _RUN_AS_USER_FIELD) == 0)
     return Finding("runAsUser=0", f"{found} must not set runAsUser=0") if found else None
@@ -163,11 +168,11 @@ def _run_as_user_find(pod: PodShape) -> Finding | None:
 RUN_AS_USER = Check(
     "runAsUser",
     Level.RESTRICTED,
-    (Revision(23, _run_as_user_find), Revision(35, unless_own_users(_run_as_user_find))),
+    (Revision(23, _find_run_as_user), Revision(35, unless_own_users(_find_run_as_user))),
 )
 
 
-def _seccomp_profile_restricted_find(pod: PodShape) -> Finding | None:
+def _find_seccomp_profile(pod: PodShape) -> Finding | None:
     forbidden = baseline.find_forbidden(pod)
     if forbidden is not None or profile_type(pod.security, baseline.FIELD) is not None:
         return forbidden
@@ -184,7 +189,7 @@ SECCOMP_PROFILE_RESTRICTED = Check(
     "seccompProfile_restricted",
     Level.RESTRICTED,
     (
-        Revision(19, _seccomp_profile_restricted_find, _SECCOMP_PROFILE_RESTRICTED_OVERRIDES),
-        Revision(25, unless_windows(_seccomp_profile_restricted_find), _SECCOMP_PROFILE_RESTRICTED_OVERRIDES),
+        Revision(19, _find_seccomp_profile, _SECCOMP_PROFILE_RESTRICTED_OVERRIDES),
+        Revision(25, unless_windows(_find_seccomp_profile), _SECCOMP_PROFILE_RESTRICTED_OVERRIDES),
     ),
 )

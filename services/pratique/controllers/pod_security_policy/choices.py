@@ -130,8 +130,6 @@ _OF_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "selfLink", "managedF
 
 _log = logging.getLogger(__name__)
 
-_log = logging.getLogger(__name__)
-
 
 class Policies:
     """The policies of a cluster, and what comes of them for a review."""

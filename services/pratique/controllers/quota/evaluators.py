@@ -124,7 +124,7 @@ def _is_creation(review: Review) -> bool:
     return review.operation is Operation.CREATE and not review.subresource
 
 
-_COUNT = count_name("", "services")
+_SERVICE_COUNT = count_name("", "services")
 _SERVICES = "services"
 _NODE_PORTS = "services.nodeports"
 _LOAD_BALANCERS = "services.loadbalancers"
@@ -134,7 +134,7 @@ def service_usage(service: JSON) -> ResourceList:
     """What a Service uses. Ports are not allocated yet when it is reviewed, so its type and ports tell."""
     kind = member(service, "spec", "type")
     return {
-        _COUNT: ONE,
+        _SERVICE_COUNT: ONE,
         _SERVICES: ONE,
         _LOAD_BALANCERS: ONE if kind == "LoadBalancer" else ZERO,
         _NODE_PORTS: Quantity(_node_ports(service, kind)),
@@ -150,7 +150,7 @@ def _node_ports(service: JSON, kind: JSON) -> int:
     return len(ports)
 
 
-def _is_charged(review: Review) -> bool:
+def _is_service_charged(review: Review) -> bool:
     """Tell of every update, too, because a Service can change its type."""
     return review.operation in {Operation.CREATE, Operation.UPDATE}
 
@@ -162,14 +162,14 @@ def _is_service(document: JSON) -> bool:
 SERVICES = Evaluator(
     group="",
     resource="services",
-    is_charged=_is_charged,
+    is_charged=_is_service_charged,
     is_kind=_is_service,
-    measures={_COUNT, _SERVICES, _NODE_PORTS, _LOAD_BALANCERS}.__contains__,
+    measures={_SERVICE_COUNT, _SERVICES, _NODE_PORTS, _LOAD_BALANCERS}.__contains__,
     usage=service_usage,
 )
 
 
-_VOLUME_CLAIMS_COUNT = count_name("", "persistentvolumeclaims")
+_CLAIM_COUNT = count_name("", "persistentvolumeclaims")
 _CLAIMS = "persistentvolumeclaims"
 _STORAGE = "requests.storage"
 _OF_CLASS = ".storageclass.storage.k8s.io/"
@@ -189,7 +189,7 @@ def claim_usage(claim: JSON) -> ResourceList:
     Raises:
         RefusalError: an amount is no quantity; 400.
     """
-    used = {_CLAIMS: ONE, _VOLUME_CLAIMS_COUNT: ONE}
+    used = {_CLAIMS: ONE, _CLAIM_COUNT: ONE}
     storage = _storage(claim)
     if storage is not None:
         used[_STORAGE] = storage
@@ -217,7 +217,7 @@ def _amount(claim: JSON, *place: str) -> Quantity | None:
 
 def measures(name: str) -> bool:
     """Tell whether a quota's resource is used by claims."""
-    return name in {_VOLUME_CLAIMS_COUNT, _CLAIMS, _STORAGE} or name.endswith(
+    return name in {_CLAIM_COUNT, _CLAIMS, _STORAGE} or name.endswith(
         (f"{_OF_CLASS}{_CLAIMS}", f"{_OF_CLASS}{_STORAGE}")
     )
 
@@ -230,7 +230,7 @@ def fits(scope: ScopeRequirement, claim: JSON) -> bool:
     return selects(scope, [str(name) for name in named if name])
 
 
-def _volume_claims_is_charged(review: Review) -> bool:
+def _is_claim_charged(review: Review) -> bool:
     """Tell of updates, too, because claims grow, and of their status, where that shows first."""
     if review.subresource == "status":
         return is_claim(review.object) and is_claim(review.old_object)
@@ -240,7 +240,7 @@ def _volume_claims_is_charged(review: Review) -> bool:
 VOLUME_CLAIMS = Evaluator(
     group="",
     resource="persistentvolumeclaims",
-    is_charged=_volume_claims_is_charged,
+    is_charged=_is_claim_charged,
     is_kind=is_claim,
     measures=measures,
     usage=claim_usage,
@@ -249,7 +249,7 @@ VOLUME_CLAIMS = Evaluator(
 
 
 _GROUP = "resource.k8s.io"
-_DEVICE_CLAIMS_COUNT = count_name(_GROUP, "resourceclaims")
+_DEVICE_CLAIM_COUNT = count_name(_GROUP, "resourceclaims")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
 
 _MOST_DEVICES = 32
@@ -258,7 +258,7 @@ _MOST_DEVICES = 32
 
 def device_usage(claim: JSON) -> ResourceList:
     """What a claim uses, at worst: one of several alternatives is the one that takes most of each class."""
-    used: ResourceList = {_DEVICE_CLAIMS_COUNT: ONE}
+    used: ResourceList = {_DEVICE_CLAIM_COUNT: ONE}
     for request in _list(member(claim, "spec", "devices", "requests")):
         most: dict[str, Quantity] = {}
         for name, devices in _alternatives(request):
@@ -289,7 +289,7 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def _device_claims_is_charged(review: Review) -> bool:
+def _is_device_claim_charged(review: Review) -> bool:
     return not review.subresource and review.operation in {Operation.CREATE, Operation.UPDATE}
 
 
@@ -300,8 +300,8 @@ def _is_claim(document: JSON) -> bool:
 DEVICE_CLAIMS = Evaluator(
     group=_GROUP,
     resource="resourceclaims",
-    is_charged=_device_claims_is_charged,
+    is_charged=_is_device_claim_charged,
     is_kind=_is_claim,
-    measures=lambda name: name == _DEVICE_CLAIMS_COUNT or name.endswith(_DEVICES),
+    measures=lambda name: name == _DEVICE_CLAIM_COUNT or name.endswith(_DEVICES),
     usage=device_usage,
 )

@@ -284,7 +284,7 @@ def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-_KEY = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
+_ACCOUNT = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 
 
 def key_of(account: Account) -> Key:
@@ -371,7 +371,7 @@ def _used(connection: sa.Connection, accounts: Sequence[Account], *, lock: bool 
     # in the order of the key, whatever the order asked for: two that lock the same rows never wait for each other
     query = (
         sa.select(ACCOUNTS)
-        .where(_KEY.in_([key_of(one) for one in accounts]))
+        .where(_ACCOUNT.in_([key_of(one) for one in accounts]))
         .order_by(*ACCOUNTS.primary_key.columns)
     )
     rows = connection.execute(query.with_for_update() if lock else query)
@@ -380,7 +380,7 @@ def _used(connection: sa.Connection, accounts: Sequence[Account], *, lock: bool 
 
 def write(connection: sa.Connection, key: Key, used: str) -> None:
     """Write an account's usage."""
-    connection.execute(sa.update(ACCOUNTS).where(_KEY.in_([key])).values(used=used))
+    connection.execute(sa.update(ACCOUNTS).where(_ACCOUNT.in_([key])).values(used=used))
 
 
 def _remember(connection: sa.Connection, account: Account, more: Usage, charge: Charge) -> None:
@@ -399,7 +399,6 @@ def _remember(connection: sa.Connection, account: Account, more: Usage, charge: 
     connection.execute(sa.insert(CHARGES), row)
 
 
-_ACCOUNT = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 _CHARGED = sa.tuple_(CHARGES.c.namespace, CHARGES.c.quota_name, CHARGES.c.quota_uid)
 
 
