@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from waiting import within
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -264,6 +266,5 @@ def test_what_can_do_nothing_is_warned_of_and_keeps_nobody_from_starting(tmp_pat
     (tmp_path / "hooks.json").write_text(json.dumps(document))
     with up("--port", 0, "--config", tmp_path / "hooks.json") as running:
         assert decide(running.url())["allowed"]
-        told = running.said()
-    assert "matches-nothing" in told
-    assert r"did you mean \"pods\"?" in told
+        assert within(PATIENCE, lambda: "matches-nothing" in running.said())
+        assert r"did you mean \"pods\"?" in running.said()

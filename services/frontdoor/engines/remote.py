@@ -27,11 +27,12 @@ from pratique.configuration.loading import load_configurations
 from pratique.https.tls import keep_fresh
 from pratique.lint.spellings import unread_in_cluster
 from pratique.telemetry.file_metrics import ReloadMetrics
+from pratique.telemetry.logs import described
 from pratique.telemetry.policy_metrics import ConditionMetrics
 from pratique.telemetry.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
@@ -81,9 +82,6 @@ class RemoteEngine:
         cluster.tell(self._use_cluster)
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
-        self._release = chain.release
-        self._tell_unread(cluster.value)
-        cluster.tell(self._tell_unread)
         self._clients = open_clients(self.cluster)
         hosted = [one for one in self._sources.selected if one.hosted]
         tls = ServicesTls.of(settings)
@@ -137,17 +135,24 @@ class RemoteEngine:
         self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
         """What it counts, for metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
+        self._advise(self._tell_unread, cluster.value)
+        self._advise(self._tell_idle, configurations.value)
         if tls is not None:
             for one in tls.kept:
                 one.tell(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_fresh(tls.kept)))
 
+    def _advise(self, tell: Callable[[Any], None], value: object) -> None:
+        """Look in a thread for what is worth a warning: no review waits for it, and it refuses nothing."""
+        telling = asyncio.ensure_future(asyncio.to_thread(_advise, tell, value))
+        self._background.add(telling)
+        telling.add_done_callback(self._background.discard)
+
     def _tell_unread(self, cluster: Cluster) -> None:
-        for problem in unread_in_cluster(cluster, self._release):
+        for problem in unread_in_cluster(cluster, self._settings.chain.release):
             _log.warning("the cluster has what no controller reads", extra={"reason": problem})
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
-        self._tell_idle(configurations)
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
         breakers = CircuitBreakers(self._settings)
         parts = Parts(
@@ -178,11 +183,13 @@ class RemoteEngine:
         self._take_up(
             dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
         )
+        self._advise(self._tell_idle, configurations)
 
     async def _use_cluster(self, cluster: ObjectStore) -> None:
         digest = await asyncio.to_thread(cluster_digest, cluster)
         self.cluster.swap(cluster)
         self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+        self._advise(self._tell_unread, cluster)
 
     def _take_up(self, decider: _Decider, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
@@ -245,6 +252,13 @@ class RemoteEngine:
             await webhooks.close()
         await self._mutator.transport.close()
         await self._validator.transport.close()
+
+
+def _advise(tell: Callable[[Any], None], value: object) -> None:
+    try:
+        tell(value)
+    except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
+        _log.error("looking for what is worth a warning failed", extra={"reason": described(error)})
 
 
 async def _close_later(webhooks: WebhookTransports) -> None:
