@@ -335,7 +335,7 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_every_way_in_which_a_review_can_end_was_gone(seen: Seen) -> None:
-    assert seen.codes == {200}  # whoever uses the time up is a part of the decision
+    assert seen.codes == {200}  # a webhook that uses up the time fails within a decision
     counted = "".join(seen.metrics.values())
     for outcome in ("allowed", "mutated", "denied", "failed", "timeout"):
         assert re.search(f'pratique_controller_duration_seconds_count{{.*outcome="{outcome}"', counted), (

@@ -134,7 +134,7 @@ def _read_one(path: Path, trouble: str) -> SourceDocument:
 
 
 _OF_EVERY_CHAIN = frozenset({"resource-quota-ledger"})
-"""Flags that ``up`` and ``review`` set by themselves."""
+"""Flags that ``up`` and ``review`` set themselves, so that they say nothing of what you configured."""
 
 
 def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:

@@ -167,7 +167,7 @@ def test_compiled_rules_match_as_plain_ones(rules: list[Rule], asked: Review) ->
 def test_of_several_versions_the_first_that_the_earliest_rule_names_is_wanted(
     versions: list[tuple[str, ...]], wanted: str | None
 ) -> None:
-    # Of versions that there are not, so that none of them means more than its place.
+    # Not by rule(), which refuses versions that Pods do not have.
     rules = compile_rules([Rule(("*",), ("",), named, ("pods",)) for named in versions])
     offered = [GroupVersionResource("", version, "pods") for version in ("v1", "v2", "v1beta1")]
     found = rules.first_wanted("CREATE", offered, "", "shop")
