@@ -12,7 +12,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import ALLOWED, Outcome
@@ -23,7 +23,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
+from pratique.configuration.webhooks import WebhookConfigurationKind, Webhook, WebhookConfiguration
 from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ def chain_of(count: int, kept_out_by: str) -> Chain:
         webhook(f"w{number}.example.com", "" if number in matching else kept_out_by)
         for number in range(count)
     )
-    configuration = WebhookConfiguration(ConfigurationKind.VALIDATING, "bench", webhooks)
+    configuration = WebhookConfiguration(WebhookConfigurationKind.VALIDATING, "bench", webhooks)
     transport = AtOnce()
     return assemble(
-        Parts(
+        ChainParts(
             controllers=[one for one in load_catalogue() if not one.hosted],
             configurations=Configurations(validating=(configuration,)),
             mutator=transport,

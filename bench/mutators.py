@@ -22,7 +22,7 @@ from pratique.apimachinery.json_values import Document, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from measures import Section
@@ -85,7 +85,7 @@ async def _measure() -> Section:
         if one.hosted and Phase.MUTATE in one.phases and one.name not in REFUSING
         if compile_rules(one.rules).matches(review)
     ]
-    host = MutatorHost([configured(one, None) for one in mutating], store)
+    host = MutatorHost([configure_controller(one, None) for one in mutating], store)
     calls, raw, times = [Call(one.name) for one in mutating], pod(), []
     for _ in range(ROUNDS):
         seen = dataclasses.replace(review, object_document=Document.from_raw(raw))

@@ -17,12 +17,12 @@ from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pratique.admission.controllers import Controller, Half, Halves
+    from pratique.admission.controllers import Controller, Handler, Handlers
     from pratique.apimachinery.statuses import Status
     from pratique.cluster.store import Cluster
     from pratique.configuration.loading import Configurations
@@ -94,32 +94,32 @@ def admit(
     configurations: Configurations | None = None,
 ) -> Admission:
     """Run a controller with its settings on one review, as a chain of it alone would, and close it."""
-    halves = configured(controller, configuration).halves
+    handlers = configure_controller(controller, configuration).handlers
     if configurations is not None:
-        halves.use(configurations)
+        handlers.use_configurations(configurations)
 
     async def admitted() -> Admission:
         try:
-            return await _run(controller, halves, review, phases)
+            return await _run(controller, handlers, review, phases)
         finally:
-            await halves.close()
+            await handlers.close()
 
     return asyncio.run(admitted())
 
 
-def run(controller: Controller, halves: Halves, review: Review, phases: Sequence[Phase] = BOTH) -> Admission:
+def run(controller: Controller, handlers: Handlers, review: Review, phases: Sequence[Phase] = BOTH) -> Admission:
     """Run the halves that the phases ask for, on what the rules of the controller match."""
-    return asyncio.run(_run(controller, halves, review, phases))
+    return asyncio.run(_run(controller, handlers, review, phases))
 
 
-async def _run(controller: Controller, halves: Halves, review: Review, phases: Sequence[Phase]) -> Admission:
+async def _run(controller: Controller, handlers: Handlers, review: Review, phases: Sequence[Phase]) -> Admission:
     document = review.object
     operations: tuple[JSONObject, ...] = ()
     warnings: tuple[str, ...] = ()
     annotations: dict[str, str] = {}
     if not compile_rules(controller.rules).matches(review):
         return Admission(None, document)
-    for phase, half in ((Phase.MUTATE, halves.mutate), (Phase.VALIDATE, halves.validate)):
+    for phase, half in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
         if half is None or phase not in phases:
             continue
         seen = review.with_object(Document.from_data(document))
@@ -136,12 +136,12 @@ async def _run(controller: Controller, halves: Halves, review: Review, phases: S
     return Admission(None, document, operations, warnings, annotations)
 
 
-def answer_of(half: Half, review: Review) -> Answer:
+def answer_of(half: Handler, review: Review) -> Answer:
     """Ask one half, whether or not it is ``async``."""
     return asyncio.run(_answer_of(half, review))
 
 
-async def _answer_of(half: Half, review: Review) -> Answer:
+async def _answer_of(half: Handler, review: Review) -> Answer:
     try:
         answer = half(review)
         return await _awaited(answer) if inspect.isawaitable(answer) else answer

@@ -9,7 +9,7 @@ from frontdoor.blame.documents import blame_of
 from frontdoor.blame.fields import ABSENT
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, pointer
 from pratique.apimachinery.patches import apply_patch
 

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
 from mutator.host import MutatorHost
@@ -19,7 +19,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations
 from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 from pratique.https.clients import HttpsClients
 from validator.host import ValidatorHost
 
@@ -70,12 +70,12 @@ async def decided(
     host: Transport | None = None,
 ) -> Decision:
     """Run a review through a chain of these parts; ``host`` stands in for the in-process hosts."""
-    hosted = [configured(one, None) for one in controllers]
+    hosted = [configure_controller(one, None) for one in controllers]
     transport = host or InProcessTransport(
         MutatorHost(hosted, review.cluster), ValidatorHost(hosted, review.cluster)
     )
     webhooks = WebhookTransports(HttpsClients(), {phase: WebhookCredentials() for phase in Phase})
-    parts = Parts(
+    parts = ChainParts(
         controllers=controllers,
         configurations=configurations or Configurations(),
         mutator=transport,

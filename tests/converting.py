@@ -12,7 +12,7 @@ from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 if TYPE_CHECKING:
     from pratique.apimachinery.kinds import GroupVersionResource
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 
 def converted(document: JSONObject, api_version: str, *, cluster: Cluster = ANY_NAMESPACE) -> JSONObject:
@@ -27,7 +27,7 @@ def converted(document: JSONObject, api_version: str, *, cluster: Cluster = ANY_
     return result
 
 
-def _collection(kind: GroupVersionKind, resources: Resources) -> GroupVersionResource:
+def _collection(kind: GroupVersionKind, resources: ApiResources) -> GroupVersionResource:
     return next(each.resource for each in resources if each.kind == kind)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from doors.engines import AllowingEngine
 from doors.running import open_door
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import open_clients
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
@@ -24,9 +24,9 @@ from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import ConfigurationKind, WebhookConfiguration, decode_configuration
+from pratique.configuration.webhooks import WebhookConfigurationKind, WebhookConfiguration, decode_webhook_configuration
 from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 from validator.host import ValidatorHost
 from webhook_servers import NAMES, answered, authority, raw, respond, serve
 
@@ -53,7 +53,7 @@ class AssembledEngine:
     def __init__(
         self, store: ObjectStore, configurations: Configurations, controllers: Sequence[Controller] = ()
     ) -> None:
-        hosted = [configured(one, None) for one in controllers]
+        hosted = [configure_controller(one, None) for one in controllers]
         hosts = InProcessTransport(MutatorHost(hosted, store), ValidatorHost(hosted, store))
         self.cluster = store
         self._webhooks = WebhookTransports(
@@ -61,7 +61,7 @@ class AssembledEngine:
         )
         callers = [one for one in load_catalogue() if not one.hosted]
         self._chain = assemble(
-            Parts(
+            ChainParts(
                 controllers=[*controllers, *callers],
                 configurations=configurations,
                 mutator=hosts,
@@ -146,7 +146,7 @@ class Dispatched:
 
 
 def dispatch(
-    entrance: Entrance,
+    listener_security: Entrance,
     request: JSONObject,
     documents: Iterable[JSONObject],
     behaviours: Mapping[str, Behaviour],
@@ -166,20 +166,20 @@ def dispatch(
         for each in (*objects, *_service(server)):
             held.put(each)
         engine = AssembledEngine(held, as_written(filled(documents, server)), controllers)
-        answer = entrance.ask(engine, f"/explain?phase={phase}", request)
+        answer = listener_security.ask(engine, f"/explain?phase={phase}", request)
     assert answer.code == 200, answer.text
-    return Dispatched(answer.json, server.received, entrance.door.get("/metrics").text)
+    return Dispatched(answer.json, server.received, listener_security.door.get("/metrics").text)
 
 
 def as_written(documents: Iterable[JSONObject]) -> Configurations:
     """Configurations below the loader: neither defaulted nor checked."""
-    decoded = [decode_configuration(document) for document in documents]
+    decoded = [decode_webhook_configuration(document) for document in documents]
     found = [
-        WebhookConfiguration(ConfigurationKind(one.kind), one.metadata.name, one.webhooks) for one in decoded
+        WebhookConfiguration(WebhookConfigurationKind(one.kind), one.metadata.name, one.webhooks) for one in decoded
     ]
     return Configurations(
-        tuple(one for one in found if one.kind is ConfigurationKind.MUTATING),
-        tuple(one for one in found if one.kind is ConfigurationKind.VALIDATING),
+        tuple(one for one in found if one.kind is WebhookConfigurationKind.MUTATING),
+        tuple(one for one in found if one.kind is WebhookConfigurationKind.VALIDATING),
     )
 
 

@@ -13,7 +13,7 @@ from packages import lay_out
 from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
 from pratique.configuration.settings import Isolation
-from pratique.hosting.services import hosting
+from pratique.hosting.services import host_chain
 from serving import hostile_controllers
 from serving.reviews import POD, review_of
 from validator.host import ValidatorHost
@@ -78,7 +78,7 @@ def isolating(settings: ChainSettings, isolation: Isolation = Isolation.PROCESS)
         return asyncio.run_coroutine_threadsafe(awaitable, loop).result(PATIENCE_SECONDS)
 
     try:
-        made = hosting(settings, Phase.VALIDATE, ValidatorHost, isolation)
+        made = host_chain(settings, Phase.VALIDATE, ValidatorHost, isolation)
         hosted = run(made.__aenter__())
         try:
             yield Host(loop, ValidatorHost(hosted.controllers, hosted.cluster))

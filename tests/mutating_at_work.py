@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies_at_work import EVERYTHING, GROUP, deployment_review, loaded
-from pratique.policies.activation import UNLIMITED, Limits
+from pratique.policies.activation import UNLIMITED, EvaluationLimits
 from pratique.policies.mutating import MutatingPolicies
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.policies.mutating import Admittance
+    from pratique.policies.mutating import MutatingPoliciesDecision
 
 
 def mutating_policies_of(*documents: JSONObject) -> MutatingPolicies:
@@ -67,16 +67,16 @@ def bound(policy_name: str = "p", *, name: str = "b", **spec: Any) -> JSONObject
 def admittance(
     *documents: JSONObject,
     review: Review | None = None,
-    limits: Limits = UNLIMITED,
+    limits: EvaluationLimits = UNLIMITED,
     again: Collection[str] | None = None,
     explain: bool = False,
-) -> Admittance:
+) -> MutatingPoliciesDecision:
     """What policies do to the object of a review."""
     asked = deployment_review() if review is None else review
     return mutating_policies_of(*documents).admit(asked, limits, again=again, explain=explain)
 
 
-def refusals(found: Admittance) -> list[str]:
+def refusals(found: MutatingPoliciesDecision) -> list[str]:
     """All that refuses a request."""
     if found.refusal is None or found.refusal.details is None:
         return []

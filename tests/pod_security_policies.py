@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.cluster.authorization import Decision
+from pratique.cluster.authorization import AuthorizationDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.authorization import Attributes
+    from pratique.cluster.authorization import AuthorizationAttributes
 
 ANY = {"rule": "RunAsAny"}
 RULES = {"runAsUser": ANY, "seLinux": ANY, "fsGroup": ANY, "supplementalGroups": ANY}
@@ -46,13 +46,13 @@ def pod(*, annotations: JSON = None, container: JSON = None, **spec: JSON) -> JS
 class Deciding:
     """An authorizer that decides by a function, and writes down what it was asked."""
 
-    decide: Callable[[Attributes], bool]
-    asked: list[Attributes] = dataclasses.field(default_factory=list, repr=False)
+    decide: Callable[[AuthorizationAttributes], bool]
+    asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list, repr=False)
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         """Decide."""
         self.asked.append(attributes)
-        return Decision(allowed=self.decide(attributes))
+        return AuthorizationDecision(allowed=self.decide(attributes))
 
 
 def allowing(*names: str) -> Deciding:

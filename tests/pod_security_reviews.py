@@ -10,23 +10,23 @@ from pod_security_cases import cases, labelled
 from pratique.admission.answers import Deny
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.admission.answers import Answer
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.apimachinery.json_values import JSONObject
 
 
-def half(**exemptions: list[str]) -> Half:
+def half(**exemptions: list[str]) -> Handler:
     document = {
         "apiVersion": "pod-security.admission.config.k8s.io/v1",
         "kind": "PodSecurityConfiguration",
         "exemptions": exemptions,
     }
-    found = configured(CONTROLLER, document).halves.validate
+    found = configure_controller(CONTROLLER, document).handlers.validate
     assert found is not None
     return found
 
@@ -36,7 +36,7 @@ EXEMPTING = half(usernames=["root"], namespaces=["exempt"], runtimeClasses=["san
 ROOT = {"userInfo": {"username": "root"}}
 
 
-def answer(request: JSONObject, objects: ObjectStore, validate: Half = VALIDATE) -> Answer:
+def answer(request: JSONObject, objects: ObjectStore, validate: Handler = VALIDATE) -> Answer:
     return answer_of(validate, review_of(request, objects))
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from admissions import review_of
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
-from pratique.policies.activation import UNLIMITED, Limits
+from pratique.policies.activation import UNLIMITED, EvaluationLimits
 from pratique.policies.validating import ValidatingPolicies
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.configuration.loading import Configurations
-    from pratique.policies.validating_outcomes import Verdict
+    from pratique.policies.validating_outcomes import PoliciesDecision
 
 GROUP = "admissionregistration.k8s.io"
 EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
@@ -87,8 +87,8 @@ def deployment_review(document: JSON = None, *, cluster: ObjectStore | None = No
 
 
 def verdict(
-    *documents: JSONObject, review: Review | None = None, limits: Limits = UNLIMITED, explain: bool = False
-) -> Verdict:
+    *documents: JSONObject, review: Review | None = None, limits: EvaluationLimits = UNLIMITED, explain: bool = False
+) -> PoliciesDecision:
     """What policies say of a review."""
     asked = deployment_review() if review is None else review
     return policies_of(*documents).decide(asked, limits, explain=explain)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.engines.outage_simulation import ChainTrial
+from frontdoor.engines.outage_simulation import OutageSimulation
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.lint.registry import RULES, find
+from pratique.lint.registry import RULE_NAMES, find_violations
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cluster.store import Cluster
-    from pratique.lint.rules import Finding
+    from pratique.lint.rules import LintFinding
 
 GROUP = "admissionregistration.k8s.io"
 NOW = 1_800_000_000.0
@@ -103,13 +103,13 @@ def write(folder: Path, documents: Collection[JSONObject], comment: str = "") ->
 def findings_of(
     path: Path,
     cluster: Cluster = ANY_NAMESPACE,
-    rules: Collection[str] = RULES,
+    rules: Collection[str] = RULE_NAMES,
     now: float = NOW,
-) -> list[Finding]:
+) -> list[LintFinding]:
     configurations = load_configurations([path])
-    with ChainTrial(ChainSettings(), configurations, cluster) as trial:
-        return find(configurations, cluster, trial, rules=rules, now=now)
+    with OutageSimulation(ChainSettings(), configurations, cluster) as trial:
+        return find_violations(configurations, cluster, trial, rules=rules, now=now)
 
 
-def rules_of(path: Path, cluster: Cluster = ANY_NAMESPACE, rules: Collection[str] = RULES) -> set[str]:
-    return {finding.practice.rule for finding in findings_of(path, cluster, rules)}
+def rules_of(path: Path, cluster: Cluster = ANY_NAMESPACE, rules: Collection[str] = RULE_NAMES) -> set[str]:
+    return {finding.lint_rule.rule for finding in findings_of(path, cluster, rules)}

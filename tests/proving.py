@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from frontdoor.engines.mutator_sets import MutatorSet
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
-from pratique_cli.mutator_checks.cases import Case
-from pratique_cli.mutator_checks.mutator_runs import Bench
-from pratique_cli.mutator_checks.runs import ProofRun
+from pratique_cli.mutator_checks.cases import MutatorCase
+from pratique_cli.mutator_checks.mutator_runs import MutatorRunner
+from pratique_cli.mutator_checks.runs import MutatorCheckRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.mutator_checks.violations import Report
+    from pratique_cli.mutator_checks.violations import CheckReport
 
 POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 WEBHOOKS = ("MutatingAdmissionWebhook",)
@@ -41,7 +41,7 @@ def prove(
     dry_run: bool = True,
     later_seconds: float = 0,
     **shape: Any,
-) -> Report:
+) -> CheckReport:
     """Prove the mutators of ``configurations``, which are written into ``folder`` first, and of ``controllers``."""
     config: tuple[Path, ...] = ()
     if folder is not None:
@@ -58,8 +58,8 @@ def prove(
     with asyncio.Runner() as loop:
         mutators = loop.run(open_set())
         try:
-            bench = Bench(mutators, timeout_seconds=30)
-            run = ProofRun(
+            bench = MutatorRunner(mutators, timeout_seconds=30)
+            run = MutatorCheckRun(
                 bench=bench,
                 store=store,
                 loop=loop,
@@ -68,12 +68,12 @@ def prove(
                 later_seconds=later_seconds,
                 **shape,
             )
-            return run.run([Case(each, store, dry_run) for each in given])
+            return run.run([MutatorCase(each, store, dry_run) for each in given])
         finally:
             loop.run(mutators.close())
 
 
-def found(report: Report) -> list[tuple[str, ...]]:
+def found(report: CheckReport) -> list[tuple[str, ...]]:
     """The findings: each defect with the names of the mutators."""
     return [
         (finding.violation.defect.value, *(one.name for one in finding.violation.mutators))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from admissions import review_of
 from pratique.apimachinery.field_errors import ROOT
 from pratique.cluster.store import ObjectStore
-from pratique.pods.resource_requirements import read_list
+from pratique.pods.resource_requirements import read_resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def review(
 
 def amounts(**written: str) -> ResourceList:
     """A list of resources."""
-    return read_list(written, ROOT)
+    return read_resource_list(written, ROOT)
 
 
 def texts(found: ResourceList) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review
-from frontdoor.recording.recorders import Entry, LineWriter
+from frontdoor.recording.recorders import RecordedDecision, LineWriter
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
 from pratique.cluster.files import load_cluster
@@ -72,7 +72,7 @@ def record(
             for each in reviews:
                 received = decode_review(json.dumps(each).encode(), store)
                 decision = await engine.decide(received.review, BOTH, Deadline.after(PATIENCE_SECONDS))
-                lines.append(writer.write(Entry(0.0, "/admit", BOTH, received, decision), "sha256:0"))
+                lines.append(writer.write(RecordedDecision(0.0, "/admit", BOTH, received, decision), "sha256:0"))
             return lines
         finally:
             await engine.close()

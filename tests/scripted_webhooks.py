@@ -8,7 +8,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from chains import webhook_controllers
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.transports.in_process import InProcessTransport
 from mutator.host import MutatorHost
 from pratique.admission.calls import Deadline
@@ -22,7 +22,7 @@ from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, Unrea
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import ConfigurationKind, Webhook, WebhookConfiguration
+from pratique.configuration.webhooks import WebhookConfigurationKind, Webhook, WebhookConfiguration
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.decisions import Decision
     from pratique.admission.calls import Call
-    from pratique.admission.outcomes import Decided
+    from pratique.admission.outcomes import OutcomeDecision
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 
@@ -98,7 +98,7 @@ class Script:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def _decided(self, review: Review) -> Decided:
+    def _decided(self, review: Review) -> OutcomeDecision:
         match self.act:
             case Act.DENY:
                 return Denied(statuses.failure(403, "Forbidden", "no"))
@@ -133,11 +133,11 @@ def decide(
     scripts = {(phase, one.name): one for phase, ones in of_phase.items() for one in ones}
     hosts = InProcessTransport(MutatorHost([], ANY_NAMESPACE), ValidatorHost([], ANY_NAMESPACE))
     chain = assemble(
-        Parts(
+        ChainParts(
             controllers=CALLERS,
             configurations=Configurations(
-                _configured(ConfigurationKind.MUTATING, configuration, of_phase[Phase.MUTATE]),
-                _configured(ConfigurationKind.VALIDATING, configuration, of_phase[Phase.VALIDATE]),
+                _configured(WebhookConfigurationKind.MUTATING, configuration, of_phase[Phase.MUTATE]),
+                _configured(WebhookConfigurationKind.VALIDATING, configuration, of_phase[Phase.VALIDATE]),
             ),
             mutator=hosts,
             validator=hosts,
@@ -148,6 +148,6 @@ def decide(
 
 
 def _configured(
-    kind: ConfigurationKind, name: str, scripts: Iterable[Script]
+    kind: WebhookConfigurationKind, name: str, scripts: Iterable[Script]
 ) -> tuple[WebhookConfiguration, ...]:
     return (WebhookConfiguration(kind, name, tuple(script.webhook for script in scripts)),)

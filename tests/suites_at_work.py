@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
-from pratique_cli.suites.running import CaseRunner, Chains
+from pratique_cli.suites.running import CaseRunner, CaseChains
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.apimachinery.errors import InputError
-    from pratique_cli.suites.cases import Case, Result
+    from pratique_cli.suites.cases import Case, CaseResult
 
 POLICIES = """\
 apiVersion: admissionregistration.k8s.io/v1
@@ -96,13 +96,13 @@ def read(folder: Path, text: str) -> tuple[list[Case], list[InputError]]:
     return list(read_cases(documents, problems)), problems
 
 
-def run(folder: Path, text: str) -> list[Result]:
+def run(folder: Path, text: str) -> list[CaseResult]:
     """Write a suite, which is right, and run its cases."""
     cases, problems = read(folder, text)
     assert not problems
 
-    async def run_all() -> list[Result]:
-        runner = CaseRunner(Chains(), timeout_seconds=30)
+    async def run_all() -> list[CaseResult]:
+        runner = CaseRunner(CaseChains(), timeout_seconds=30)
         return [await runner.run(each) for each in cases]
 
     return asyncio.run(run_all())

@@ -15,13 +15,13 @@ from pratique.admission.controllers import Phase
 from pratique.apimachinery.errors import CallError
 from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
 from pratique.https.clients import HttpsClients
-from pratique.https.service_resolvers import by_name
+from pratique.https.service_resolvers import resolve_by_dns
 from webhook_servers import authority
 
 if TYPE_CHECKING:
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review
-    from pratique.https.service_resolvers import Resolve
+    from pratique.https.service_resolvers import ServiceResolver
 
 NAME = "test.example.com"
 """The name of every webhook here."""
@@ -57,7 +57,7 @@ class Caller:
     credentials: WebhookCredentials = dataclasses.field(
         default_factory=lambda: WebhookCredentials(environment={})
     )
-    resolve: Resolve = by_name
+    resolve: ServiceResolver = resolve_by_dns
 
     def ask(self, webhook: Webhook, *, times: int = 1) -> Outcome:
         """Call a webhook and give its last answer."""

@@ -11,9 +11,9 @@ import uvloop
 from frontdoor.decision_logs.writers import open_decision_log
 from frontdoor.engines.engine import open_remote
 from frontdoor.http.app import build_app
-from frontdoor.http.servers import FrontDoorServer, give_large_buffers_back, take_enough_open_files
+from frontdoor.http.servers import FrontDoorServer, release_large_buffers, raise_open_file_limit
 from frontdoor.recording.recorders import open_recorder
-from pratique.processes.thread_pool import take_short_turns
+from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
 
@@ -70,9 +70,9 @@ def run(
         ConfigurationError: as ``serve``, or as ``open_engine``.
     """
     configure_logging("frontdoor")
-    take_enough_open_files()
-    give_large_buffers_back()
-    take_short_turns()
+    raise_open_file_limit()
+    release_large_buffers()
+    set_switch_interval()
 
     async def main() -> None:
         await serve(settings, await open_engine(settings))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Denied, Failed
 from pratique.cluster import schemas
-from pratique.hosting.running import Host, unknown
+from pratique.hosting.running import ControllerHost, unknown_controller_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pratique.hosting.configured_controllers import HostedController
 
 
-class MutatorHost(Host):
+class MutatorHost(ControllerHost):
     """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
 
     def __init__(
@@ -44,12 +44,12 @@ class MutatorHost(Host):
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        review = self.placed(review)
+        review = self.in_cluster(review)
         outcomes: list[Outcome] = []
         for call in calls:
             runner = self.runners.get(call.name)
             if runner is None:
-                return [*outcomes, unknown(call)]
+                return [*outcomes, unknown_controller_outcome(call)]
             ran = await runner.run(review, call, deadline)
             outcomes.append(ran.outcome)
             if isinstance(ran.outcome.decision, Denied | Failed):

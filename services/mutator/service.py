@@ -9,22 +9,22 @@ from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import mutator_service_pb2 as pb
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.services import hosting
-from pratique.processes.large_texts import Reader
+from pratique.hosting.services import host_chain
+from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.descriptions import catalogue_service
-from pratique.rpc.handlers import answering_deadline, unary
-from pratique.rpc.inputs import demanded
-from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.handlers import controllers_deadline, unary_handler
+from pratique.rpc.inputs import held_or_abort
+from pratique.rpc.lifetimes import run_process, run_server
 from pratique.rpc.messages import mutate_response, read_request
-from pratique.rpc.servers import ServerSettings, Service
-from pratique.rpc.streams import METHODS
+from pratique.rpc.servers import ServerSettings, RpcService
+from pratique.rpc.streams import STREAMED_METHODS
 from pratique.rpc.telemetry import ServiceMetrics
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-    from pratique.configuration.inputs import HeldInputs
-    from pratique.rpc.handlers import Incoming
+    from pratique.configuration.inputs import RecentInputs
+    from pratique.rpc.handlers import IncomingRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +37,25 @@ class MutatorSettings(ServerSettings):
     """What is in the chain and what it knows."""
 
 
-def services(held: HeldInputs[MutatorHost], metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
+def services(held: RecentInputs[MutatorHost], metrics: ServiceMetrics | None = None) -> tuple[RpcService, ...]:
     """What a server offers that asks one of the hosts that are ``held``, and what came of it among ``metrics``."""
-    reader = Reader()
+    reader = LargeTextReader()
 
     async def mutate(
-        request: Incoming[pb.MutateRequest], context: ServicerContext[Any, Any]
+        request: IncomingRequest[pb.MutateRequest], context: ServicerContext[Any, Any]
     ) -> pb.MutateResponse:
-        digest, host = await demanded(held, request.message.digest, context)
+        digest, host = await held_or_abort(held, request.message.digest, context)
         review, calls = await read_request(request, host.cluster, reader)
-        outcomes = await host.mutate(review, calls, answering_deadline(context))
+        outcomes = await host.mutate(review, calls, controllers_deadline(context))
         if metrics is not None:
             metrics.observe(outcomes)
         return mutate_response(outcomes, review.uid, digest)
 
     return (
-        Service(
+        RpcService(
             "pratique.admission.v1.MutatorService",
-            {"Mutate": unary(pb.MutateRequest, mutate)},
-            METHODS[Phase.MUTATE],
+            {"Mutate": unary_handler(pb.MutateRequest, mutate)},
+            STREAMED_METHODS[Phase.MUTATE],
             held,
         ),
         catalogue_service(held.current.hosted, Phase.MUTATE, held),
@@ -68,9 +68,9 @@ async def serve(settings: MutatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.MUTATE, MutatorHost, settings.isolation) as hosted:
+    async with host_chain(settings.chain, Phase.MUTATE, MutatorHost, settings.isolation) as hosted:
         metrics = ServiceMetrics.of(settings, Phase.MUTATE, hosted, hosted.held.current.runners)
-        await live("mutator", services(hosted.held, metrics), settings, metrics)
+        await run_server("mutator", services(hosted.held, metrics), settings, metrics)
 
 
 def run(settings: MutatorSettings) -> None:
@@ -79,4 +79,4 @@ def run(settings: MutatorSettings) -> None:
     Raises:
         ConfigurationError: as ``serve``.
     """
-    be_process("mutator", serve(settings))
+    run_process("mutator", serve(settings))

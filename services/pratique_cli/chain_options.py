@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pratique.configuration.releases import CURRENT, OLDEST
+from pratique.configuration.releases import CURRENT_RELEASE, OLDEST_RELEASE
 from pratique.configuration.settings import ChainSettings
-from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, flag, variable_of
+from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, flag, environment_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON
 
-_FLAGS: Mapping[str, tuple[Any, ...]] = {
+_CONTROLLER_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "PodSecurity": (
         (
             "pod-security",
@@ -68,21 +68,21 @@ _FLAGS: Mapping[str, tuple[Any, ...]] = {
 
 def plugin_flags() -> Iterator[Any]:
     """Make the flags, as decorators of a command."""
-    for flags in _FLAGS.values():
+    for flags in _CONTROLLER_FLAGS.values():
         for name, kind, text in flags:
             yield flag(f"--{name}", type=kind, help=text)
 
 
-def plugin_flag_names() -> tuple[str, ...]:
+def plugin_parameters() -> tuple[str, ...]:
     """Name the parameters that the flags become."""
-    return tuple(name.replace("-", "_") for flags in _FLAGS.values() for name, _, _ in flags)
+    return tuple(name.replace("-", "_") for flags in _CONTROLLER_FLAGS.values() for name, _, _ in flags)
 
 
-def take_plugin_flags(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]]:
+def pop_plugin_settings(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]]:
     """Take those flags' values out of a command's: by controller, the settings that were given."""
     taken = {
         plugin: {name: values.pop(name.replace("-", "_")) for name, _, _ in flags}
-        for plugin, flags in _FLAGS.items()
+        for plugin, flags in _CONTROLLER_FLAGS.items()
     }
     given = {
         plugin: {name: value for name, value in settings.items() if value is not None}
@@ -94,11 +94,11 @@ def take_plugin_flags(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]
 def plugin_variables(plugins: Mapping[str, Mapping[str, JSON]]) -> dict[str, str]:
     """Write settings as the environment variables that give them: a URL may be nothing for a list of processes."""
     return {
-        variable_of(name): str(value) for settings in plugins.values() for name, value in settings.items()
+        environment_variable(name): str(value) for settings in plugins.values() for name, value in settings.items()
     }
 
 
-_CHAIN_FLAGS_FLAGS = (
+_CHAIN_OPTIONS = (
     flag(
         "--config",
         type=ExistingPath(),
@@ -138,8 +138,8 @@ _CHAIN_FLAGS_FLAGS = (
     flag(
         "--release",
         type=ReleaseName(),
-        help=f"The Kubernetes release that controllers follow where releases differ, from {OLDEST} to {CURRENT};"
-        f" without the flag {CURRENT}.",
+        help=f"The Kubernetes release that controllers follow where releases differ, from {OLDEST_RELEASE} to {CURRENT_RELEASE};"
+        f" without the flag {CURRENT_RELEASE}.",
     ),
     flag(
         "--first-denial-only",
@@ -150,7 +150,7 @@ _CHAIN_FLAGS_FLAGS = (
 )
 
 
-CHAIN_FLAGS = (
+CHAIN_PARAMETERS = (
     "config", "cluster", "enable_admission_plugins", "disable_admission_plugins", "admission_control",
     "admission_control_config_file", "release", "first_denial_only",
 )  # fmt: skip
@@ -162,27 +162,27 @@ def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def gather(**values: Any) -> Any:
-        return callback(chain=_settings(values), **values)
+        return callback(chain=_pop_chain_settings(values), **values)
 
-    return functools.reduce(lambda command, add: add(command), reversed(_CHAIN_FLAGS_FLAGS), gather)
+    return functools.reduce(lambda command, add: add(command), reversed(_CHAIN_OPTIONS), gather)
 
 
-def _settings(values: dict[str, Any]) -> ChainSettings:
+def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
     """Take the chain flags' values out of a command's."""
     return ChainSettings(
         config=values.pop("config"),
         cluster=values.pop("cluster") or None,
-        enable_admission_plugins=_joined(values.pop("enable_admission_plugins")),
-        disable_admission_plugins=_joined(values.pop("disable_admission_plugins")),
-        admission_control=_joined(values.pop("admission_control")) or None,
+        enable_admission_plugins=_flattened(values.pop("enable_admission_plugins")),
+        disable_admission_plugins=_flattened(values.pop("disable_admission_plugins")),
+        admission_control=_flattened(values.pop("admission_control")) or None,
         admission_control_config_file=values.pop("admission_control_config_file"),
         release=values.pop("release"),
         first_denial_only=values.pop("first_denial_only"),
-        plugin_flags=take_plugin_flags(values),
+        plugin_flags=pop_plugin_settings(values),
     )
 
 
-def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def _flattened(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(itertools.chain.from_iterable(lists))
 
 
@@ -191,7 +191,7 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
 
     What is for single controllers is given by :func:`chain_variables`.
     """
-    arguments = [*_repeated("--config", chain.config), *_repeated("--cluster", chain.cluster or ())]
+    arguments = [*_repeated_flag("--config", chain.config), *_repeated_flag("--cluster", chain.cluster or ())]
     for name, plugins in (
         ("--enable-admission-plugins", chain.enable_admission_plugins),
         ("--disable-admission-plugins", chain.disable_admission_plugins),
@@ -211,5 +211,5 @@ def chain_variables(chain: ChainSettings) -> dict[str, str]:
     return plugin_variables(chain.plugin_flags)
 
 
-def _repeated(name: str, paths: Iterable[Path]) -> list[str]:
+def _repeated_flag(name: str, paths: Iterable[Path]) -> list[str]:
     return [part for path in paths for part in (name, str(path))]

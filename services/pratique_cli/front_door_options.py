@@ -39,7 +39,7 @@ BREAKER_HELPS = MappingProxyType(
 FRONT_DOOR_HELPS = MappingProxyType({**RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})
 """What the help says, by field of the front door's settings."""
 
-_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS)
+_FLAG_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS)
 """Flags that mean something together: the first of each says whether there is anything to do."""
 
 
@@ -50,15 +50,15 @@ def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(callback)
     def gather(**values: Any) -> Any:
         given = {name: values.pop(name) for name in FRONT_DOOR_HELPS}
-        return callback(front_door=tuple(_arguments(given)), **values)
+        return callback(front_door=tuple(_given_arguments(given)), **values)
 
     flags = [setting_flag(fields[name], text) for name, text in FRONT_DOOR_HELPS.items()]
     return functools.reduce(lambda command, add: add(command), reversed(flags), gather)
 
 
-def _arguments(given: Mapping[str, Any]) -> Iterator[str]:
+def _given_arguments(given: Mapping[str, Any]) -> Iterator[str]:
     """Write the values as the flags that give them; none of a group whose first says that there is nothing to do."""
-    for group in _GROUPS:
+    for group in _FLAG_GROUPS:
         if not given[next(iter(group))]:
             continue
         for name in group:

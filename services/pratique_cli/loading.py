@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from frontdoor.engines.engine import ChainSources
-from frontdoor.engines.outage_simulation import ChainTrial
+from frontdoor.engines.outage_simulation import OutageSimulation
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.cluster.files import load_cluster
 from pratique.configuration.loading import load_configurations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pratique.cluster.store import Cluster
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import Configured, ValidatingSpec
-    from pratique.lint.rules import Finding
+    from pratique.configuration.policies import PolicyConfiguration, ValidatingAdmissionPolicySpec
+    from pratique.lint.rules import LintFinding
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedChain:
     """What the settings of a chain name, as far as it could be loaded."""
 
     chain: ChainSettings
@@ -47,9 +47,9 @@ class Loaded:
         cluster = self.cluster
         idle = [] if self.problems else self._idle_controllers(cluster)
         told = idle + [
-            text for policy in self.configurations.validating_policies for text in _warnings(policy, cluster)
+            text for policy in self.configurations.validating_policies for text in _type_warnings(policy, cluster)
         ]
-        return told if self.problems else [*told, *chain_warnings(self.chain, cluster)]
+        return told if self.problems else [*told, *release_warnings(self.chain, cluster)]
 
     def _idle_controllers(self, cluster: Cluster) -> list[str]:
         from pratique.lint.unreachable import idle_controllers  # noqa: PLC0415 - only `check` asks
@@ -58,28 +58,28 @@ class Loaded:
         found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
         return [f"{sources.file}: {text}" if sources.file else text for text in found]
 
-    def findings(self, rules: Collection[str]) -> list[Finding]:
+    def findings(self, rules: Collection[str]) -> list[LintFinding]:
         """Find where the practices of those names are not followed."""
         if self.configurations is None or self.cluster is None:
             return []
-        from pratique.lint.registry import find  # noqa: PLC0415 - only `check` asks
+        from pratique.lint.registry import find_violations  # noqa: PLC0415 - only `check` asks
 
         # What is wrong with the settings of controllers has been told, and is no matter of webhooks.
         chain = ChainSettings() if self.problems else self.chain
-        with ChainTrial(chain, self.configurations, self.cluster) as trial:
-            return find(self.configurations, self.cluster, trial, rules=rules)
+        with OutageSimulation(chain, self.configurations, self.cluster) as trial:
+            return find_violations(self.configurations, self.cluster, trial, rules=rules)
 
 
-def load_all(chain: ChainSettings) -> Loaded:
+def load_chain(chain: ChainSettings) -> LoadedChain:
     """Load all that the settings name."""
     problems: list[str] = []
     configurations = _attempt(lambda: load_configurations(chain.config), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)
-    return Loaded(chain, problems, configurations, cluster)
+    return LoadedChain(chain, problems, configurations, cluster)
 
 
-def chain_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
+def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
     """Tell which controllers the release that is followed is rid of, and what it does not read, a line each.
 
     Raises:
@@ -96,11 +96,11 @@ def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
         return None
 
 
-def _warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[str]:
-    from pratique.policies.type_checks import type_warnings  # noqa: PLC0415 - brings CEL
+def _type_warnings(policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster) -> list[str]:
+    from pratique.policies.type_checks import check_types  # noqa: PLC0415 - brings CEL
 
     found: list[str] = []
-    for one in type_warnings(policy, cluster):
+    for one in check_types(policy, cluster):
         head = f'warning: policy "{policy.name}": {one.field_ref}:'
         if policy.source is not None:
             steps = [name or int(index) for name, index in _STEP.findall(one.field_ref)]
@@ -110,13 +110,13 @@ def _warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[str]
     return found
 
 
-def load_everything(chain: ChainSettings) -> None:
+def check_chain(chain: ChainSettings) -> None:
     """See that a chain can be made of what the settings name.
 
     Raises:
         ConfigurationError: it cannot; a line for each reason.
     """
-    problems = load_all(chain).problems
+    problems = load_chain(chain).problems
     if problems:
         raise ConfigurationError("\n".join(problems))
 

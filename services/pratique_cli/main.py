@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         end_by(signal.SIGPIPE)
     except OSError as error:
         _abandon_output()
-        code = _complain(f"standard output cannot be written: {error.strerror}", ExitCode.BROKEN)
+        code = _report_error(f"standard output cannot be written: {error.strerror}", ExitCode.BROKEN)
     sys.exit(code)
 
 
@@ -118,11 +118,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         end_by(signal.SIGINT)
     except click.ClickException as error:
-        return _complain_of_usage(error)
+        return _report_usage_error(error)
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it becomes a message
-        return _complain_of(error)
+        return _report_exception(error)
     return result if isinstance(result, int) else ExitCode.ADMITTED
 
 
@@ -137,27 +137,27 @@ def _invoke(arguments: Sequence[str] | None) -> object:
         return ended.exit_code
 
 
-def _complain_of_usage(error: click.ClickException) -> int:
+def _report_usage_error(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return ExitCode.BAD_INPUT
     context = getattr(error, "ctx", None)
     hint = f"\nTry '{context.command_path} --help'." if context else ""
-    return _complain(error.format_message() + hint, ExitCode.BAD_INPUT)
+    return _report_error(error.format_message() + hint, ExitCode.BAD_INPUT)
 
 
-def _complain_of(error: Exception) -> int:
+def _report_exception(error: Exception) -> int:
     # Here, so that commands that cannot fail this way do not import it.
     from pratique.apimachinery.errors import InputError  # noqa: PLC0415
 
     if os.environ.get("PRATIQUE_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, InputError):
-        return _complain(str(error), ExitCode.BAD_INPUT)
+        return _report_error(str(error), ExitCode.BAD_INPUT)
     if isinstance(error, OSError):
-        return _complain(f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN)
+        return _report_error(f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN)
     advice = "please report it, with what PRATIQUE_DEBUG=1 shows"
-    return _complain(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
+    return _report_error(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
 
 
 def _file_of(error: OSError) -> str:
@@ -171,7 +171,7 @@ def _describe(error: Exception) -> str:
     return type(error).__name__ + where
 
 
-def _complain(message: str, code: ExitCode) -> int:
+def _report_error(message: str, code: ExitCode) -> int:
     _flush(sys.stdout)
     click.echo(f"pratique: {message}", err=True)
     return code

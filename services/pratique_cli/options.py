@@ -29,7 +29,7 @@ _BYTES = re.compile(r"([0-9]{1,15})(?:([KMG]i)B?)?")
 _UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
-def variable_of(name: str) -> str:
+def environment_variable(name: str) -> str:
     """Name the environment variable of a flag: ``--admission-control`` is ``PRATIQUE_ADMISSION_CONTROL``."""
     return "PRATIQUE_" + name.lstrip("-").replace("-", "_").upper()
 
@@ -40,7 +40,7 @@ class Flag(click.Option):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take what ``click.Option`` takes."""
         super().__init__(*args, **kwargs)
-        self.variable = variable_of(max(self.opts, key=len))
+        self.variable = environment_variable(max(self.opts, key=len))
         self.envvar = self.variable
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
@@ -94,7 +94,7 @@ class WholeNumber(click.IntRange):
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
-            self.fail(f"{value!r} is not a whole number {_span(self)}", param, ctx)
+            self.fail(f"{value!r} is not a whole number {_range_text(self)}", param, ctx)
 
 
 class Number(click.FloatRange):
@@ -109,18 +109,18 @@ class Number(click.FloatRange):
         except click.BadParameter:
             number = math.nan
         if not math.isfinite(number):
-            self.fail(f"{value!r} is not a number {_span(self)}", param, ctx)
+            self.fail(f"{value!r} is not a number {_range_text(self)}", param, ctx)
         return number
 
 
-def _span(bounds: click.IntRange | click.FloatRange) -> str:
+def _range_text(bounds: click.IntRange | click.FloatRange) -> str:
     return f"from {bounds.min} up" if bounds.max is None else f"from {bounds.min} to {bounds.max}"
 
 
 PORT = WholeNumber(0, 65535)
 
 
-class Member(click.ParamType[enum.StrEnum]):
+class EnumValue(click.ParamType[enum.StrEnum]):
     """A member of an enumeration, by its value."""
 
     def __init__(self, kind: type[enum.StrEnum]) -> None:
@@ -242,13 +242,13 @@ def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., A
         "-o",
         "--output",
         type=_Format(formats, case_sensitive=False),
-        default=_default,
+        default=_default_format,
         show_default="text on a terminal, jsonl elsewhere",
         help="How to write what was found.",
     )
 
 
-def _default() -> str:
+def _default_format() -> str:
     return "text" if sys.stdout is not None and sys.stdout.isatty() else "jsonl"
 
 
@@ -258,16 +258,16 @@ def chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[
     Raises:
         click.BadParameter: there is no rule of that name.
     """
-    from pratique.lint.registry import RULES  # noqa: PLC0415 - no other command needs them
+    from pratique.lint.registry import RULE_NAMES  # noqa: PLC0415 - no other command needs them
 
     for name, rules in (("--rules", only), ("--disable-rules", disabled)):
         for rule in rules:
-            if rule not in RULES:
-                raise click.BadParameter(_unknown(rule, RULES), param_hint=name)
-    return frozenset(only or RULES) - frozenset(disabled)
+            if rule not in RULE_NAMES:
+                raise click.BadParameter(_unknown_rule_text(rule, RULE_NAMES), param_hint=name)
+    return frozenset(only or RULE_NAMES) - frozenset(disabled)
 
 
-def _unknown(rule: str, known: Iterable[str]) -> str:
+def _unknown_rule_text(rule: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(rule, sorted(known), n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see --list-rules"
     return f"{rule!r} is no rule; {hint}"
@@ -275,8 +275,8 @@ def _unknown(rule: str, known: Iterable[str]) -> str:
 
 def describe_rules() -> str:
     """Tell of every rule how severe it is, why it is there and what to do."""
-    from pratique.lint.registry import PRACTICES  # noqa: PLC0415 - no other command needs them
+    from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - no other command needs them
 
     return "".join(
-        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n" for one in PRACTICES
+        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n" for one in LINT_RULES
     )

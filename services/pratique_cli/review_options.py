@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pratique.admission.reviews import Operation, impersonated
+from pratique.admission.reviews import Operation, impersonated_user
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.options import ExistingPath, flag
 from pratique_cli.reviews.inputs import load_old
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import UserInfo
     from pratique.cluster.store import ObjectStore
 
-REQUEST_FLAGS = ("operation", "subresource", "old", "namespace", "user", "group", "dry_run")
+REQUEST_PARAMETERS = ("operation", "subresource", "old", "namespace", "user", "group", "dry_run")
 """The names of the flags, in the order of the help."""
 
-_FLAGS = (
+_REQUEST_OPTIONS = (
     flag(
         "--operation",
         type=click.Choice(Operation, case_sensitive=False),
@@ -65,13 +65,13 @@ def request_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def gather(**values: Any) -> Any:
-        asked = {name: values.pop(name) for name in REQUEST_FLAGS}
-        return callback(shape=functools.partial(_shape, **asked), **values)
+        asked = {name: values.pop(name) for name in REQUEST_PARAMETERS}
+        return callback(shape=functools.partial(_request_shape, **asked), **values)
 
-    return functools.reduce(lambda command, add: add(command), reversed(_FLAGS), gather)
+    return functools.reduce(lambda command, add: add(command), reversed(_REQUEST_OPTIONS), gather)
 
 
-def _shape(
+def _request_shape(
     cluster: ObjectStore,
     *,
     operation: Operation,
@@ -88,14 +88,14 @@ def _shape(
         subresource=subresource,
         old=load_old(old, cluster.resources, namespace) if old else None,
         namespace=namespace or None,
-        user=_user(user, group),
+        user=_requesting_user(user, group),
         dry_run=dry_run,
     )
 
 
-def _user(name: str | None, groups: Sequence[str]) -> UserInfo:
+def _requesting_user(name: str | None, groups: Sequence[str]) -> UserInfo:
     if name:
-        return impersonated(name, groups)
+        return impersonated_user(name, groups)
     if groups:
         raise click.UsageError("--group says which groups --user is in: name a user, too")
     return KUBECTL_USER

@@ -14,22 +14,22 @@ import click
 from frontdoor.transports.hosting_services import CallKind
 from pratique.configuration.settings import Isolation
 from pratique_cli.chain_options import chain_flags
-from pratique_cli.options import PORT, ByteCount, ExistingPath, Member, NameList, Number, WholeNumber, flag
-from pratique_cli.stack.subprocesses import lifeline_flag
+from pratique_cli.options import PORT, ByteCount, ExistingPath, EnumValue, NameList, Number, WholeNumber, flag
+from pratique_cli.stack.subprocesses import until_stdin_closes_flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pratique.configuration.settings import ChainSettings
 
-_TYPES: Mapping[str, click.ParamType[Any]] = {
+_TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "str": click.STRING,
     "int": WholeNumber(min=1),
     "float": Number(min=0),
     "Path | None": ExistingPath(folders=False),
     "tuple[str, ...]": NameList(),
-    "Isolation": Member(Isolation),
-    "CallKind": Member(CallKind),
+    "Isolation": EnumValue(Isolation),
+    "CallKind": EnumValue(CallKind),
 }
 """By annotation, as the settings' files write it."""
 
@@ -50,7 +50,7 @@ _ZERO_IS_OFF = (
     "max_address_connections",
     "max_unauthenticated_bytes",
 )
-_TYPES_OF_FIELDS: Mapping[str, click.ParamType[Any]] = {
+_TYPES_BY_FIELD: Mapping[str, click.ParamType[Any]] = {
     "port": PORT,
     "metrics_port": PORT,
     "webhook_breaker_failures": WholeNumber(0, 1_000_000),
@@ -82,7 +82,7 @@ def settings_flags(
 
         flags = [setting_flag(fields[name], text, names.get(name)) for name, text in helps.items()]
         return functools.reduce(
-            lambda command, add: add(command), reversed(flags), lifeline_flag(chain_flags(gather))
+            lambda command, add: add(command), reversed(flags), until_stdin_closes_flag(chain_flags(gather))
         )
 
     return decorate
@@ -96,14 +96,14 @@ def setting_flag(field: dataclasses.Field[Any], text: str, name: str | None = No
     return flag(
         spelled,
         field.name,
-        type=_TYPES_OF_FIELDS.get(field.name) or _TYPES[str(field.type)],
+        type=_TYPES_BY_FIELD.get(field.name) or _TYPES_BY_ANNOTATION[str(field.type)],
         default=str(field.default) if isinstance(field.default, enum.StrEnum) else field.default,
-        show_default=_shown(field.default),
+        show_default=_default_text(field.default),
         help=text,
     )
 
 
-def _shown(default: Any) -> str | bool:
+def _default_text(default: Any) -> str | bool:
     if isinstance(default, tuple):
         return ",".join(default) or False
     return default not in {None, ""}

@@ -68,10 +68,10 @@ def palette_for(stream: TextIO, *, colour: bool | None) -> Palette:
     if colour is None:
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     columns = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if terminal else _PIPE_WIDTH
-    return Palette(colour=colour, unicode=_shows_marks(stream), width=max(columns, 40))
+    return Palette(colour=colour, unicode=_can_encode_marks(stream), width=max(columns, 40))
 
 
-def _shows_marks(stream: TextIO) -> bool:
+def _can_encode_marks(stream: TextIO) -> bool:
     try:
         "".join(_ASCII).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -131,13 +131,13 @@ def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
     return Progress(errors if seen else None)
 
 
-_Base = cast("type[yaml.SafeDumper]", getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+_BaseDumper = cast("type[yaml.SafeDumper]", getattr(yaml, "CSafeDumper", yaml.SafeDumper))
 
 _NEVER_FOLD = 1 << 30
 """Columns; folded strings would make one changed word look like several changed lines."""
 
 
-class _Dumper(_Base):  # type: ignore[misc, valid-type]  # libyaml's dumper where PyYAML has it
+class _Dumper(_BaseDumper):  # type: ignore[misc, valid-type]  # libyaml's dumper where PyYAML has it
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pratique.admission.controllers import Phase
-from pratique.hosting.running import Host, unknown
+from pratique.hosting.running import ControllerHost, unknown_controller_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pratique.hosting.configured_controllers import HostedController
 
 
-class ValidatorHost(Host):
+class ValidatorHost(ControllerHost):
     """Hosts the validating halves of controllers. It knows no transport, so that offline runs share it."""
 
     def __init__(
@@ -40,7 +40,7 @@ class ValidatorHost(Host):
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
-        review = self.placed(review)
+        review = self.in_cluster(review)
         if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
             # The usual case: tasks would cost more than the controllers' own work.
             return [await self._run(review, call, deadline) for call in calls]
@@ -58,5 +58,5 @@ class ValidatorHost(Host):
     async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
         runner = self.runners.get(call.name)
         if runner is None:
-            return unknown(call)
+            return unknown_controller_outcome(call)
         return (await runner.run(review, call, deadline)).outcome

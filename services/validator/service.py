@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import validator_service_pb2 as pb
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.services import hosting
-from pratique.processes.large_texts import Reader
+from pratique.hosting.services import host_chain
+from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.descriptions import catalogue_service
-from pratique.rpc.handlers import answering_deadline, is_repeated, unary
-from pratique.rpc.inputs import demanded
-from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.handlers import controllers_deadline, is_retry, unary_handler
+from pratique.rpc.inputs import held_or_abort
+from pratique.rpc.lifetimes import run_process, run_server
 from pratique.rpc.messages import read_request, validate_response
-from pratique.rpc.servers import ServerSettings, Service
-from pratique.rpc.streams import METHODS
+from pratique.rpc.servers import ServerSettings, RpcService
+from pratique.rpc.streams import STREAMED_METHODS
 from pratique.rpc.telemetry import ServiceMetrics
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-    from pratique.configuration.inputs import HeldInputs
-    from pratique.rpc.handlers import Incoming
+    from pratique.configuration.inputs import RecentInputs
+    from pratique.rpc.handlers import IncomingRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +37,27 @@ class ValidatorSettings(ServerSettings):
     """What is in the chain and what it knows."""
 
 
-def services(held: HeldInputs[ValidatorHost], metrics: ServiceMetrics | None = None) -> tuple[Service, ...]:
+def services(held: RecentInputs[ValidatorHost], metrics: ServiceMetrics | None = None) -> tuple[RpcService, ...]:
     """What a server offers that asks one of the hosts that are ``held``, and what came of it among ``metrics``."""
-    reader = Reader()
+    reader = LargeTextReader()
 
     async def validate(
-        request: Incoming[pb.ValidateRequest], context: ServicerContext[Any, Any]
+        request: IncomingRequest[pb.ValidateRequest], context: ServicerContext[Any, Any]
     ) -> pb.ValidateResponse:
-        digest, host = await demanded(held, request.message.digest, context)
+        digest, host = await held_or_abort(held, request.message.digest, context)
         review, calls = await read_request(request, host.cluster, reader)
-        if is_repeated(context):
-            review = dataclasses.replace(review, repeats=True)
-        outcomes = await host.validate(review, calls, answering_deadline(context))
+        if is_retry(context):
+            review = dataclasses.replace(review, is_retry=True)
+        outcomes = await host.validate(review, calls, controllers_deadline(context))
         if metrics is not None:
             metrics.observe(outcomes)
         return validate_response(outcomes, review.uid, digest)
 
     return (
-        Service(
+        RpcService(
             "pratique.admission.v1.ValidatorService",
-            {"Validate": unary(pb.ValidateRequest, validate)},
-            METHODS[Phase.VALIDATE],
+            {"Validate": unary_handler(pb.ValidateRequest, validate)},
+            STREAMED_METHODS[Phase.VALIDATE],
             held,
         ),
         catalogue_service(held.current.hosted, Phase.VALIDATE, held),
@@ -70,9 +70,9 @@ async def serve(settings: ValidatorSettings) -> None:
     Raises:
         ConfigurationError: a file or flag cannot be used, or the address cannot be listened on.
     """
-    async with hosting(settings.chain, Phase.VALIDATE, ValidatorHost, settings.isolation) as hosted:
+    async with host_chain(settings.chain, Phase.VALIDATE, ValidatorHost, settings.isolation) as hosted:
         metrics = ServiceMetrics.of(settings, Phase.VALIDATE, hosted, hosted.held.current.runners)
-        await live("validator", services(hosted.held, metrics), settings, metrics)
+        await run_server("validator", services(hosted.held, metrics), settings, metrics)
 
 
 def run(settings: ValidatorSettings) -> None:
@@ -81,4 +81,4 @@ def run(settings: ValidatorSettings) -> None:
     Raises:
         ConfigurationError: as ``serve``.
     """
-    be_process("validator", serve(settings))
+    run_process("validator", serve(settings))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from packages import lay_out
 from pratique import allow, deny, member, patch
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ CHAPERONE = Controller(
     name="Chaperone",
     summary="Goes with every Pod.",
     phases=BOTH,
-    build=lambda _: Halves(mutate=_chaperone, validate=_refuse),
+    build=lambda _: Handlers(mutate=_chaperone, validate=_refuse),
 )
 
 

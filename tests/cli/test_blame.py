@@ -10,7 +10,7 @@ import pytest
 from blaming import mutation
 from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.json_values import Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
@@ -19,7 +19,7 @@ from pratique.apimachinery.statuses import failure
 from pratique_cli.outputs import Reviewed
 from pratique_cli.outputs.documents import decision_document
 from pratique_cli.outputs.findings import findings
-from pratique_cli.outputs.texts import Texts
+from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
 
 def text_of(told: Reviewed, *, blame: bool) -> list[str]:
     stream = io.StringIO()
-    Texts(stream, Palette(), blame=blame).write(told)
+    TextOutput(stream, Palette(), blame=blame).write(told)
     return stream.getvalue().splitlines()
 
 

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from pratique.https.tls import PairFiles, read_pair
+from pratique.https.tls import KeyPairFiles, read_key_pair
 from pratique_cli.certificates import issuing
 from pratique_cli.main import main
 
@@ -65,7 +65,7 @@ def test_an_authority_and_a_pair_for_each_service_are_made(pratique: Program, tm
     assert ran.stdout.splitlines()[0] == f"made     certs/ca.crt, ends {end:%Y-%m-%d}"
     for name in (*NAMES, "kube-apiserver"):
         folder = tmp_path / "certs" / name
-        pair = read_pair(PairFiles(folder / "tls.crt", folder / "tls.key", "", ""))
+        pair = read_key_pair(KeyPairFiles(folder / "tls.crt", folder / "tls.key", "", ""))
         assert pair.chain == (folder / "tls.crt").read_bytes()
         assert (folder / "ca.crt").read_bytes() == (tmp_path / "certs/ca.crt").read_bytes()
 
@@ -158,7 +158,7 @@ def test_what_has_lived_two_thirds_of_its_time_is_renewed(
     with monkeypatch.context() as then:
         then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=70))
         authority = issuing.issue_authority()
-        wanted = issuing.Wanted("one", (), serves=False)
+        wanted = issuing.CertificateSpec("one", (), serves=False)
         young, old = (issuing.issue(authority, wanted, days) for days in (120, 100))
     folder.mkdir()
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
@@ -180,7 +180,7 @@ def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
         authority = issuing.issue_authority()
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
     (folder / "ca.key").write_bytes(authority.key_pem)
-    signed = issuing.issue(authority, issuing.Wanted("one", (), serves=False), 300)
+    signed = issuing.issue(authority, issuing.CertificateSpec("one", (), serves=False), 300)
     (folder / "one").mkdir()
     (folder / "one/tls.crt").write_bytes(signed.certificate_pem)
     (folder / "one/tls.key").write_bytes(signed.key_pem)

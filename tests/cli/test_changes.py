@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.outputs.texts import Change, ChangeTeller, difference, path_text
+from pratique_cli.outputs.texts import FieldChange, ChangeTracker, difference, path_text
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -22,61 +22,61 @@ POD: JSONObject = {
     [
         (
             {"op": "add", "path": "/metadata/labels/example.com~1team", "value": 1},
-            [Change("+", "metadata.labels[example.com/team]", after="1")],
+            [FieldChange("+", "metadata.labels[example.com/team]", after="1")],
         ),
         (
             {"op": "add", "path": "/metadata/labels/app", "value": "shop"},
-            [Change("~", "metadata.labels.app", before='"web"', after='"shop"')],
+            [FieldChange("~", "metadata.labels.app", before='"web"', after='"shop"')],
         ),
         (
             {"op": "replace", "path": "/spec/containers/1/name", "value": None},
-            [Change("~", "spec.containers[1].name", before='"b"', after="null")],
+            [FieldChange("~", "spec.containers[1].name", before='"b"', after="null")],
         ),
         (
             {"op": "replace", "path": "/spec/priority", "value": 0},
-            [Change("+", "spec.priority", after="0")],
+            [FieldChange("+", "spec.priority", after="0")],
         ),
         (
             {"op": "add", "path": "/spec/containers/-", "value": {}},
-            [Change("+", "spec.containers[2]", after="{}")],
+            [FieldChange("+", "spec.containers[2]", after="{}")],
         ),
         (
             {"op": "add", "path": "/spec/containers/0", "value": {}},
-            [Change("+", "spec.containers[0]", after="{}")],
+            [FieldChange("+", "spec.containers[0]", after="{}")],
         ),
         (
             {"op": "remove", "path": "/spec/containers/-1"},
-            [Change("-", "spec.containers[1]", before='{"name":"b"}')],
+            [FieldChange("-", "spec.containers[1]", before='{"name":"b"}')],
         ),
         (
             {"op": "move", "from": "/metadata/labels/app", "path": "/metadata/labels/name"},
             [
-                Change("-", "metadata.labels.app", before='"web"'),
-                Change("+", "metadata.labels.name", after='"web"'),
+                FieldChange("-", "metadata.labels.app", before='"web"'),
+                FieldChange("+", "metadata.labels.name", after='"web"'),
             ],
         ),
         (
             {"op": "copy", "from": "/spec/containers/0", "path": "/spec/containers/-"},
-            [Change("+", "spec.containers[2]", after='{"name":"a"}')],
+            [FieldChange("+", "spec.containers[2]", after='{"name":"a"}')],
         ),
         ({"op": "test", "path": "/spec/containers/0/name", "value": "a"}, []),
     ],
 )
-def test_an_operation_is_told_as_path_and_values(operation: JSONObject, changes: list[Change]) -> None:
-    assert ChangeTeller(POD).tell([operation]) == changes
+def test_an_operation_is_told_as_path_and_values(operation: JSONObject, changes: list[FieldChange]) -> None:
+    assert ChangeTracker(POD).tell([operation]) == changes
 
 
 def test_each_step_is_told_from_what_the_one_before_left() -> None:
-    teller = ChangeTeller(POD)
+    teller = ChangeTracker(POD)
     first = teller.tell([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
     second = teller.tell([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
     assert first[0].path == "spec.containers[0]"
-    assert second == [Change("~", "spec.containers[1].name", before='"a"', after='"y"')]
+    assert second == [FieldChange("~", "spec.containers[1].name", before='"a"', after='"y"')]
 
 
 def test_telling_leaves_the_reviewed_object_alone() -> None:
     before = str(POD)
-    ChangeTeller(POD).tell([{"op": "remove", "path": "/spec"}])
+    ChangeTracker(POD).tell([{"op": "remove", "path": "/spec"}])
     assert str(POD) == before
 
 

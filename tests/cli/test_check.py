@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from pratique.lint.registry import PRACTICES
+from pratique.lint.registry import LINT_RULES
 
 if TYPE_CHECKING:
     import subprocess
@@ -212,7 +212,7 @@ def test_bad_practice_is_told_beside_problems_elsewhere(pratique: Program) -> No
 def test_the_rules_are_listed(pratique: Program) -> None:
     ran = pratique("check", "--list-rules")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.count("\n    fix: ") == len(PRACTICES)
+    assert ran.stdout.count("\n    fix: ") == len(LINT_RULES)
     assert ran.stdout.startswith("timeout-too-long (warning)\n    While a webhook does not answer, ")
 
 

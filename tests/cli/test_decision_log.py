@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from frontdoor.decision_logs.hash_chains import Chain
+from frontdoor.decision_logs.hash_chains import HashChain
 from frontdoor.settings import FrontDoorSettings
 from pratique_cli.front_door_options import DECISION_LOG_HELPS
 from pratique_cli.main import root
@@ -26,8 +26,8 @@ def verify(*arguments: str | Path) -> tuple[int, str]:
     return ran.return_value or 0, ran.output
 
 
-def log(file: Path, decisions: int = 3, key: bytes | None = None, chain: Chain | None = None) -> list[bytes]:
-    chain, lines = chain or Chain(key), []
+def log(file: Path, decisions: int = 3, key: bytes | None = None, chain: HashChain | None = None) -> list[bytes]:
+    chain, lines = chain or HashChain(key), []
     for kind in ("head", *["decision"] * decisions):
         lines.append(chain.line({"kind": kind, "algorithm": chain.algorithm}))
         chain.added(lines[-1])
@@ -70,7 +70,7 @@ def test_a_whole_log_ends_with_0_and_a_changed_one_with_1(tmp_path: Path) -> Non
 
 
 def test_files_are_taken_in_their_order_whatever_that_of_the_arguments(tmp_path: Path) -> None:
-    chain, files = Chain(), [tmp_path / f"log{number}" for number in range(3)]
+    chain, files = HashChain(), [tmp_path / f"log{number}" for number in range(3)]
     for file in files:
         log(file, chain=chain)
     assert verify(files[2], files[0], files[1])[0] == 0

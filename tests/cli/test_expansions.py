@@ -16,10 +16,10 @@ from pratique.admission.controllers import BOTH, Phase
 from pratique.apimachinery.statuses import failure
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs.github import GitHub
-from pratique_cli.outputs.junit import JUnit
-from pratique_cli.outputs.sarif import Sarif
-from pratique_cli.outputs.texts import Texts
+from pratique_cli.outputs.github import GitHubOutput
+from pratique_cli.outputs.junit import JUnitOutput
+from pratique_cli.outputs.sarif import SarifOutput
+from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
 
@@ -99,14 +99,14 @@ def review_of(manifest: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 REPORTS = [
     (
-        JUnit,
+        JUnitOutput,
         r'<testcase name="Pod shop/web-[^>]*>\s*<error type="undecided" message="[^"]*a.yaml: document 1, line \d+',
     ),
     (
-        Sarif,
+        SarifOutput,
         r'"id": "undecided"\s*},\s*"message": {\s*"text": "[^"]*no decision on its Pods.*?"Pod shop/web-',
     ),
-    (GitHub, r"::error file=[^,]*a.yaml,line=\d+,col=\d+,title=undecided%3A Pod shop/web-"),
+    (GitHubOutput, r"::error file=[^,]*a.yaml,line=\d+,col=\d+,title=undecided%3A Pod shop/web-"),
 ]
 
 
@@ -414,7 +414,7 @@ def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int,
         store=store,
         phases=BOTH,
         timeout_seconds=0.05,
-        output=Texts(written, Palette()),
+        output=TextOutput(written, Palette()),
         complain=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
@@ -452,7 +452,7 @@ def test_a_denial_that_nothing_later_can_put_right_is_final_at_once(tmp_path: Pa
         store=engine.cluster,
         phases=BOTH,
         timeout_seconds=10,
-        output=Texts(written, Palette()),
+        output=TextOutput(written, Palette()),
         complain=print,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.DENIED

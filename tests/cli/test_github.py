@@ -8,7 +8,7 @@ import pytest
 
 from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique_cli.outputs import Tally
-from pratique_cli.outputs.github import GitHub
+from pratique_cli.outputs.github import GitHubOutput
 
 if TYPE_CHECKING:
     import subprocess
@@ -85,7 +85,7 @@ def test_no_file_and_no_name_breaks_out_of_its_command(pratique: Program, tmp_pa
 @pytest.mark.parametrize("file", ["a.json", "-"])
 def test_no_text_breaks_out_of_its_command(file: str) -> None:
     stream = io.BytesIO()
-    output = GitHub(stream)
+    output = GitHubOutput(stream)
     output.write(denied_hostilely(file))
     output.miss(missed_hostilely(file))
     output.finish(Tally())

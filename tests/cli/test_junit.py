@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique.apimachinery.errors import InputError
 from pratique_cli.outputs import Missed, Tally
-from pratique_cli.outputs.junit import JUnit
+from pratique_cli.outputs.junit import JUnitOutput
 
 if TYPE_CHECKING:
     import subprocess
@@ -57,9 +57,9 @@ def read(report: str | bytes) -> ET.Element:
     return root
 
 
-def report_of(*write: Callable[[JUnit], None]) -> ET.Element:
+def report_of(*write: Callable[[JUnitOutput], None]) -> ET.Element:
     stream = io.BytesIO()
-    output = JUnit(stream)
+    output = JUnitOutput(stream)
     for each in write:
         each(output)
     output.finish(Tally())
@@ -151,7 +151,7 @@ def test_a_suite_does_not_stay_in_memory() -> None:
             written.append(len(data))
             return len(data)
 
-    output = JUnit(Counting())
+    output = JUnitOutput(Counting())
     for line in range(2000):
         output.write(denied_hostilely(line=line, text="long " * 200))
     output.finish(Tally())

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.stack.subprocesses import Child, Service, ending_text
-from pratique_cli.stack.supervisor import Keeper, StartError
+from pratique_cli.stack.subprocesses import ServiceProcess, ServiceCommand, exit_text
+from pratique_cli.stack.supervisor import Supervisor, StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MUTATOR = Service("mutator", ("mutator", "--host", "127.0.0.1"))
+MUTATOR = ServiceCommand("mutator", ("mutator", "--host", "127.0.0.1"))
 
 
-async def child_that_runs(code: str, tell: Callable[[str], None]) -> Child:
+async def child_that_runs(code: str, tell: Callable[[str], None]) -> ServiceProcess:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -26,7 +26,7 @@ async def child_that_runs(code: str, tell: Callable[[str], None]) -> Child:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    return Child(Service("test", ()), process, tell)
+    return ServiceProcess(ServiceCommand("test", ()), process, tell)
 
 
 def run(code: str) -> tuple[int | None, int, list[str]]:
@@ -89,13 +89,13 @@ def test_a_child_that_does_not_drain_is_killed() -> None:
     ("code", "text"), [(0, "exited with 0"), (2, "exited with 2"), (-9, "was killed by SIGKILL")]
 )
 def test_an_ending_is_told_in_words(code: int, text: str) -> None:
-    assert ending_text(code) == text
+    assert exit_text(code) == text
 
 
 def test_a_service_that_cannot_start_is_no_service_to_keep() -> None:
     lines: list[tuple[str, str]] = []
-    service = Service("mutator", ("mutator", "--admission-control", "Nobody"))
-    keeper = Keeper(service, 0, lambda name, line: lines.append((name, line)))
+    service = ServiceCommand("mutator", ("mutator", "--admission-control", "Nobody"))
+    keeper = Supervisor(service, 0, lambda name, line: lines.append((name, line)))
 
     async def start() -> None:
         try:
@@ -120,7 +120,7 @@ def test_a_service_that_keeps_ending_is_started_after_longer_and_longer_pauses()
             if "ready again" in line:
                 back.set()
 
-        keeper = Keeper(MUTATOR, 0, tell)
+        keeper = Supervisor(MUTATOR, 0, tell)
         port = await keeper.start()
         try:
             for _ in range(2):
@@ -144,7 +144,7 @@ def test_a_service_that_keeps_ending_is_started_after_longer_and_longer_pauses()
 
 def test_a_killed_keeper_leaves_no_process() -> None:
     async def kill() -> int:
-        keeper = Keeper(MUTATOR, 0, lambda _name, _line: None)
+        keeper = Supervisor(MUTATOR, 0, lambda _name, _line: None)
         await keeper.start()
         pid = keeper.pid
         await keeper.kill()

@@ -10,7 +10,7 @@ import pytest
 
 from frontdoor.settings import FrontDoorSettings
 from pratique_cli.front_door_options import RECORD_HELPS
-from pratique_cli.replays.comparisons import Kind
+from pratique_cli.replays.comparisons import DifferenceKind
 from recordings_of import deployment, record
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def test_the_example_writes_what_is_shown(
     assert ran.stdout == shown
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_difference_is_told_of(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", DifferenceKind)
+def test_every_kind_of_difference_is_told_of(kind: DifferenceKind) -> None:
     assert f"`{kind.value}`" in TEXT
 
 

@@ -10,7 +10,7 @@ from pratique.admission.reviews import Operation
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.json_values import Document
 from pratique.cluster.store import ObjectStore
-from pratique_cli.reviews.requests import remember, review_of
+from pratique_cli.reviews.requests import store_admitted, review_of
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -24,32 +24,32 @@ def admitted(review: Review, *, allowed: bool = True) -> Decision:
 
 def test_an_admitted_object_is_seen_afterwards() -> None:
     store = ObjectStore()
-    remember(pod_review(), admitted(pod_review()), store)
+    store_admitted(pod_review(), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") == POD
 
 
 def test_a_denied_object_is_not() -> None:
     store = ObjectStore()
-    remember(pod_review(), admitted(pod_review(), allowed=False), store)
+    store_admitted(pod_review(), admitted(pod_review(), allowed=False), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
 def test_a_dry_run_leaves_nothing() -> None:
     store = ObjectStore()
-    remember(pod_review(dry_run=True), admitted(pod_review()), store)
+    store_admitted(pod_review(dry_run=True), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
 def test_a_subresource_is_no_object_of_its_own() -> None:
     store = ObjectStore()
-    remember(pod_review(subresource="status"), admitted(pod_review()), store)
+    store_admitted(pod_review(subresource="status"), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
 def test_what_is_deleted_is_gone() -> None:
     store = ObjectStore()
     store.put(POD)
-    remember(
+    store_admitted(
         pod_review(operation=Operation.DELETE, old_object_document=Document.from_data(POD)),
         admitted(pod_review()),
         store,
@@ -61,6 +61,6 @@ def test_a_new_namespace_comes_with_the_service_account_that_a_controller_makes(
     store = ObjectStore()
     (document,) = read_text(NAMESPACE, "ns.yaml")
     review = review_of(document, store, 0)
-    remember(review, admitted(review), store)
+    store_admitted(review, admitted(review), store)
     assert store.get("", "namespaces", "shop") is not None
     assert store.get("", "serviceaccounts", "default", "shop") is not None

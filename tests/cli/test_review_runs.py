@@ -9,7 +9,7 @@ from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import BOTH, Phase
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs.texts import Texts
+from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
 
@@ -54,7 +54,7 @@ def test_a_review_without_decision_is_told_and_the_others_go_on(tmp_path: Path) 
         store=store,
         phases=BOTH,
         timeout_seconds=0.05,
-        output=Texts(written, Palette()),
+        output=TextOutput(written, Palette()),
         complain=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
@@ -84,7 +84,7 @@ def test_a_definition_that_defines_nothing_is_told(tmp_path: Path) -> None:
         store=store,
         phases=BOTH,
         timeout_seconds=5,
-        output=Texts(io.StringIO(), Palette()),
+        output=TextOutput(io.StringIO(), Palette()),
         complain=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "crd.yaml"])) is ExitCode.ADMITTED

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ci_reports import read_sarif
 from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique_cli.outputs import Tally
-from pratique_cli.outputs.sarif import Sarif
+from pratique_cli.outputs.sarif import SarifOutput
 
 if TYPE_CHECKING:
     import subprocess
@@ -119,9 +119,9 @@ def region_of(result: dict[str, Any]) -> tuple[int, int]:
     return region["startLine"], region["startColumn"]
 
 
-def log_of(*write: Callable[[Sarif], None]) -> dict[str, Any]:
+def log_of(*write: Callable[[SarifOutput], None]) -> dict[str, Any]:
     stream = io.BytesIO()
-    output = Sarif(stream)
+    output = SarifOutput(stream)
     for each in write:
         each(output)
     output.finish(Tally())
@@ -265,6 +265,6 @@ def test_any_text_can_be_told(text: str) -> None:
 
 def test_a_result_is_written_as_soon_as_it_is_there() -> None:
     stream = io.BytesIO()
-    output = Sarif(stream)
+    output = SarifOutput(stream)
     output.write(denied_hostilely(text="first"))
     assert b'"text": "first"' in stream.getvalue()

@@ -6,7 +6,7 @@ import pytest
 
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.json_values import NULL, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
@@ -14,7 +14,7 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import Status, failure
 from pratique_cli.outputs import Reviewed, Tally
-from pratique_cli.outputs.texts import Texts
+from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
 
 POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "a"}}
@@ -58,7 +58,7 @@ def text_of(
     decision: Decision, asked: Review | None = None, *, palette: Palette | None = None, verbose: bool = False
 ) -> str:
     stream = io.StringIO()
-    output = Texts(stream, palette or Palette(), verbose=verbose)
+    output = TextOutput(stream, palette or Palette(), verbose=verbose)
     output.write(Reviewed(WRITTEN, asked or review(), decision))
     return stream.getvalue()
 
@@ -201,5 +201,5 @@ def test_ascii_alone_is_written_where_nothing_else_is_shown() -> None:
 )
 def test_the_last_line_counts(tally: Tally, line: str) -> None:
     stream = io.StringIO()
-    Texts(stream, Palette()).finish(tally)
+    TextOutput(stream, Palette()).finish(tally)
     assert stream.getvalue() == line

@@ -16,8 +16,8 @@ from pratique.admission.outcomes import Allowed, Failed, FailureKind
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
 from pratique.apimachinery.errors import InputError
 from pratique.rpc import messages
-from pratique.rpc.handlers import unary
-from pratique.rpc.servers import RpcServer, ServerSettings, Service
+from pratique.rpc.handlers import unary_handler
+from pratique.rpc.servers import RpcServer, ServerSettings, RpcService
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.reviews import POD, review_of
@@ -26,7 +26,7 @@ from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind, serving
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review
 
@@ -83,11 +83,11 @@ def test_bytes_that_are_no_request_are_refused_in_words(kind: Kind, raw: bytes) 
     assert error.details() == f"the request is not a pratique.admission.v1.{name}"
 
 
-def outcomes_of(kind: Kind, *halves: Half, timeout: float = 0.2) -> list[Outcome]:
+def outcomes_of(kind: Kind, *handlers: Handler, timeout: float = 0.2) -> list[Outcome]:
     """Call controllers of those halves, ``c0`` and so on, on a Pod that is full of secrets."""
 
     async def run() -> list[Outcome]:
-        hosting = [hosted(f"c{place}", half) for place, half in enumerate(halves)]
+        hosting = [hosted(f"c{place}", half) for place, half in enumerate(handlers)]
         calls = [Call(one.controller.name, timeout) for one in hosting]
         async with serving(kind, *hosting) as channel:
             return await kind.ask(channel, review_of(CANARY_POD), calls)
@@ -95,7 +95,7 @@ def outcomes_of(kind: Kind, *halves: Half, timeout: float = 0.2) -> list[Outcome
     return asyncio.run(run())
 
 
-BROKEN: dict[str, Half] = {
+BROKEN: dict[str, Handler] = {
     "raises": controllers.raising(ValueError(SECRET)),
     "raises later": controllers.raising_later(KeyError(SECRET)),
     "exits": controllers.raising(SystemExit(SECRET)),
@@ -112,7 +112,7 @@ BROKEN: dict[str, Half] = {
 @both_services
 @pytest.mark.parametrize("half", BROKEN.values(), ids=BROKEN)
 def test_a_controller_that_fails_costs_its_own_outcome_and_tells_nothing(
-    kind: Kind, half: Half, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    kind: Kind, half: Handler, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         outcomes = outcomes_of(kind, controllers.allowing, half, controllers.allowing)
@@ -141,7 +141,7 @@ def error_of(method: Callable[..., Awaitable[NoReturn]]) -> grpc.aio.AioRpcError
 
     async def run() -> grpc.aio.AioRpcError:
         name = "pratique.admission.v1.MutatorService"
-        service = Service(name, {"Mutate": unary(mutator_service_pb2.MutateRequest, method)})
+        service = RpcService(name, {"Mutate": unary_handler(mutator_service_pb2.MutateRequest, method)})
         server = RpcServer([service], ServerSettings())
         try:
             async with grpc.aio.insecure_channel(await server.start()) as channel:

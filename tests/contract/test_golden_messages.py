@@ -15,7 +15,7 @@ from google.protobuf.message import Message as MessageType
 
 from contract.schemas import PROTO
 from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Denied, Ending, Failed, FailureKind, Outcome, Part, Patched
+from pratique.admission.outcomes import ALLOWED, Denied, OutcomeStatus, Failed, FailureKind, Outcome, PolicyOutcome, Patched
 from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
@@ -24,7 +24,7 @@ from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.configuration.inputs import Digests, HeldInputs
+from pratique.configuration.inputs import InputDigests, RecentInputs
 from pratique.rpc import messages
 from pratique.rpc.inputs import inputs_from_messages, inputs_to_messages
 
@@ -92,8 +92,8 @@ OUTCOMES = [
     Outcome(controller="d", decision=Failed(FailureKind.TIMEOUT, "context deadline exceeded")),
 ]
 
-DIGESTS = Digests("0d" * 16, "c4" * 16, "cf" * 16, "c1" * 16)
-BEFORE = Digests("0b" * 16, "c4" * 16, "ce" * 16, "c1" * 16)
+DIGESTS = InputDigests("0d" * 16, "c4" * 16, "cf" * 16, "c1" * 16)
+BEFORE = InputDigests("0b" * 16, "c4" * 16, "ce" * 16, "c1" * 16)
 FULL_CALLS = [
     Call("MutatingAdmissionPolicy", 2.5, again=("labels/everywhere", "limits/shop"), explain=True),
     Call("quick", 0.001),
@@ -101,10 +101,10 @@ FULL_CALLS = [
 ]
 FULL_REVIEW = dataclasses.replace(REVIEW, digest=DIGESTS.whole)
 PARTS = (
-    Part(
+    PolicyOutcome(
         name="labels",
         configuration="everywhere",
-        ending=Ending.MUTATED,
+        ending=OutcomeStatus.MUTATED,
         reason="because",
         operations=({"op": "add", "path": "/metadata/labels", "value": {}},),
         key="labels/everywhere",
@@ -112,15 +112,15 @@ PARTS = (
         applied=True,
         duration_seconds=0.00025,
     ),
-    Part(
+    PolicyOutcome(
         name="limits",
-        ending=Ending.DENIED,
+        ending=OutcomeStatus.DENIED,
         denials=(statuses.failure(403, "Forbidden", "no"), statuses.failure(422, "Invalid", "nor this")),
     ),
     *(
-        Part(name=f"{ending}", ending=ending)
-        for ending in Ending
-        if ending not in (Ending.MUTATED, Ending.DENIED)
+        PolicyOutcome(name=f"{ending}", ending=ending)
+        for ending in OutcomeStatus
+        if ending not in (OutcomeStatus.MUTATED, OutcomeStatus.DENIED)
     ),
 )
 FULL_OUTCOMES = [
@@ -217,7 +217,7 @@ def test_full_answers_are_read_as_they_were_written() -> None:
     steps = mutator_service_pb2.MutateResponse.FromString(golden("mutate_response_full"))
     verdicts = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_full"))
     amending = [FULL_CALLS[0], *FULL_CALLS[1:]]
-    amending[0] = dataclasses.replace(amending[0], amends=True)
+    amending[0] = dataclasses.replace(amending[0], may_patch=True)
     assert messages.mutate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == steps
     assert messages.validate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == verdicts
     assert messages.outcomes_from_mutate(steps, FULL_CALLS) == FULL_OUTCOMES[:3]
@@ -225,10 +225,10 @@ def test_full_answers_are_read_as_they_were_written() -> None:
 
 
 def test_what_a_service_holds_is_read_as_it_was_written() -> None:
-    held = HeldInputs(BEFORE, None)
+    held = RecentInputs(BEFORE, None)
 
     async def change() -> None:
-        held.take_up(DIGESTS, None)
+        held.switch_to(DIGESTS, None)
         held.close()
 
     asyncio.run(change())

@@ -12,7 +12,7 @@ from pratique.admission.calls import Call, Deadline
 from pratique.admission.outcomes import Allowed, Outcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.rpc.handlers import is_repeated
+from pratique.rpc.handlers import is_retry
 from pratique.rpc.messages import validate_response
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_the_second_attempt_is_a_repetition() -> None:
     repeated: list[bool] = []
 
     async def validate(_: bytes, context: ServicerContext[Any, Any]) -> bytes:
-        repeated.append(is_repeated(context))
+        repeated.append(is_retry(context))
         if len(repeated) == 1:
             await context.abort(grpc.StatusCode.UNAVAILABLE)
         return validate_response(

@@ -185,10 +185,10 @@ def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind) 
 
 
 def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
-    repeats: list[bool] = []
+    is_retry: list[bool] = []
 
     def noting(review: Review) -> Answer:
-        repeats.append(review.repeats)
+        is_retry.append(review.is_retry)
         return allow()
 
     async def test(stream: Stream) -> None:
@@ -198,7 +198,7 @@ def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
         await stream.answer()
 
     on_stream(VALIDATOR, test, hosted("n", noting, trusted=True))
-    assert repeats == [False, True]
+    assert is_retry == [False, True]
 
 
 def test_what_breaks_inside_is_not_told() -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import Document
 from pratique.cluster.store import ANY_NAMESPACE

@@ -20,7 +20,7 @@ from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import UserInfo
 from pratique.apimachinery.json_values import encode
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import review_of_manifest
@@ -256,5 +256,5 @@ def test_whichever_way_a_review_comes_the_roles_there_are_asked(
 ) -> None:
     for cluster, expected in ((VIEWER, True), (ReloadableCluster(VIEWER), True), (ANY_NAMESPACE, False)):
         review = arriving(cluster)
-        asked = Attributes(user=review.user, verb="get", resource="pods")
+        asked = AuthorizationAttributes(user=review.user, verb="get", resource="pods")
         assert review.authorizer.authorize(asked).allowed is expected

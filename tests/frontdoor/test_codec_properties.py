@@ -17,7 +17,7 @@ from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import Document, decode, encode
 from pratique.apimachinery.patches import apply_patch, decode_patch
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.processes.large_texts import Reader
+from pratique.processes.large_texts import LargeTextReader
 from strategies.json_values import named_items, objects
 from strategies.reviews import TEXTS, refusals, reviews, tuples
 
@@ -45,7 +45,7 @@ def test_a_review_that_is_sent_is_read_as_it_was(review: Review, version: Review
     )
 
 
-READER = Reader()
+READER = LargeTextReader()
 """One process for all."""
 
 

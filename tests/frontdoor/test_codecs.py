@@ -15,7 +15,7 @@ from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ReviewError
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.processes.large_texts import Reader
+from pratique.processes.large_texts import LargeTextReader
 
 REQUEST = {
     "uid": "u1",
@@ -78,8 +78,8 @@ def test_optional_fields_may_be_missing_or_null(absent: str, how: str) -> None:
 
 
 @pytest.fixture(name="reader", scope="module")
-def _reader() -> Reader:
-    return Reader()
+def _reader() -> LargeTextReader:
+    return LargeTextReader()
 
 
 BAD = {
@@ -113,7 +113,7 @@ def test_what_is_no_review_is_refused_with_what_and_where(given: bytes, expected
 
 
 @pytest.mark.parametrize("given", BAD.values(), ids=BAD)
-def test_a_large_one_is_refused_in_the_same_words(given: tuple[bytes, str], reader: Reader) -> None:
+def test_a_large_one_is_refused_in_the_same_words(given: tuple[bytes, str], reader: LargeTextReader) -> None:
     with pytest.raises(ReviewError) as as_small:
         decode_review(given[0], ANY_NAMESPACE)
     with pytest.raises(ReviewError) as as_large:

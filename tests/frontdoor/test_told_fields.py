@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.http.decision_documents import field_of, parse_field, written_field
+from frontdoor.http.decision_documents import field_of, parse_field, original_field
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -71,6 +71,6 @@ def test_the_pod_of_a_workload_is_found() -> None:
 
 def test_items_are_found_by_name_where_others_were_put_before_them() -> None:
     changed = {"spec": {"containers": [{"name": "new"}, *POD["spec"]["containers"]]}}
-    assert written_field(("spec", "containers", 2, "image"), changed, POD) == ("spec", "containers", 1)
-    assert written_field(("spec", "containers", 0), changed, POD) == ("spec", "containers")
-    assert written_field(("spec", "replicas"), POD, POD) == ("spec", "replicas")
+    assert original_field(("spec", "containers", 2, "image"), changed, POD) == ("spec", "containers", 1)
+    assert original_field(("spec", "containers", 0), changed, POD) == ("spec", "containers")
+    assert original_field(("spec", "replicas"), POD, POD) == ("spec", "replicas")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frontdoor.engines.outage_simulation import ChainTrial
+from frontdoor.engines.outage_simulation import OutageSimulation
 from practising import mutating, rule, validating, webhook, write
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.configuration.webhooks import ConfigurationKind
-from pratique.lint.outage_simulation import HookName, Tried
+from pratique.configuration.webhooks import WebhookConfigurationKind
+from pratique.lint.outage_simulation import WebhookName, OutageResult
 from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def hook(name: str, **fields: Any) -> JSONObject:
     return webhook(rule("pods"), name=f"{name}.example.com", **fields)
 
 
-def called(kind: ConfigurationKind, name: str) -> HookName:
-    configuration = "changes" if kind is ConfigurationKind.MUTATING else "checks"
-    return HookName(kind, configuration, f"{name}.example.com")
+def called(kind: WebhookConfigurationKind, name: str) -> WebhookName:
+    configuration = "changes" if kind is WebhookConfigurationKind.MUTATING else "checks"
+    return WebhookName(kind, configuration, f"{name}.example.com")
 
 
 def asked(**fields: Any) -> Review:
@@ -46,13 +46,13 @@ def asked(**fields: Any) -> Review:
 
 
 @contextlib.contextmanager
-def trial_of(tmp_path: Path, *documents: JSONObject, **settings: Any) -> Iterator[ChainTrial]:
+def trial_of(tmp_path: Path, *documents: JSONObject, **settings: Any) -> Iterator[OutageSimulation]:
     configurations = load_configurations([write(tmp_path, documents)])
-    with ChainTrial(ChainSettings(**settings), configurations, ANY_NAMESPACE) as trial:
+    with OutageSimulation(ChainSettings(**settings), configurations, ANY_NAMESPACE) as trial:
         yield trial
 
 
-MUTATING, VALIDATING = ConfigurationKind.MUTATING, ConfigurationKind.VALIDATING
+MUTATING, VALIDATING = WebhookConfigurationKind.MUTATING, WebhookConfigurationKind.VALIDATING
 ALL = (
     mutating(hook("a"), hook("b", failurePolicy="Ignore"), hook("c")),
     validating(hook("a", failurePolicy="Ignore"), hook("b"), hook("c")),
@@ -76,7 +76,7 @@ def test_one_trial_knows_nothing_of_the_one_before(tmp_path: Path) -> None:
         first = trial(asked())
         assert trial(asked()) == first
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
-        assert trial(review_of_manifest(config_map, ANY_NAMESPACE.resources)) == Tried()
+        assert trial(review_of_manifest(config_map, ANY_NAMESPACE.resources)) == OutageResult()
 
 
 def test_what_is_not_in_the_chain_refuses_nothing(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_in_the_chain_refuses_nothing(tmp_path: Path) -> None:
     with trial_of(tmp_path, *ALL, disable_admission_plugins=off) as trial:
         assert {name.kind for name in trial(asked()).refusing} == {VALIDATING}
     with trial_of(tmp_path, *ALL, admission_control=("AlwaysAdmit",)) as trial:
-        assert trial(asked()) == Tried()
+        assert trial(asked()) == OutageResult()
 
 
 def test_a_condition_that_cannot_be_told_refuses_as_its_failure_policy_says(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def opened(folder: Path) -> Iterator[Callable[[bytes], bool]]:
         except ConfigurationError:
             return False
         for one in hosted:
-            await one.halves.close()
+            await one.handlers.close()
         return True
 
     with asyncio.Runner() as loop:

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any, cast
 
-from frontdoor.http.authentication import Callers, Digests, read_logins, read_tokens
+from frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
 from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ TOKEN, LOGIN = b"a-token", b"ann:open sesame"
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-    value: Digests
+    value: SecretDigests
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[Callable[[bytes], bool]]:
     """Let two callers in."""
-    held: Any = [_Held(Digests.of([secret])) for secret in (TOKEN, LOGIN)]
+    held: Any = [_Held(SecretDigests.of([secret])) for secret in (TOKEN, LOGIN)]
     callers = Callers(tokens=held[0], logins=held[1])
     file = folder / "secrets"
 
@@ -40,7 +40,7 @@ def opened(folder: Path) -> Iterator[Callable[[bytes], bool]]:
     yield attempt
 
 
-def _is_readable(read: Callable[[Path], Digests], file: Path) -> bool:
+def _is_readable(read: Callable[[Path], SecretDigests], file: Path) -> bool:
     try:
         return bool(read(file).held)
     except ConfigurationError:

@@ -25,7 +25,7 @@ VARIABLES: dict[str, Any] = {
     "request": {"operation": "CREATE", "dryRun": False, "userInfo": {"username": "ann", "groups": []}},
     "namespaceObject": None,
 }
-COST = costs.PER_EXPRESSION // 10
+COST = costs.PER_CALL_LIMIT // 10
 """What one evaluation may cost: a tenth of what is allowed, which a machine that is watched takes a second for."""
 
 

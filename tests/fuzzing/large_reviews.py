@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from frontdoor.http.codecs import decode_large_review, decode_review
 from pratique.apimachinery.errors import ReviewError
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.processes.large_text_process import read
+from pratique.processes.large_text_process import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from frontdoor.http.codecs import ReceivedReview
-    from pratique.processes.large_text_frames import Cut, Remainder
+    from pratique.processes.large_text_frames import MemberSelection, StrippedText
 
 PIECE_BYTES = 37
 """Short, so that most values are in several pieces."""
@@ -35,8 +35,8 @@ def attempt(data: bytes) -> bool:
     return not isinstance(whole, str)
 
 
-def _cut_out(pieces: Sequence[bytes], cut: Cut) -> Remainder | None:
-    return read(b"".join(pieces), cut).check().remainder
+def _cut_out(pieces: Sequence[bytes], cut: MemberSelection) -> StrippedText | None:
+    return check_text(b"".join(pieces), cut).check().remainder
 
 
 def _read(decode: Callable[[], ReceivedReview]) -> ReceivedReview | str:

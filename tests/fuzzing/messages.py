@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-CALLS = [Call("a"), Call("b", amends=True)]
+CALLS = [Call("a"), Call("b", may_patch=True)]
 
 
 @contextlib.contextmanager

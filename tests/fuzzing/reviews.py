@@ -16,7 +16,7 @@ from fuzzing import clusters
 from fuzzing.seed_files import EXAMPLES, files, lines
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import ReviewError
 from pratique.apimachinery.json_values import decode, encode
 from pratique.apimachinery.patches import apply_patch

@@ -21,7 +21,7 @@ from cluster_manifests import (
 from granting import binding, role
 from practising import findings_of
 from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import Attributes, RbacAuthorizer
+from pratique.cluster.authorization import AuthorizationAttributes, RbacAuthorizer
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.commands import certs
@@ -217,11 +217,11 @@ def test_no_service_may_do_anything(service: str, verb: str) -> None:
     assert not [each for each in asked if authorizer.authorize(each).allowed]
 
 
-def may(service: str, verb: str, group: str, resource: str) -> Attributes:
+def may(service: str, verb: str, group: str, resource: str) -> AuthorizationAttributes:
     name = f"system:serviceaccount:{NAMESPACE}:pratique-{service}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated")
     user = UserInfo(name, groups=groups)
-    return Attributes(user=user, verb=verb, group=group, resource=resource, namespace=NAMESPACE)
+    return AuthorizationAttributes(user=user, verb=verb, group=group, resource=resource, namespace=NAMESPACE)
 
 
 def test_a_binding_among_the_manifests_would_be_seen() -> None:
@@ -323,7 +323,7 @@ def test_nobody_calls_without_a_certificate_that_names_him(service: str) -> None
     ],
 )
 def test_certificates_have_the_names_by_which_services_are_called(service: str, name: str) -> None:
-    wanted = certs._wanted("pratique", NAMESPACE, (), ())  # noqa: SLF001 - what `pratique certs` puts into them
+    wanted = certs._certificate_specs("pratique", NAMESPACE, (), ())  # noqa: SLF001 - what `pratique certs` puts into them
     assert name in wanted[service].hosts
 
 

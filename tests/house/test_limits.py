@@ -12,7 +12,7 @@ import pytest
 from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery import json_reading
 from pratique.apimachinery.patches import COPY_LIMIT
-from pratique.hosting.running import MOST_OPERATIONS
+from pratique.hosting.running import MAX_OPERATIONS
 from pratique.https.sessions import BODY_LIMIT
 from pratique.rpc.servers import ServerSettings
 
@@ -56,13 +56,13 @@ def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -
 @pytest.mark.parametrize(
     ("title", "limit"),
     [
-        ("JSON", f"| {json_reading.MOST_LEVELS} |"),
-        ("JSON", f"| {json_reading.MOST_NODES} | 400, `holds {json_reading.TOO_MUCH}` |"),
+        ("JSON", f"| {json_reading.MAX_LEVELS} |"),
+        ("JSON", f"| {json_reading.MAX_VALUES} | 400, `holds {json_reading.TOO_MANY_VALUES}` |"),
         ("JSON", f"more than {json_reading.LARGE_BYTES} bytes"),
         ("JSON", f"more than {json_reading.WHOLE_VALUES} values"),
-        ("Patches", f"| {MOST_OPERATIONS} |"),
+        ("Patches", f"| {MAX_OPERATIONS} |"),
         ("Patches", f"| {COPY_LIMIT} bytes |"),
-        ("Patches", f"| {json_reading.MOST_NODES} |"),
+        ("Patches", f"| {json_reading.MAX_VALUES} |"),
         ("Answers of webhooks", f"| {BODY_LIMIT} bytes |"),
     ],
 )

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pratique.admission.answers import Answer
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.reviews import Review
 
 
-def mutate(halves: Mapping[str, Half], review: Review | None = None, calls: str = "") -> list[Outcome]:
-    """Host ``halves``, and call them in their order or in that of ``calls``."""
-    host = MutatorHost([hosted(name, half) for name, half in halves.items()], ANY_NAMESPACE)
-    asked = [Call(name, 0.1) for name in calls or halves]
+def mutate(handlers: Mapping[str, Handler], review: Review | None = None, calls: str = "") -> list[Outcome]:
+    """Host ``handlers``, and call them in their order or in that of ``calls``."""
+    host = MutatorHost([hosted(name, half) for name, half in handlers.items()], ANY_NAMESPACE)
+    asked = [Call(name, 0.1) for name in calls or handlers]
     return asyncio.run(host.mutate(review or review_of(), asked))
 
 
@@ -47,8 +47,8 @@ def test_each_controller_sees_what_the_one_before_left() -> None:
 
 
 def test_controllers_run_in_the_order_of_the_calls() -> None:
-    halves = {"a": labelling("a"), "b": labelling("b")}
-    assert [outcome.controller for outcome in mutate(halves, calls="bab")] == ["b", "a", "b"]
+    handlers = {"a": labelling("a"), "b": labelling("b")}
+    assert [outcome.controller for outcome in mutate(handlers, calls="bab")] == ["b", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_controllers_run_in_the_order_of_the_calls() -> None:
     ],
     ids=["denied", "raised", "hung", "patch that does not fit"],
 )
-def test_nothing_runs_after_the_first_that_is_denied_or_failed(half: Half, kind: type) -> None:
+def test_nothing_runs_after_the_first_that_is_denied_or_failed(half: Handler, kind: type) -> None:
     ran: list[Review] = []
 
     def noting(review: Review) -> Answer:
@@ -81,7 +81,7 @@ def test_a_controller_that_is_not_hosted_ends_the_list() -> None:
 
 def test_a_controller_without_a_mutating_half_is_not_hosted() -> None:
     validating = hosted("v", controllers.allowing)
-    object.__setattr__(validating.halves, "mutate", None)
+    object.__setattr__(validating.handlers, "mutate", None)
     [outcome] = asyncio.run(MutatorHost([validating], ANY_NAMESPACE).mutate(review_of(), [Call("v")]))
     assert isinstance(outcome.decision, Failed)
 
@@ -127,8 +127,8 @@ def test_controllers_look_things_up_in_the_hosts_cluster() -> None:
 
 
 def test_a_chain_ends_at_its_deadline_with_the_outcomes_so_far() -> None:
-    halves: dict[str, Half] = {"a": controllers.allowing, "b": controllers.hanging, "c": controllers.denying}
-    host = MutatorHost([hosted(name, half) for name, half in halves.items()], ANY_NAMESPACE)
+    handlers: dict[str, Handler] = {"a": controllers.allowing, "b": controllers.hanging, "c": controllers.denying}
+    host = MutatorHost([hosted(name, half) for name, half in handlers.items()], ANY_NAMESPACE)
 
     async def run() -> list[Outcome]:
         return await host.mutate(review_of(), [Call("a"), Call("b"), Call("c")], Deadline.after(0.1))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique import rule
-from pratique.admission.futile_rules import FutileRules, futile_rules, operations_of
+from pratique.admission.futile_rules import RuleChecker, built_in_rule_checker, operations_of
 from pratique.admission.rules import Rule, compile_rules
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import load_catalogue
 
@@ -70,7 +70,7 @@ def test_no_controller_of_the_catalogue_has_a_futile_rule() -> None:
         (one.name, fault.text)
         for one in load_catalogue()
         for each in one.rules
-        for fault in futile_rules().find(each)
+        for fault in built_in_rule_checker().find(each)
     ]
     assert found == []
 
@@ -87,11 +87,11 @@ def test_a_kind_that_a_definition_brings_is_known() -> None:
             "versions": [{"name": "v1", "served": True, "storage": True}],
         },
     }
-    known = FutileRules(ObjectStore([definition]).resources)
+    known = RuleChecker(ObjectStore([definition]).resources)
     assert known.find(Rule(("CREATE",), ("example.com",), ("v1",), ("widgets",))) == ()
     (fault,) = known.find(Rule(("CREATE",), ("example.com",), ("v1",), ("widget",)))
     assert (fault.certain, fault.text) == (False, 'no kind is called "widget"; did you mean "widgets"?')
-    (fault,) = futile_rules().find(Rule(("CREATE",), ("example.com",), ("v1",), ("widgets",)))
+    (fault,) = built_in_rule_checker().find(Rule(("CREATE",), ("example.com",), ("v1",), ("widgets",)))
     assert (fault.field, fault.certain) == ("apiGroups", False)
 
 
@@ -122,7 +122,7 @@ def test_a_rule_that_matches_nothing_there_is_is_told_and_one_without_fault_matc
         compiled.matches_request(
             operation, each.resource, each.subresource, "shop" if each.namespaced else ""
         )
-        for each in built_in()
+        for each in built_in_resources()
         for operation in operations_of(each)
     )
-    assert matches or futile_rules().find(written)
+    assert matches or built_in_rule_checker().find(written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pratique.processes.thread_pool import SWITCH_SECONDS
+from pratique.processes.thread_pool import SWITCH_INTERVAL_SECONDS
 
 SERVICE = """
 import sys
@@ -40,8 +40,8 @@ def said(program: str) -> float:
 
 
 def test_the_services_do() -> None:
-    assert said(SERVICE) == SWITCH_SECONDS
+    assert said(SERVICE) == SWITCH_INTERVAL_SECONDS
 
 
 def test_the_front_door_does() -> None:
-    assert said(FRONT_DOOR) == SWITCH_SECONDS
+    assert said(FRONT_DOOR) == SWITCH_INTERVAL_SECONDS

@@ -15,9 +15,9 @@ from pratique.admission.controllers import MUTATE, Phase
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.mutator_checks.cases import Case
-from pratique_cli.mutator_checks.making import make
-from pratique_cli.mutator_checks.words import Words, kinds_for
+from pratique_cli.mutator_checks.cases import MutatorCase
+from pratique_cli.mutator_checks.making import generate_objects
+from pratique_cli.mutator_checks.words import Vocabulary, kinds_for
 from proving import found, prove
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ CLUSTER: tuple[JSONObject, ...] = (
         "globalDefault": True,
     },
 )
-WORDS = Words(frozenset({"tolerations", "requests"}), ("disk", "fast", "example.com/gpu"))
+WORDS = Vocabulary(frozenset({"tolerations", "requests"}), ("disk", "fast", "example.com/gpu"))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def prove_in_any_order(examples: int) -> int:
             tried += 1
 
         async def check(document: JSONObject) -> None:
-            review = Case(document, store).review()
+            review = MutatorCase(document, store).review()
             for order in (mutators.mutators, chance.sample(mutators.mutators, len(mutators.mutators))):
                 once = await mutators.decide(review, MUTATE, Deadline.after(30), order)
                 assert once.allowed, once.status
@@ -119,7 +119,7 @@ def prove_in_any_order(examples: int) -> int:
                 twice = await mutators.decide(again, MUTATE, Deadline.after(30), order)
                 assert (twice.allowed, twice.patch) == (True, ()), [str(one) for one in order]
 
-        make(pod, WORDS, seed=0, examples=examples, visit=visit)
+        generate_objects(pod, WORDS, seed=0, examples=examples, visit=visit)
         loop.run(mutators.close())
     return tried
 

@@ -11,9 +11,9 @@ from frontdoor.engines.mutator_sets import Mutator
 from pratique.admission.rules import EVERYTHING, rule
 from pratique.cluster.schemas import ListType, MapType, Structure
 from pratique.cluster.store import ObjectStore
-from pratique_cli.mutator_checks.cases import Case
-from pratique_cli.mutator_checks.making import make, smallest
-from pratique_cli.mutator_checks.words import MadeKind, Words, gather, kinds_for
+from pratique_cli.mutator_checks.cases import MutatorCase
+from pratique_cli.mutator_checks.making import generate_objects, smallest
+from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary, gather_vocabulary, kinds_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pratique.cluster.schemas import Type
 
 STORE = ObjectStore(assume_namespaces=True)
-WORDS = Words(frozenset({"env"}), ("env", "foo-sidecar", "prod"))
+WORDS = Vocabulary(frozenset({"env"}), ("env", "foo-sidecar", "prod"))
 
 
 def mutator(*rules: Rule, placed: bool = False) -> Mutator:
@@ -36,14 +36,14 @@ def kinds(*mutators: Mutator) -> list[str]:
     ]
 
 
-def kind_named(name: str) -> MadeKind:
+def kind_named(name: str) -> GeneratedKind:
     (found,) = kinds_for([mutator(rule(name, group="*"))], STORE, ())
     return found
 
 
 def made(name: str, examples: int = 30, seed: int = 0) -> list[Any]:
     objects: list[Any] = []
-    make(kind_named(name), WORDS, seed=seed, examples=examples, visit=objects.append)
+    generate_objects(kind_named(name), WORDS, seed=seed, examples=examples, visit=objects.append)
     return objects
 
 
@@ -67,7 +67,7 @@ def test_kinds_are_those_that_mutators_name(mutators: list[Mutator], expected: l
 def test_objects_have_the_fields_of_their_kind_and_can_be_asked_for(name: str) -> None:
     kind = kind_named(name)
     for document in [smallest(kind), *made(name)]:
-        assert Case(document, STORE).review().object["kind"] == kind.kind.kind
+        assert MutatorCase(document, STORE).review().object["kind"] == kind.kind.kind
         check(document, kind.schema)
 
 
@@ -106,14 +106,14 @@ def test_words_come_from_expressions_selectors_and_objects() -> None:
         "spec": {"mutations": [{"jsonPatch": {"expression": "object.spec.?tier == 'a' && has('/x/y~1z')"}}]}
     }
     webhook = {"webhooks": [{"objectSelector": {"matchExpressions": [{"key": "k", "values": ["v1", "v2"]}]}}]}
-    found = gather([policy, webhook], [{"metadata": {"labels": {"team": "red"}}, "spec": {"n": 3}}], ())
+    found = gather_vocabulary([policy, webhook], [{"metadata": {"labels": {"team": "red"}}, "spec": {"n": 3}}], ())
     assert {"a", "x", "y/z", "k", "v1", "v2", "team", "red"} <= set(found.texts)
     assert {"spec", "tier", "n"} <= found.fields
     assert found.by_field["n"] == (3,)
 
 
 def test_words_come_from_functions_and_what_they_use() -> None:
-    found = gather([], [], [uses_words])
+    found = gather_vocabulary([], [], [uses_words])
     assert {"quoted-in-it", "named-by-it", "called-by-it"} <= set(found.texts)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pratique.admission.v1.digest_pb2 import Inputs
-from pratique.configuration.inputs import Digests
+from pratique.configuration.inputs import InputDigests
 from pratique.rpc.inputs import inputs_from_messages
 
 
 def test_what_is_said_is_read_in_its_order() -> None:
     told = [Inputs(digest=f"{n}", chain="a", configuration="b", cluster="c") for n in range(3)]
-    assert inputs_from_messages(told) == tuple(Digests(f"{n}", "a", "b", "c") for n in range(3))
+    assert inputs_from_messages(told) == tuple(InputDigests(f"{n}", "a", "b", "c") for n in range(3))
 
 
 def test_more_sets_than_any_service_holds_are_not_believed() -> None:
@@ -18,4 +18,4 @@ def test_more_sets_than_any_service_holds_are_not_believed() -> None:
 
 def test_a_digest_that_is_too_long_for_one_is_none() -> None:
     told = [Inputs(digest="x" * 129), Inputs(digest="a", cluster="x" * 10_000), Inputs(digest="b")]
-    assert inputs_from_messages(told) == (Digests("b", "", "", ""),)
+    assert inputs_from_messages(told) == (InputDigests("b", "", "", ""),)

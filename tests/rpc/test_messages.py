@@ -156,7 +156,7 @@ def test_steps_end_with_one_that_cannot_be_sent() -> None:
 def test_an_answer_to_another_review_is_refused(uid: str, *, ours: bool, complaint: str) -> None:
     response = validator_service_pb2.ValidateResponse(uid=uid)
     if not complaint:
-        messages.check_review(response, "2", ours=ours)
+        messages.check_answered_review(response, "2", ours=ours)
         return
     with pytest.raises(BadAnswerError, match=complaint):
-        messages.check_review(response, "2", ours=ours)
+        messages.check_answered_review(response, "2", ours=ours)

@@ -51,7 +51,7 @@ def test_a_validator_may_not_patch() -> None:
 
 def test_one_that_amends_may() -> None:
     message = pb.Outcome(controller="c", patched=pb.Patched(patch=b"[]"))
-    assert outcome_from_message(message, Call("c", amends=True), Phase.VALIDATE).decision == Patched(())
+    assert outcome_from_message(message, Call("c", may_patch=True), Phase.VALIDATE).decision == Patched(())
 
 
 @pytest.mark.parametrize("patch", [b"", b"{", b"{}", b'"x"', b"1", b"[1]", b'["x"]', b"[[]]", b"\xff"])

@@ -65,7 +65,7 @@ def test_clients_may_ping_every_four_seconds() -> None:
     # gRPC sends a client away that pings more often than the server has said; the front door's does every 4 s.
     from pratique.rpc import servers
 
-    options = dict(servers._options(ServerSettings()))  # noqa: SLF001 - nothing else shows it within a test's time
+    options = dict(servers._server_options(ServerSettings()))  # noqa: SLF001 - nothing else shows it within a test's time
     assert options["grpc.http2.min_ping_interval_without_data_ms"] <= 4_000
     assert options["grpc.keepalive_permit_without_calls"] == 1
 

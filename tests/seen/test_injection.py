@@ -15,7 +15,7 @@ from mutator.host import MutatorHost
 from pratique.admission.calls import Call
 from pratique.admission.reviews import UserInfo
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.telemetry.logs import LONGEST_TEXT, configure_logging
+from pratique.telemetry.logs import MAX_TEXT_LENGTH, configure_logging
 from pratique_cli.terminal import printable
 from serving import controllers
 from serving.reviews import review_of
@@ -66,7 +66,7 @@ def test_a_failing_controller_makes_one_line_whatever_the_review_is_called(
     assert line.isprintable()
     fields = json.loads(line)
     assert fields["message"] == "a controller failed"
-    assert all(len(value) <= LONGEST_TEXT for value in fields.values() if isinstance(value, str))
+    assert all(len(value) <= MAX_TEXT_LENGTH for value in fields.values() if isinstance(value, str))
     assert all(value.isprintable() for value in fields.values() if isinstance(value, str))
 
 

@@ -28,15 +28,15 @@ from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import BOTH, Phase
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ANY_NAMESPACE, ReloadableCluster
-from pratique.configuration.inputs import HeldInputs
+from pratique.configuration.inputs import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers import validating_admission_policy
-from pratique.hosting.configured_controllers import configured
-from pratique.hosting.services import Hosting
+from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.services import HostedChain
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.telemetry import ServiceMetrics
-from pratique.telemetry.metrics_server import MOST_CLIENTS, MetricsServer
-from pratique.telemetry.registry import open_registry, text_of
+from pratique.telemetry.metrics_server import MAX_CLIENTS, MetricsServer
+from pratique.telemetry.registry import create_registry, render_metrics
 from serving import controllers
 from serving.reviews import review_of
 from serving.servers import DIGESTS, MUTATOR
@@ -282,9 +282,9 @@ async def counted_service(
 ) -> AsyncIterator[tuple[grpc.aio.Channel, ServiceMetrics]]:
     """A mutator that counts."""
     host = MutatorHost(hosted, ANY_NAMESPACE)
-    held = HeldInputs(DIGESTS, host)
+    held = RecentInputs(DIGESTS, host)
     metrics = ServiceMetrics(
-        Phase.MUTATE, Hosting(hosted, ReloadableCluster(ANY_NAMESPACE), held), host.runners
+        Phase.MUTATE, HostedChain(hosted, ReloadableCluster(ANY_NAMESPACE), held), host.runners
     )
     server = RpcServer(services(held, metrics), ServerSettings(drain_seconds=0, **settings), [metrics.calls])
     address = await server.start()
@@ -296,10 +296,10 @@ async def counted_service(
 
 
 def collected(metrics: ServiceMetrics) -> str:
-    registry = open_registry()
+    registry = create_registry()
     for one in metrics.collectors:
         registry.register(one)
-    return text_of(registry).decode()
+    return render_metrics(registry).decode()
 
 
 def test_names_of_controllers_that_callers_make_up_add_no_series() -> None:
@@ -348,19 +348,19 @@ def test_calls_are_counted_by_how_they_end() -> None:
 
 
 def test_policies_are_counted_by_what_their_bindings_make_of_them() -> None:
-    hosted = configured(validating_admission_policy.CONTROLLER, None)
+    hosted = configure_controller(validating_admission_policy.CONTROLLER, None)
     documents = [
         policy("true", "false", "object.nowhere.at.all == 1", name="p", failurePolicy="Fail"),
         binding("p", name="b", actions=("Warn", "Audit")),
         policy("object.nowhere.at.all == 1", name="open", failurePolicy="Ignore"),
         binding("open", name="b2"),
     ]
-    hosted.halves.use(loaded(*documents))
-    assert hosted.halves.validate is not None
-    hosted.halves.validate(deployment_review())
-    registry = open_registry()
-    registry.register(hosted.halves.collectors[0])
-    found = families(text_of(registry).decode())["apiserver_validating_admission_policy_check_total"]
+    hosted.handlers.use_configurations(loaded(*documents))
+    assert hosted.handlers.validate is not None
+    hosted.handlers.validate(deployment_review())
+    registry = create_registry()
+    registry.register(hosted.handlers.collectors[0])
+    found = families(render_metrics(registry).decode())["apiserver_validating_admission_policy_check_total"]
     counts = {
         tuple(
             one.labels[key] for key in ("policy", "policy_binding", "enforcement_action", "error_type")
@@ -379,7 +379,7 @@ def test_policies_are_counted_by_what_their_bindings_make_of_them() -> None:
 
 @pytest.fixture
 def server() -> Iterator[MetricsServer]:
-    serving = MetricsServer(open_registry(), "127.0.0.1", 0)
+    serving = MetricsServer(create_registry(), "127.0.0.1", 0)
     yield serving
     serving.close()
 
@@ -396,7 +396,7 @@ def test_one_path_shows_metrics_and_no_other(server: MetricsServer) -> None:
 def test_those_who_say_nothing_do_not_keep_others_waiting_and_are_few(server: MetricsServer) -> None:
     host, _, port = server.address.rpartition(":")
     with contextlib.ExitStack() as stack:
-        for _ in range(MOST_CLIENTS - 1):
+        for _ in range(MAX_CLIENTS - 1):
             stack.enter_context(socket.create_connection((host, int(port))))
         with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=10) as answer:
             assert answer.status == 200
@@ -410,11 +410,11 @@ def test_those_who_say_nothing_do_not_keep_others_waiting_and_are_few(server: Me
 def test_an_address_that_is_taken_is_told_by_its_flags(server: MetricsServer) -> None:
     port = int(server.address.rpartition(":")[2])
     with pytest.raises(ConfigurationError, match=f"--metrics-port {port}: cannot listen there"):
-        MetricsServer(open_registry(), "127.0.0.1", port)
+        MetricsServer(create_registry(), "127.0.0.1", port)
 
 
 def test_services_show_none_unless_they_are_told_to() -> None:
     assert ServerSettings().metrics_port is None
     host = MutatorHost((), ANY_NAMESPACE)
-    hosting = Hosting((), ReloadableCluster(ANY_NAMESPACE), HeldInputs(DIGESTS, host))
+    hosting = HostedChain((), ReloadableCluster(ANY_NAMESPACE), RecentInputs(DIGESTS, host))
     assert ServiceMetrics.of(ServerSettings(), Phase.MUTATE, hosting, host.runners) is None

@@ -7,26 +7,26 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from pratique.admission.answers import Allow, Answer, allow, deny, patch
-from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
+from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 from pratique.hosting.configured_controllers import HostedController
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.reviews import Review
 
 SECRET = "canary-4f9d2c"  # what no log, message or status may show
 
 
-def hosted(name: str, half: Half, *, trusted: bool = False, mutating_only: bool = False) -> HostedController:
+def hosted(name: str, half: Handler, *, trusted: bool = False, mutating_only: bool = False) -> HostedController:
     """A controller that runs ``half`` in both phases, as the catalogue would hand it to a service."""
-    halves = Halves(mutate=half, validate=None if mutating_only else half)
+    handlers = Handlers(mutate=half, validate=None if mutating_only else half)
     controller = Controller(
-        name=name, summary=f"Does what {name} does.", phases=BOTH, build=lambda _: halves, trusted=trusted
+        name=name, summary=f"Does what {name} does.", phases=BOTH, build=lambda _: handlers, trusted=trusted
     )
-    return HostedController(controller, NoSettings(), halves)
+    return HostedController(controller, NoSettings(), handlers)
 
 
 def allowing(_review: Review) -> Answer:
@@ -59,7 +59,7 @@ def raising(error: BaseException) -> Callable[[Review], NoReturn]:
     return half
 
 
-def raising_later(error: BaseException) -> Half:
+def raising_later(error: BaseException) -> Handler:
     """Make an async half that raises ``error``."""
 
     async def half(_review: Review) -> Allow:
@@ -75,7 +75,7 @@ async def hanging(_review: Review) -> Answer:
     return allow()
 
 
-def hanging_once(began: asyncio.Event) -> Half:
+def hanging_once(began: asyncio.Event) -> Handler:
     """Hang in the first review, which sets ``began``, and allow all others."""
 
     async def half(review: Review) -> Answer:

@@ -24,7 +24,7 @@ from pratique.admission.v1.catalogue_service_pb2_grpc import (
     add_CatalogueServiceServicer_to_server,
 )
 from pratique.admission.v1.stream_pb2 import StreamedAnswer
-from pratique.configuration.inputs import HeldInputs
+from pratique.configuration.inputs import RecentInputs
 from pratique.rpc.inputs import inputs_to_messages
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
 
     Address = contextlib.AbstractAsyncContextManager[str]
     Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -51,7 +51,7 @@ _DATA, _HEADERS = 0, 1
 
 
 @contextlib.asynccontextmanager
-async def hosting(kind: Kind, half: Half | None, **settings: Any) -> AsyncIterator[str]:
+async def hosting(kind: Kind, half: Handler | None, **settings: Any) -> AsyncIterator[str]:
     """A real service whose controller runs ``half``; None hosts nothing."""
     hosting_ = [] if half is None else [hosted(CONTROLLER, half)]
     server = RpcServer(kind.services(hosting_), ServerSettings(drain_seconds=0, **settings))
@@ -95,7 +95,7 @@ class _Agreeing(CatalogueServiceServicer):
     """Hosts everything, and decides by what the front door decides by, unless it does not tell."""
 
     def __init__(self, *, tells: bool) -> None:
-        self._held = inputs_to_messages(HeldInputs(DIGESTS, None)) if tells else []
+        self._held = inputs_to_messages(RecentInputs(DIGESTS, None)) if tells else []
 
     async def Describe(self, *_: Any) -> DescribeResponse:  # noqa: N802 - as in the proto
         """Say so."""
@@ -199,7 +199,7 @@ async def swapping() -> AsyncIterator[str]:
 
     async def stream(_: object, context: Any) -> None:
         message = validator_service_pb2.ValidateStreamResponse
-        greeting = message(held=inputs_to_messages(HeldInputs(DIGESTS, None)))
+        greeting = message(held=inputs_to_messages(RecentInputs(DIGESTS, None)))
         await context.write(greeting.SerializeToString())
         while (raw := await context.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
             for call in validator_service_pb2.ValidateStreamRequest.FromString(raw).calls:

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from pratique import Controller, Halves, allow, deny, member, patch, warn
+from pratique import Controller, Handlers, allow, deny, member, patch, warn
 from pratique.admission.controllers import BOTH
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def controller(half: Callable[[Review], Any]) -> Controller:
         return allow()
 
     chosen = sometimes_later if asyncio.iscoroutinefunction(half) else sometimes
-    halves = Halves(mutate=chosen, validate=chosen)
-    return Controller(name=name, summary=half.__doc__ or "", phases=BOTH, build=lambda _: halves)
+    handlers = Handlers(mutate=chosen, validate=chosen)
+    return Controller(name=name, summary=half.__doc__ or "", phases=BOTH, build=lambda _: handlers)
 
 
 def spin(_review: Review) -> Answer:
@@ -146,10 +146,10 @@ def patch_it(review: Review) -> Answer:
 
 def look_up(review: Review) -> Answer:
     """Say what the cluster holds, and whether the user may read it."""
-    from pratique.cluster.authorization import Attributes
+    from pratique.cluster.authorization import AuthorizationAttributes
 
     names = ",".join(one["metadata"]["name"] for one in review.cluster.list("", "namespaces"))
-    asked = Attributes(user=review.user, verb="get", resource="namespaces", name="shop")
+    asked = AuthorizationAttributes(user=review.user, verb="get", resource="namespaces", name="shop")
     return warn(f"{names} {review.authorizer.authorize(asked).allowed}")
 
 

@@ -15,8 +15,8 @@ from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.inputs import (
-    Digests,
-    HeldInputs,
+    InputDigests,
+    RecentInputs,
     chain_digest,
     cluster_digest,
     configuration_digest,
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.cluster.store import Cluster
     from pratique.hosting.configured_controllers import HostedController
-    from pratique.rpc.servers import Service
+    from pratique.rpc.servers import RpcService
 
 LIMITS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 """No limits: the server's are the ones that are tested."""
 
 
-def digests_of(chain: ChainSettings) -> Digests:
+def digests_of(chain: ChainSettings) -> InputDigests:
     """What a service with these settings decides by."""
     catalogue = load_catalogue()
-    return Digests.of(
+    return InputDigests.of(
         chain_digest(catalogue.select(chain), load_plugin_configurations(chain)),
         configuration_digest(load_configurations(chain.config)),
         cluster_digest(load_cluster(chain.cluster)),
@@ -69,14 +69,14 @@ class Kind:
     method: str
     """Its method's full name, as in the path of a call."""
     host: Callable[[Sequence[HostedController], Cluster], Any]
-    offered: Callable[[Any], tuple[Service, ...]]
+    offered: Callable[[Any], tuple[RpcService, ...]]
     request: Callable[[Review, Sequence[Call]], Any]
     response: type[Message]
     outcomes: Callable[[Any, Sequence[Call]], list[Outcome]]
 
-    def services(self, hosted: Sequence[HostedController], digests: Digests = DIGESTS) -> tuple[Service, ...]:
+    def services(self, hosted: Sequence[HostedController], digests: InputDigests = DIGESTS) -> tuple[RpcService, ...]:
         """What a server offers that hosts these, and decides by the inputs of those digests."""
-        return self.offered(HeldInputs(digests, self.host(hosted, ANY_NAMESPACE)))
+        return self.offered(RecentInputs(digests, self.host(hosted, ANY_NAMESPACE)))
 
     def __str__(self) -> str:
         """Its name, as the id of a test."""

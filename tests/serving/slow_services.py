@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import allow
-from pratique.rpc.lifetimes import be_process, live
+from pratique.rpc.lifetimes import run_process, run_server
 from pratique.rpc.servers import ServerSettings
 from serving import controllers
 from serving.controllers import hosted
@@ -58,7 +58,7 @@ def main(name: str, grace_seconds: str = "30") -> None:
     hosting = [hosted("slow", slow), hosted("hanging", hanging), hosted("blocking", blocking)]
     services = kind.services([*hosting, hosted("busy", busy, trusted=True)])
     settings = ServerSettings(drain_seconds=0, grace_seconds=float(grace_seconds))
-    be_process(name, live(name, services, settings))
+    run_process(name, run_server(name, services, settings))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import grpc
 from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
 from pratique.admission.v1.stream_pb2 import StreamedAnswer, StreamedCall
-from pratique.rpc.streams import METHODS
+from pratique.rpc.streams import STREAMED_METHODS
 from serving.reviews import review_of
 from serving.servers import MUTATOR, Kind
 
@@ -27,7 +27,7 @@ class Stream:
     def __init__(self, kind: Kind, call: Any) -> None:
         """Use :func:`streaming`."""
         self.kind = kind
-        self.method = METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
+        self.method = STREAMED_METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
         self.call = call
         self._answers: list[StreamedAnswer] = []
         self.leaving = asyncio.Event()
@@ -79,7 +79,7 @@ class Stream:
 @contextlib.asynccontextmanager
 async def streaming(kind: Kind, channel: grpc.aio.Channel) -> AsyncIterator[Stream]:
     """Open a stream, and read its greeting."""
-    method = METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
+    method = STREAMED_METHODS[Phase.MUTATE if kind is MUTATOR else Phase.VALIDATE]
     opened: Any = channel.stream_stream(method.stream_path, None, None)
     stream = Stream(kind, opened())
     try:

@@ -22,7 +22,7 @@ from pratique.admission.answers import allow
 from pratique.admission.calls import Call
 from pratique.admission.outcomes import Allowed, Failed, FailureKind
 from pratique.configuration.settings import ChainSettings
-from pratique.rpc.servers import RpcServer, ServerSettings, Service
+from pratique.rpc.servers import RpcServer, ServerSettings, RpcService
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
@@ -45,7 +45,7 @@ SERVICES = Path(__file__).parents[2] / "services"
 async def watched(kind: Kind, half: Any, remaining: dict[str, list[float | None]]) -> AsyncIterator[str]:
     """A service whose every method notes how long its callers give it."""
 
-    def noting(service: Service, name: str, method: Any) -> Any:
+    def noting(service: RpcService, name: str, method: Any) -> Any:
         async def handler(request: bytes, context: Any) -> Any:
             remaining.setdefault(name, []).append(context.time_remaining())
             return await method.unary_unary(request, context)
@@ -53,7 +53,7 @@ async def watched(kind: Kind, half: Any, remaining: dict[str, list[float | None]
         return grpc.unary_unary_rpc_method_handler(handler)
 
     services = [
-        Service(one.name, {name: noting(one, name, method) for name, method in one.methods.items()})
+        RpcService(one.name, {name: noting(one, name, method) for name, method in one.methods.items()})
         for one in kind.services([hosted(CONTROLLER, half)])
     ]
     server = RpcServer(services, ServerSettings(drain_seconds=0))

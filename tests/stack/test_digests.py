@@ -17,7 +17,7 @@ from frontdoor.transports.hosting_services import CallKind
 from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.services import hosting
+from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.servers import MUTATOR, VALIDATOR, Kind
 from validator.host import ValidatorHost
@@ -152,7 +152,7 @@ both_kinds = pytest.mark.parametrize("calls", CallKind)
 async def service(kind: Kind, chain: ChainSettings, **settings: Any) -> AsyncIterator[str]:
     """A real mutator or validator with those settings."""
     host, phase = (MutatorHost, Phase.MUTATE) if kind is MUTATOR else (ValidatorHost, Phase.VALIDATE)
-    made: Any = hosting(chain, phase, host)
+    made: Any = host_chain(chain, phase, host)
     async with made as hosted:
         server = RpcServer(kind.offered(hosted.held), ServerSettings(drain_seconds=0, **settings))
         try:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import granting
 from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,9 +83,9 @@ def users() -> st.SearchStrategy[UserInfo]:
     return st.builds(UserInfo, names, groups=groups)
 
 
-def questions() -> st.SearchStrategy[Attributes]:
+def questions() -> st.SearchStrategy[AuthorizationAttributes]:
     for_resources = st.builds(
-        Attributes,
+        AuthorizationAttributes,
         user=users(),
         verb=st.sampled_from(VERBS),
         group=st.sampled_from(GROUPS),
@@ -95,6 +95,6 @@ def questions() -> st.SearchStrategy[Attributes]:
         name=st.sampled_from(["", *NAMES]),
     )
     for_urls = st.builds(
-        Attributes, user=users(), verb=st.sampled_from(VERBS), path=st.sampled_from(["/a", "/a/b", "/c"])
+        AuthorizationAttributes, user=users(), verb=st.sampled_from(VERBS), path=st.sampled_from(["/a", "/a/b", "/c"])
     )
     return for_resources | for_urls

@@ -20,19 +20,19 @@ from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from pratique.admission.answers import Answer
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review
 
 
 def validate(
-    halves: dict[str, Half], review: Review | None = None, calls: str = "", *, trusted: bool = False
+    handlers: dict[str, Handler], review: Review | None = None, calls: str = "", *, trusted: bool = False
 ) -> list[Outcome]:
-    """Host ``halves``, and call them in their order or in that of ``calls``."""
+    """Host ``handlers``, and call them in their order or in that of ``calls``."""
     host = ValidatorHost(
-        [hosted(name, half, trusted=trusted) for name, half in halves.items()], ANY_NAMESPACE
+        [hosted(name, half, trusted=trusted) for name, half in handlers.items()], ANY_NAMESPACE
     )
-    asked = [Call(name, 0.2) for name in calls or halves]
+    asked = [Call(name, 0.2) for name in calls or handlers]
     return asyncio.run(host.validate(review or review_of(), asked))
 
 
@@ -42,8 +42,8 @@ def kinds(outcomes: list[Outcome]) -> list[type]:
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
 def test_verdicts_come_in_the_order_of_the_calls(*, trusted: bool) -> None:
-    halves: dict[str, Half] = {"a": controllers.allowing, "d": controllers.denying}
-    outcomes = validate(halves, calls="dadxa", trusted=trusted)
+    handlers: dict[str, Handler] = {"a": controllers.allowing, "d": controllers.denying}
+    outcomes = validate(handlers, calls="dadxa", trusted=trusted)
     assert "".join(outcome.controller for outcome in outcomes) == "dadxa"
     assert kinds(outcomes) == [Denied, Allowed, Denied, Failed, Allowed]
 
@@ -59,7 +59,7 @@ def test_verdicts_come_in_the_order_of_the_calls(*, trusted: bool) -> None:
     ],
     ids=["raises", "exits", "hangs", "goes on when cancelled", "patches"],
 )
-def test_one_that_fails_costs_its_own_verdict_alone(half: Half, kind: FailureKind) -> None:
+def test_one_that_fails_costs_its_own_verdict_alone(half: Handler, kind: FailureKind) -> None:
     outcomes = validate({"a": controllers.allowing, "x": half, "d": controllers.denying})
     assert kinds(outcomes) == [Allowed, Failed, Denied]
     assert isinstance(outcomes[1].decision, Failed)
@@ -123,9 +123,9 @@ def test_everything_is_answered_by_the_deadline() -> None:
 
 
 def test_an_object_that_is_not_json_is_refused_as_a_whole() -> None:
-    halves: dict[str, Half] = {"h": controllers.hanging, "a": lambda review: review.object and allow()}
+    handlers: dict[str, Handler] = {"h": controllers.hanging, "a": lambda review: review.object and allow()}
     with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
-        validate(halves, review_of(b"{"), "hah")
+        validate(handlers, review_of(b"{"), "hah")
 
 
 def test_controllers_look_things_up_in_the_hosts_cluster() -> None:

@@ -6,10 +6,10 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.blame.fields import ABSENT, NOBODY, Absent, Field, Steps, in_order
+from frontdoor.blame.fields import ABSENT, NOBODY, Absent, TrackedField, Steps, merge_steps
 from frontdoor.http.decision_documents import causes, fields_of, parse_field
-from pratique.admission.outcomes import Ending as StepOutcome
-from pratique.apimachinery.diff import identical, pairs
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 
@@ -22,7 +22,7 @@ Path: TypeAlias = "tuple[str | int, ...]"
 """Where a value is: members by name, items by position."""
 
 
-class Kind(enum.StrEnum):
+class ChangeKind(enum.StrEnum):
     """What happened to a value, in the words of JSON Patch."""
 
     ADD = "add"
@@ -34,7 +34,7 @@ class Kind(enum.StrEnum):
 class Change:
     """One difference. What it holds is in no other change: parts that another step set are changes of their own."""
 
-    kind: Kind
+    kind: ChangeKind
     path: Path
     """In the object that came out; of what was removed, in the object received."""
     before: JSON | Absent
@@ -47,7 +47,7 @@ class Change:
     """The steps that had set it before, in their order."""
 
 
-def changes(root: Field) -> list[Change]:
+def changes(root: TrackedField) -> list[Change]:
     """List the differences between the object received and what stands there now.
 
     Removed values, from the last to the first, and then the others, in their order, make the one object of the other:
@@ -56,87 +56,87 @@ def changes(root: Field) -> list[Change]:
     return list(_compare((), root, root))
 
 
-def _compare(path: Path, was: Field, now: Field, place: Path | None = None) -> Iterator[Change]:
+def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | None = None) -> Iterator[Change]:
     """Compare a field as it was received, at ``place``, with what stands there now, at ``path``."""
     place = path if place is None else place
     value = now.value
-    if identical(was.came, value):
+    if identical(was.received, value):
         return
-    if isinstance(was.came, dict) and isinstance(value, dict):
+    if isinstance(was.received, dict) and isinstance(value, dict):
         yield from _compare_members(path, was, now, place)
-    elif isinstance(was.came, list) and isinstance(value, list):
+    elif isinstance(was.received, list) and isinstance(value, list):
         yield from _compare_items(path, was, now, place)
     else:
-        first, *others = _pieces(path, _current(now))
-        steps = in_order(was.steps, first.steps)
-        yield _change(Kind.REPLACE, path, was.came, first.value, steps)
-        yield from (_change(Kind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
+        first, *others = _pieces(path, _current_view(now))
+        steps = merge_steps(was.steps, first.steps)
+        yield _change(ChangeKind.REPLACE, path, was.received, first.value, steps)
+        yield from (_change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
 
 
-def _compare_members(path: Path, was: Field, now: Field, place: Path) -> Iterator[Change]:
-    came, there = _came_members(was), _members(now)
-    for name, child in came.items():
+def _compare_members(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
+    received, there = _received_members(was), _members(now)
+    for name, child in received.items():
         if name not in there:
             yield from _removed((*place, name), child)
     for name, child in there.items():
-        if name in came:
-            yield from _compare((*path, name), came[name], child, (*place, name))
+        if name in received:
+            yield from _compare((*path, name), received[name], child, (*place, name))
         else:
             yield from _added((*path, name), child)
 
 
-def _compare_items(path: Path, was: Field, now: Field, place: Path) -> Iterator[Change]:
-    came, there = _came_items(was), _items(now)
-    paired = {new: old for old, new in _paired(came, there)}
+def _compare_items(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
+    received, there = _received_items(was), _items(now)
+    paired = {new: old for old, new in _paired_items(received, there)}
     staying = set(paired.values())
-    for index, child in enumerate(came):
+    for index, child in enumerate(received):
         if index not in staying:
             child.remember(child.displaced)
             yield from _removed((*place, index), child)
     for index, child in enumerate(there):
         if index in paired:
-            yield from _compare((*path, index), came[paired[index]], child, (*place, paired[index]))
+            yield from _compare((*path, index), received[paired[index]], child, (*place, paired[index]))
         else:
             child.remember(child.displaced)
             yield from _added((*path, index), child)
 
 
-def _paired(came: Sequence[Field], there: Sequence[Field]) -> Iterator[tuple[int, int]]:
+def _paired_items(received: Sequence[TrackedField], there: Sequence[TrackedField]) -> Iterator[tuple[int, int]]:
     """Pair the items that were never taken out, and between them those that look alike."""
-    places = {id(field): place for place, field in enumerate(came)}
+    places = {id(field): place for place, field in enumerate(received)}
     anchors = [
         (places[id(field)], index)
         for index, field in enumerate(there)
         if field.is_steady and id(field) in places
     ]
     old_at = new_at = 0
-    for old, new in [*anchors, (len(came), len(there))]:
-        before = [field.came for field in came[old_at:old]]
+    for old, new in [*anchors, (len(received), len(there))]:
+        before = [field.received for field in received[old_at:old]]
         after = [field.value for field in there[new_at:new]]
-        for i, j in pairs(before, after):
+        for i, j in pair_items(before, after):
             if _look_alike(before[i], after[j]):
                 yield old_at + i, new_at + j
-        if old < len(came):
+        if old < len(received):
             yield old, new
         old_at, new_at = old + 1, new + 1
 
 
-def _look_alike(came: JSON, there: JSON) -> bool:
-    name = member(came, "name")
-    return (name is not None and name == member(there, "name")) or identical(came, there)
+def _look_alike(received: JSON, there: JSON) -> bool:
+    name = member(received, "name")
+    return (name is not None and name == member(there, "name")) or identical(received, there)
 
 
-def _removed(place: Path, was: Field) -> Iterator[Change]:
-    for each in _pieces(place, _former(was)):
-        yield _change(Kind.REMOVE, each.path, each.value, ABSENT, each.steps)
+def _removed(place: Path, was: TrackedField) -> Iterator[Change]:
+    for each in _pieces(place, _received_view(was)):
+        yield _change(ChangeKind.REMOVE, each.path, each.value, ABSENT, each.steps)
 
 
-def _added(path: Path, now: Field) -> Iterator[Change]:
-    for each in _pieces(path, _current(now)):
-        yield _change(Kind.ADD, each.path, ABSENT, each.value, each.steps)
+def _added(path: Path, now: TrackedField) -> Iterator[Change]:
+    for each in _pieces(path, _current_view(now)):
+        yield _change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps)
 
 
-def _change(kind: Kind, path: Path, before: JSON | Absent, after: JSON | Absent, steps: Steps) -> Change:
+def _change(kind: ChangeKind, path: Path, before: JSON | Absent, after: JSON | Absent, steps: Steps) -> Change:
     *earlier, last = steps or (NOBODY,)
     return Change(kind, path, before, after, None if last == NOBODY else last, tuple(earlier))
 
@@ -147,23 +147,23 @@ class _View:
 
     value: JSON
     steps: Steps
-    members: dict[str, Field] | None
-    items: Sequence[Field] | None
+    members: dict[str, TrackedField] | None
+    items: Sequence[TrackedField] | None
     is_former: bool
 
     def children(self) -> Iterator[tuple[str | int, _View]]:
         """What is in it, as far as it is open."""
-        named: Iterable[tuple[str | int, Field]] = (self.members or {}).items()
+        named: Iterable[tuple[str | int, TrackedField]] = (self.members or {}).items()
         for key, child in (*named, *enumerate(self.items or ())):
-            yield key, _former(child) if self.is_former else _current(child)
+            yield key, _received_view(child) if self.is_former else _current_view(child)
 
 
-def _former(field: Field) -> _View:
-    members, items = field.came_members or None, field.came_items or None
-    return _View(field.came, field.steps, members, items, is_former=True)
+def _received_view(field: TrackedField) -> _View:
+    members, items = field.received_members or None, field.received_items or None
+    return _View(field.received, field.steps, members, items, is_former=True)
 
 
-def _current(field: Field) -> _View:
+def _current_view(field: TrackedField) -> _View:
     return _View(field.value, field.steps, field.members, field.items, is_former=False)
 
 
@@ -191,25 +191,25 @@ def _pieces(path: Path, view: _View) -> list[_Piece]:
             others.append(first)
         others += rest
     value = [each for _, each in kept] if view.members is None else dict(kept)
-    return [_Piece(path, value, in_order(*histories)), *others]
+    return [_Piece(path, value, merge_steps(*histories)), *others]
 
 
-def _came_members(field: Field) -> dict[str, Field]:
+def _received_members(field: TrackedField) -> dict[str, TrackedField]:
     field.open()
-    return field.came_members
+    return field.received_members
 
 
-def _came_items(field: Field) -> tuple[Field, ...]:
+def _received_items(field: TrackedField) -> tuple[TrackedField, ...]:
     field.open()
-    return field.came_items
+    return field.received_items
 
 
-def _members(field: Field) -> dict[str, Field]:
+def _members(field: TrackedField) -> dict[str, TrackedField]:
     field.open()
     return field.members or {}
 
 
-def _items(field: Field) -> list[Field]:
+def _items(field: TrackedField) -> list[TrackedField]:
     field.open()
     return field.items or []
 
@@ -227,7 +227,7 @@ class BlamedDenial:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Told:
+class _NamedField:
     """A field, and whether it is named itself."""
 
     path: Path
@@ -235,7 +235,7 @@ class _Told:
     """False where only its item's name is, of which something is wrong: nobody can tell what."""
 
 
-def denials(decision: Decision, root: Field) -> Iterator[BlamedDenial]:
+def denials(decision: Decision, root: TrackedField) -> Iterator[BlamedDenial]:
     """Tell the fields that denials speak of. Where the words of one do not tell any, nothing is said of it."""
     if decision.status is None:
         return
@@ -243,45 +243,45 @@ def denials(decision: Decision, root: Field) -> Iterator[BlamedDenial]:
     for cause in causes(decision, decision.status):
         if cause.step is None or decision.steps[cause.step].outcome is not StepOutcome.DENIED:
             continue
-        for told in told_fields(cause.field, cause.text, decision.object_document.data):
+        for told in message_fields(cause.field, cause.text, decision.object_document.data):
             if (cause.step, told.path) not in seen and _can_be_blamed(root, told):
                 seen.add((cause.step, told.path))
                 yield BlamedDenial(cause.step, told.path, _last_change(root, told, cause.step))
 
 
-def told_fields(field: str, text: str, denied: JSON) -> list[_Told]:
+def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
     """Find the fields that a cause of a denial speaks of: the one that it names, else those that its text does."""
     path = parse_field(field)
     if path is not None:
-        return [_Told(path, is_named=True)]
+        return [_NamedField(path, is_named=True)]
     found = dict.fromkeys(fields_of(text, denied))
-    return [_Told(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
+    return [_NamedField(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
 
 
-def _can_be_blamed(root: Field, told: _Told) -> bool:
+def _can_be_blamed(root: TrackedField, told: _NamedField) -> bool:
     """Tell whether there is such a field, and of an item that is only known by name, which change would count."""
-    if _at(root, told.path[:1]) is None:
+    if _field_at(root, told.path[:1]) is None:
         return False
-    field = _at(root, told.path)
+    field = _field_at(root, told.path)
     return told.is_named or (field is not None and bool(field.steps or not field.all_steps()))
 
 
-def _last_change(root: Field, told: _Told, before: int) -> int | None:
+def _last_change(root: TrackedField, told: _NamedField, before: int) -> int | None:
     """Find the step before another one that changed a field last, or anything in it."""
     steps: Steps = ()
-    field = _at(root, told.path)
+    field = _field_at(root, told.path)
     if field is not None:
         steps = field.all_steps() if told.is_named else field.steps
     return max((step for step in steps if 0 <= step < before), default=None)
 
 
-def _at(field: Field, path: Path) -> Field | None:
+def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
     """The field of a path, be it there or gone; None where there was never one."""
     for key in path:
         field.open()
-        found: Field | None = None
+        found: TrackedField | None = None
         if isinstance(key, str):
-            found = (field.members or {}).get(key) or field.gone_members.get(key)
+            found = (field.members or {}).get(key) or field.removed_members.get(key)
         elif key < len(field.items or ()):
             found = (field.items or [])[key]
         if found is None:

@@ -39,34 +39,34 @@ def blame_of(decision: Decision, object_received: JSON) -> Blame:
 def blame_document(blame: Blame, decision: Decision) -> JSONObject:
     """Write a blame. A step is its index in the decision's ``steps`` with what it is called there."""
     return {
-        "changes": [_change(change, decision) for change in blame.changes],
-        "denials": [_denial(denial, decision) for denial in blame.denials],
+        "changes": [_change_document(change, decision) for change in blame.changes],
+        "denials": [_denial_document(denial, decision) for denial in blame.denials],
     }
 
 
-def _change(change: Change, decision: Decision) -> JSONObject:
+def _change_document(change: Change, decision: Decision) -> JSONObject:
     return {
         "op": change.kind.value,
         "path": pointer(change.path),
-        "before": _value(change.before),
-        "after": _value(change.after),
-        **_step(change.step, decision),
-        "earlier": [_step(step, decision) for step in change.earlier],
+        "before": _json_value(change.before),
+        "after": _json_value(change.after),
+        **_step_reference(change.step, decision),
+        "earlier": [_step_reference(step, decision) for step in change.earlier],
     }
 
 
-def _denial(denial: BlamedDenial, decision: Decision) -> JSONObject:
+def _denial_document(denial: BlamedDenial, decision: Decision) -> JSONObject:
     step, last = decision.steps[denial.step], denial.last_changed_by
     return {
         "step": denial.step,
         "controller": step.controller,
         "name": step.name,
         "path": pointer(denial.path),
-        "lastChangedBy": None if last is None else _step(last, decision),
+        "lastChangedBy": None if last is None else _step_reference(last, decision),
     }
 
 
-def _step(index: int | None, decision: Decision) -> JSONObject:
+def _step_reference(index: int | None, decision: Decision) -> JSONObject:
     if index is None:
         return {"step": None, "controller": "", "name": "", "configuration": "", "round": 0}
     step = decision.steps[index]
@@ -79,5 +79,5 @@ def _step(index: int | None, decision: Decision) -> JSONObject:
     }
 
 
-def _value(value: JSON | Absent) -> JSON:
+def _json_value(value: JSON | Absent) -> JSON:
     return None if value is ABSENT else value

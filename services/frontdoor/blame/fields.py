@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pratique.apimachinery.diff import identical, pairs
+from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.json_values import JSON, member
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ABSENT: Final = Absent.ABSENT
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Field:
+class TrackedField:
     """A member of an object, an item of an array, or the whole.
 
     A member that is taken out and put in again is the same field, and so is an item that is known again.
@@ -40,19 +40,19 @@ class Field:
     """The value, where the field is not opened."""
     steps: Steps = ()
     """What changed it: the value of a scalar, whether a container is there."""
-    came: JSON | Absent = ABSENT
+    received: JSON | Absent = ABSENT
     """The value in the object received."""
-    members: dict[str, Field] | None = None
+    members: dict[str, TrackedField] | None = None
     """Of an object, once opened."""
-    items: list[Field] | None = None
+    items: list[TrackedField] | None = None
     """Of an array, once opened."""
-    came_members: dict[str, Field] = dataclasses.field(default_factory=dict)
+    received_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
     """Those of the object received."""
-    came_items: tuple[Field, ...] = ()
+    received_items: tuple[TrackedField, ...] = ()
     """Those of the array received."""
-    gone_members: dict[str, Field] = dataclasses.field(default_factory=dict)
+    removed_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
     """Those that were taken out."""
-    gone_items: list[Field] = dataclasses.field(default_factory=list)
+    removed_items: list[TrackedField] = dataclasses.field(default_factory=list)
     """Those that were taken out, oldest first."""
     last: JSON = None
     """The value of an item that was taken out."""
@@ -60,7 +60,7 @@ class Field:
     """Never taken out: such items of an array keep their order."""
     displaced: Steps = ()
     """The steps that took an item out and put it in again, perhaps elsewhere, without any other change."""
-    kept: Field | None = None
+    kept: TrackedField | None = None
     """The field as it was before the step that took it out; None where it is not out."""
 
     @property
@@ -81,18 +81,18 @@ class Field:
         """Make fields of what is in it; nothing, where it is open already or a scalar."""
         if self.is_open or not isinstance(self.raw, dict | list):
             return
-        has_come = self.raw is self.came
+        has_come = self.raw is self.received
         if isinstance(self.raw, dict):
-            self.members = {name: self._child(value, came=has_come) for name, value in self.raw.items()}
-            self.came_members = dict(self.members) if has_come else self.came_members
+            self.members = {name: self._child(value, received=has_come) for name, value in self.raw.items()}
+            self.received_members = dict(self.members) if has_come else self.received_members
         else:
-            self.items = [self._child(value, came=has_come) for value in self.raw]
-            self.came_items = tuple(self.items) if has_come else self.came_items
+            self.items = [self._child(value, received=has_come) for value in self.raw]
+            self.received_items = tuple(self.items) if has_come else self.received_items
         self.raw = None
 
-    def _child(self, value: JSON, *, came: bool) -> Field:
+    def _child(self, value: JSON, *, received: bool) -> TrackedField:
         # A tombstone's children are not out: it is they whom nobody has taken out of it.
-        return Field(value, self.steps, value if came else ABSENT)
+        return TrackedField(value, self.steps, value if received else ABSENT)
 
     def touch(self, step: int) -> None:
         """Remember a step."""
@@ -101,33 +101,33 @@ class Field:
 
     def remember(self, steps: Iterable[int]) -> None:
         """Remember earlier steps, here and in all that is in it."""
-        self.steps = in_order(self.steps, steps)
+        self.steps = merge_steps(self.steps, steps)
         for child in self.children():
             child.remember(steps)
 
-    def children(self) -> Iterator[Field]:
+    def children(self) -> Iterator[TrackedField]:
         """What is in it now, as far as it is open."""
         yield from (self.members or {}).values()
         yield from self.items or ()
 
     def all_steps(self) -> Steps:
         """The steps of the field and of all that is in it, or was."""
-        gone = (*self.gone_members.values(), *self.gone_items)
-        return in_order(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
+        gone = (*self.removed_members.values(), *self.removed_items)
+        return merge_steps(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
 
 
-def in_order(*histories: Iterable[int]) -> Steps:
+def merge_steps(*histories: Iterable[int]) -> Steps:
     """Make one history of several. What is not known comes last: it is found at the end."""
     found = {step for history in histories for step in history}
     return tuple(sorted(found, key=lambda step: (step == NOBODY, step)))
 
 
-def received(value: JSON) -> Field:
+def tracked_root(value: JSON) -> TrackedField:
     """The root of an object received."""
-    return Field(value, came=value)
+    return TrackedField(value, received=value)
 
 
-def write(field: Field, value: JSON, step: int) -> None:
+def write(field: TrackedField, value: JSON, step: int) -> None:
     """Give a field another value: what is the same in both is left alone."""
     now = field.value
     if identical(now, value):
@@ -141,53 +141,53 @@ def write(field: Field, value: JSON, step: int) -> None:
     elif field.items is not None and isinstance(value, list):
         _write_items(field, now, value, step)
     else:
-        _empty(field, step)
+        _remove_children(field, step)
         field.touch(step)
-        _fill(field, value, step)
+        _set_value(field, value, step)
 
 
-def write_member(field: Field, name: str, value: JSON, step: int) -> None:
+def write_member(field: TrackedField, name: str, value: JSON, step: int) -> None:
     """Add a member to an open object, or write the one that is there."""
     members = _members(field)
     if name in members:
         write(members[name], value, step)
-    elif name in field.gone_members:
-        members[name] = field.gone_members.pop(name)
-        _bring_back(members[name], value, step)
+    elif name in field.removed_members:
+        members[name] = field.removed_members.pop(name)
+        _reinsert(members[name], value, step)
     else:
-        members[name] = Field(value, (step,))
+        members[name] = TrackedField(value, (step,))
 
 
-def remove_member(field: Field, name: str, step: int) -> None:
+def remove_member(field: TrackedField, name: str, step: int) -> None:
     """Take a member out of an open object."""
     child = _members(field).pop(name)
-    _take_out(child, step)
-    field.gone_members[name] = child
+    _detach(child, step)
+    field.removed_members[name] = child
 
 
-def insert_item(field: Field, index: int, value: JSON, step: int) -> None:
+def insert_item(field: TrackedField, index: int, value: JSON, step: int) -> None:
     """Insert an item into an open array; one that was taken out before may be known again."""
-    place = _known_again(field.gone_items, value)
+    place = _matching_removed_item(field.removed_items, value)
     if place is None:
-        child = Field(value, (step,), is_steady=False)
+        child = TrackedField(value, (step,), is_steady=False)
     else:
-        child = field.gone_items.pop(place)
-        _bring_back(child, value, step)
-        child.is_steady, child.displaced = False, in_order(child.displaced, (step,))
+        child = field.removed_items.pop(place)
+        _reinsert(child, value, step)
+        child.is_steady, child.displaced = False, merge_steps(child.displaced, (step,))
     _items(field).insert(index, child)
 
 
-def remove_item(field: Field, index: int, step: int) -> None:
+def remove_item(field: TrackedField, index: int, step: int) -> None:
     """Take an item out of an open array."""
     child = _items(field).pop(index)
     child.last = child.value
-    _take_out(child, step)
-    field.gone_items.append(child)
+    _detach(child, step)
+    field.removed_items.append(child)
 
 
-def histories(field: Field) -> Field:
+def histories(field: TrackedField) -> TrackedField:
     """Copy a field with what it remembers, for :func:`inherit`."""
-    copied = Field(field.raw, field.steps)
+    copied = TrackedField(field.raw, field.steps)
     if field.members is not None:
         copied.members = {name: histories(child) for name, child in field.members.items()}
     if field.items is not None:
@@ -195,21 +195,21 @@ def histories(field: Field) -> Field:
     return copied
 
 
-def inherit(field: Field, source: Field) -> None:
+def inherit_history(field: TrackedField, source: TrackedField) -> None:
     """Remember what another field of the same value remembers, part by part."""
     if not source.is_open:
         field.remember(source.steps)
         return
     field.open()
-    field.steps = in_order(field.steps, source.steps)
+    field.steps = merge_steps(field.steps, source.steps)
     for name, child in (source.members or {}).items():
-        inherit(_members(field)[name], child)
+        inherit_history(_members(field)[name], child)
     for mine, theirs in zip(field.items or (), source.items or (), strict=True):
-        inherit(mine, theirs)
+        inherit_history(mine, theirs)
 
 
-def _write_items(field: Field, now: Sequence[JSON], value: Sequence[JSON], step: int) -> None:
-    paired = dict(pairs(now, value))
+def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON], step: int) -> None:
+    paired = dict(pair_items(now, value))
     for index in reversed(range(len(now))):
         if index not in paired:
             remove_item(field, index, step)
@@ -221,21 +221,21 @@ def _write_items(field: Field, now: Sequence[JSON], value: Sequence[JSON], step:
             insert_item(field, index, each, step)
 
 
-def _take_out(field: Field, step: int) -> None:
+def _detach(field: TrackedField, step: int) -> None:
     """Take out a field, and what is in it, which is then gone from it."""
     field.kept = dataclasses.replace(
         field,
         members=None if field.members is None else dict(field.members),
         items=None if field.items is None else list(field.items),
-        gone_members=dict(field.gone_members),
-        gone_items=list(field.gone_items),
+        removed_members=dict(field.removed_members),
+        removed_items=list(field.removed_items),
     )
-    _empty(field, step)
+    _remove_children(field, step)
     field.touch(step)
     field.is_steady = False
 
 
-def _empty(field: Field, step: int) -> None:
+def _remove_children(field: TrackedField, step: int) -> None:
     """Take out of a field what is in it."""
     for name in list(field.members or ()):
         remove_member(field, name, step)
@@ -243,47 +243,47 @@ def _empty(field: Field, step: int) -> None:
         remove_item(field, index, step)
 
 
-def _bring_back(field: Field, value: JSON, step: int) -> None:
+def _reinsert(field: TrackedField, value: JSON, step: int) -> None:
     """Put in again what was taken out. What one step takes out and brings back was never away."""
     if field.kept is not None and field.steps[-1] == step:
-        _restore(field)
+        _restore_field(field)
         write(field, value, step)
         return
     field.kept = None
-    _bury(field)
+    _mark_children_removed(field)
     field.touch(step)
-    _fill(field, value, step)
+    _set_value(field, value, step)
 
 
-def _restore(field: Field) -> None:
+def _restore_field(field: TrackedField) -> None:
     """Make a field what it was before the step that took it out."""
     if field.kept is None:
         return
     kept = field.kept
-    for attribute in dataclasses.fields(Field):
+    for attribute in dataclasses.fields(TrackedField):
         setattr(field, attribute.name, getattr(kept, attribute.name))
     field.kept = None
     for child in field.children():
-        _restore(child)
+        _restore_field(child)
 
 
-def _bury(field: Field) -> None:
+def _mark_children_removed(field: TrackedField) -> None:
     """Count what is in a field that was taken out unopened among what is gone from it."""
     field.open()
-    field.gone_members |= field.members or {}
+    field.removed_members |= field.members or {}
     for child in field.items or ():
         child.last, child.is_steady = child.value, False
-        field.gone_items.append(child)
+        field.removed_items.append(child)
 
 
-def _fill(field: Field, value: JSON, step: int) -> None:
+def _set_value(field: TrackedField, value: JSON, step: int) -> None:
     """Give an empty field a value."""
     field.raw, field.members, field.items = None, None, None
-    if isinstance(value, dict) and field.gone_members:
+    if isinstance(value, dict) and field.removed_members:
         field.members = {}
         for name, each in value.items():
             write_member(field, name, each, step)
-    elif isinstance(value, list) and field.gone_items:
+    elif isinstance(value, list) and field.removed_items:
         field.items = []
         for index, each in enumerate(value):
             insert_item(field, index, each, step)
@@ -291,7 +291,7 @@ def _fill(field: Field, value: JSON, step: int) -> None:
         field.raw = value
 
 
-def _known_again(gone: Sequence[Field], value: JSON) -> int | None:
+def _matching_removed_item(gone: Sequence[TrackedField], value: JSON) -> int | None:
     """The place of what an inserted item was before: the last of the same value, else of the same name."""
     name = member(value, "name")
     latest = list(reversed(list(enumerate(gone))))
@@ -300,14 +300,14 @@ def _known_again(gone: Sequence[Field], value: JSON) -> int | None:
     return next(same, next(named, None))
 
 
-def _members(field: Field) -> dict[str, Field]:
+def _members(field: TrackedField) -> dict[str, TrackedField]:
     field.open()
     if field.members is None:
         raise TypeError("not an object")
     return field.members
 
 
-def _items(field: Field) -> list[Field]:
+def _items(field: TrackedField) -> list[TrackedField]:
     field.open()
     if field.items is None:
         raise TypeError("not an array")

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from frontdoor.chain.chain import Chain
 from frontdoor.chain.hosted_controllers import (
-    ConcernedRules,
+    RulesWithSkipReason,
     HostedMutators,
     HostedValidators,
-    Member,
+    ChainMember,
     PolicyMutators,
     PolicyRules,
 )
 from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.provisioning import provisions
+from pratique.admission.provisioning import provisions_namespaces
 from pratique.admission.rules import compile_rules
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.hosted_controllers import Rules
     from frontdoor.chain.stages import MutatingStage, ValidatingStage
-    from frontdoor.chain.webhooks import HookList
+    from frontdoor.chain.webhooks import WebhookIndex
     from frontdoor.transports import Transport
     from frontdoor.transports.circuit_breakers import CircuitBreakers
     from pratique.admission.controllers import Controller
     from pratique.apimachinery.json_values import JSON
     from pratique.configuration.loading import Configurations
     from pratique.configuration.webhooks import Webhook, WebhookConfiguration
-    from pratique.telemetry.policy_metrics import ConditionMetrics
+    from pratique.telemetry.policy_metrics import MatchConditionMetrics
 
 _MUTATING_POLICIES = "MutatingAdmissionPolicy"
 _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
@@ -42,7 +42,7 @@ _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ChainParts:
     """What a chain is made of."""
 
     controllers: Sequence[Controller]
@@ -59,13 +59,13 @@ class Parts:
     """What controllers are told, by their names."""
     first_denial_only: bool = False
     """Answer with the first denial alone."""
-    conditions: ConditionMetrics | None = None
+    conditions: MatchConditionMetrics | None = None
     """Counts what becomes of the match conditions of webhooks."""
     breakers: CircuitBreakers | None = None
     """Stops calls to webhooks that keep failing; None: every call is made."""
 
 
-def assemble(parts: Parts) -> Chain:
+def assemble(parts: ChainParts) -> Chain:
     """Make the chain. Consecutive hosted controllers share one hop."""
     return Chain(
         mutating=tuple(_mutating(parts)),
@@ -76,41 +76,41 @@ def assemble(parts: Parts) -> Chain:
             if controller.charges
         ),
         first_denial_only=parts.first_denial_only,
-        provisions=provisions(parts.controllers),
+        provisions=provisions_namespaces(parts.controllers),
     )
 
 
-def _in_phase(parts: Parts, phase: Phase) -> list[Controller]:
+def _in_phase(parts: ChainParts, phase: Phase) -> list[Controller]:
     return [controller for controller in parts.controllers if phase in controller.phases]
 
 
-def _mutating(parts: Parts) -> Iterator[MutatingStage]:
-    for runner, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), _runner):
+def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
+    for runner, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), _run_by):
         controllers = list(group)
-        if runner is _Runner.SERVICE:
+        if runner is _RunBy.SERVICE:
             yield HostedMutators(_members(controllers, parts), parts.mutator)
-        elif runner is _Runner.SERVICE_ALONE:
+        elif runner is _RunBy.SERVICE_ALONE:
             yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
-        elif _calls(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
+        elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
             from frontdoor.chain.mutating_webhooks import MutatingWebhooks  # noqa: PLC0415 - many chains call none
 
-            yield MutatingWebhooks(_hooks(parts, Phase.MUTATE))
+            yield MutatingWebhooks(_webhook_index(parts, Phase.MUTATE))
 
 
-def _validating(parts: Parts) -> Iterator[ValidatingStage]:
+def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
     judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
-    for runner, group in itertools.groupby(judging, _runner):
+    for runner, group in itertools.groupby(judging, _run_by):
         controllers = list(group)
-        members = _members(controllers, parts) if runner is _Runner.SERVICE else ()
+        members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
         if members:
             yield HostedValidators(members, parts.validator)
-        if _calls(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
+        if _has_webhooks(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
             from frontdoor.chain.validating_webhooks import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
 
-            yield ValidatingWebhooks(_hooks(parts, Phase.VALIDATE))
+            yield ValidatingWebhooks(_webhook_index(parts, Phase.VALIDATE))
 
 
-class _Runner(enum.Enum):
+class _RunBy(enum.Enum):
     """Who runs a controller."""
 
     FRONT_DOOR = "front door"
@@ -118,27 +118,27 @@ class _Runner(enum.Enum):
     SERVICE_ALONE = "service, in a call of its own"
 
 
-def _runner(controller: Controller) -> _Runner:
+def _run_by(controller: Controller) -> _RunBy:
     if not controller.hosted:
-        return _Runner.FRONT_DOOR
-    return _Runner.SERVICE_ALONE if controller.name == _MUTATING_POLICIES else _Runner.SERVICE
+        return _RunBy.FRONT_DOOR
+    return _RunBy.SERVICE_ALONE if controller.name == _MUTATING_POLICIES else _RunBy.SERVICE
 
 
-def _calls(
+def _has_webhooks(
     name: str, controllers: Iterable[Controller], configurations: Sequence[WebhookConfiguration]
 ) -> bool:
     """Tell whether a group calls webhooks. A stage without any would cost every review a task of its own."""
     return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
 
 
-def _members(controllers: Iterable[Controller], parts: Parts) -> tuple[Member, ...]:
+def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[ChainMember, ...]:
     """Make controllers ready to be called; policies where there are any."""
     members = (_member(controller, parts) for controller in controllers)
     return tuple(member for member in members if not isinstance(member.rules, PolicyRules) or member.rules)
 
 
-def _member(controller: Controller, parts: Parts) -> Member:
-    call = Call(controller.name, amends=controller.amends)
+def _member(controller: Controller, parts: ChainParts) -> ChainMember:
+    call = Call(controller.name, may_patch=controller.may_patch)
     given = parts.configurations
     match controller.name:
         case "MutatingAdmissionPolicy":
@@ -146,21 +146,21 @@ def _member(controller: Controller, parts: Parts) -> Member:
         case "ValidatingAdmissionPolicy":
             rules = PolicyRules(given.validating_policies, given.validating_bindings)
         case _:
-            return Member(call, _rules(controller, parts))
-    return Member(call, rules, has_members=True)
+            return ChainMember(call, _rules(controller, parts))
+    return ChainMember(call, rules, has_members=True)
 
 
-def _rules(controller: Controller, parts: Parts) -> Rules:
+def _rules(controller: Controller, parts: ChainParts) -> Rules:
     rules = compile_rules(controller.rules)
-    if controller.unconcerned is None or not controller.trusted:
+    if controller.skip_reason is None or not controller.trusted:
         return rules  # somebody else's code runs where it can harm no other review, and that is not here
     configuration = parts.plugin_configurations.get(controller.name)
-    return ConcernedRules(rules, functools.partial(controller.unconcerned, configuration))
+    return RulesWithSkipReason(rules, functools.partial(controller.skip_reason, configuration))
 
 
-def _hooks(parts: Parts, phase: Phase) -> HookList:
-    from frontdoor.chain.webhooks import configured_hooks  # noqa: PLC0415 - many chains call no webhook
+def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
+    from frontdoor.chain.webhooks import configured_webhooks  # noqa: PLC0415 - many chains call no webhook
 
     given = parts.configurations
     configurations = given.mutating if phase is Phase.MUTATE else given.validating
-    return configured_hooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)
+    return configured_webhooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)

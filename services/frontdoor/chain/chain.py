@@ -7,10 +7,10 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.decisions import Decision, surviving_warnings
-from frontdoor.chain.stages import Pass, Record, combine
+from frontdoor.chain.decisions import Decision, limited_warnings
+from frontdoor.chain.stages import AdmissionContext, Record, combine_denials
 from pratique.admission.controllers import Phase
-from pratique.admission.provisioning import with_provisioned
+from pratique.admission.provisioning import with_provisioned_namespace
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.patches import PatchError, patch_document
@@ -46,68 +46,68 @@ class Chain:
         Raises:
             OutageError: nobody refused the request, and a service that was to be asked gave no usable answer.
         """
-        passing = Pass(with_provisioned(review) if self.provisions else review, deadline, explain)
+        context = AdmissionContext(with_provisioned_namespace(review) if self.provisions else review, deadline, explain)
         seconds: dict[Phase, float] = {}
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
-            if phase in phases and not passing.record.denials:
+            if phase in phases and not context.record.denials:
                 begun = time.monotonic()
-                await run(passing)
+                await run(context)
                 seconds[phase] = time.monotonic() - begun
-        return self._decision(review, passing, seconds)
+        return self._decision(review, context, seconds)
 
-    async def _mutate(self, passing: Pass) -> None:
+    async def _mutate(self, context: AdmissionContext) -> None:
         # Never a third round: k8s.io/apiserver/pkg/admission/reinvocation.go.
-        for passing.round in (0, 1):
+        for context.round in (0, 1):
             for stage in self.mutating:
-                if not await stage.admit(passing):
+                if not await stage.admit(context):
                     return
-            if not passing.wants_second_round:
+            if not context.wants_second_round:
                 return
 
-    async def _validate(self, passing: Pass) -> None:
-        passing.record.merge(await _side_by_side(self.validating, passing))
-        passing.record.settle()
+    async def _validate(self, context: AdmissionContext) -> None:
+        context.record.merge(await _validate_concurrently(self.validating, context))
+        context.record.settle()
         for stage in self.charging:
-            if passing.record.denials:
+            if context.record.denials:
                 return
-            passing.record.merge([await _run(stage, passing)])
-            passing.record.settle()
-        _amend(passing)
+            context.record.merge([await _validate_stage(stage, context)])
+            context.record.settle()
+        _apply_pending_operations(context)
 
-    def _decision(self, review: Review, passing: Pass, seconds: Mapping[Phase, float]) -> Decision:
-        record = passing.record
-        received, final = review.object_document, passing.review.object_document
+    def _decision(self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]) -> Decision:
+        record = context.record
+        received, final = review.object_document, context.review.object_document
         return Decision(
             uid=review.uid,
             allowed=not record.denials,
-            status=combine(record.denials, first_only=self.first_denial_only) if record.denials else None,
+            status=combine_denials(record.denials, first_only=self.first_denial_only) if record.denials else None,
             object_document=final,
             patch=() if final is received else tuple(diff(received.data, final.data)),
-            warnings=tuple(surviving_warnings(record.warnings)),
+            warnings=tuple(limited_warnings(record.warnings)),
             audit_annotations=record.audit_annotations,
             steps=tuple(record.steps),
             phase_seconds=seconds,
         )
 
 
-def _amend(passing: Pass) -> None:
+def _apply_pending_operations(context: AdmissionContext) -> None:
     """Do to the object what validating controllers want done to it, now that nothing stands against it."""
-    record = passing.record
-    if record.denials or not record.amendments:
+    record = context.record
+    if record.denials or not record.pending_operations:
         return
     try:
-        amended = patch_document(passing.review.object_document, record.amendments)
+        amended = patch_document(context.review.object_document, record.pending_operations)
     except PatchError as error:
         record.deny(statuses.internal_error(str(error)))
     else:
-        passing.change_object(amended)
+        context.change_object(amended)
 
 
-async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> list[Record]:
+async def _validate_concurrently(stages: Sequence[ValidatingStage], context: AdmissionContext) -> list[Record]:
     if len(stages) == 1:
         # The usual case: a task would cost more than the stage's own work.
-        return [await _run(stages[0], passing)]
-    running = [asyncio.ensure_future(_run(stage, passing)) for stage in stages]
+        return [await _validate_stage(stages[0], context)]
+    running = [asyncio.ensure_future(_validate_stage(stage, context)) for stage in stages]
     try:
         return await asyncio.gather(*running)
     except asyncio.CancelledError:
@@ -115,7 +115,7 @@ async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> lis
         await asyncio.wait(running)
         said = Record()
         said.merge(one.result() for one in running if not one.cancelled() and one.exception() is None)
-        if not passing.deadline.passed:
+        if not context.deadline.passed:
             raise
         if not said.denials:
             said.settle()
@@ -123,5 +123,5 @@ async def _side_by_side(stages: Sequence[ValidatingStage], passing: Pass) -> lis
         return [said]
 
 
-async def _run(stage: ValidatingStage, passing: Pass) -> Record:
-    return await stage.validate(passing.review, passing.deadline, explain=passing.explain)
+async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:
+    return await stage.validate(context.review, context.deadline, explain=context.explain)

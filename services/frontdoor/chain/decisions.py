@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.outcomes import Ending as StepOutcome  # noqa: TC001  # msgspec reads the types of fields
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome  # noqa: TC001  # msgspec reads the types of fields
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """How long it took."""
     endpoint: str = ""
     """Where it ran."""
-    noted_at: int = msgspec.field(default_factory=time.perf_counter_ns)
+    ended_at: int = msgspec.field(default_factory=time.perf_counter_ns)
     """When it had happened, by ``time.perf_counter_ns``."""
     unmet: tuple[int, ...] = ()
     """Which of a policy's validations were false, from 0: known where the policy ran in this process."""
@@ -107,18 +107,18 @@ def _step_document(step: Step) -> JSON:
     }
 
 
-MOST_CHARACTERS = 4096
+MAX_WARNINGS_LENGTH = 4096
 """Above this all warnings are cut short; once it is reached by cut ones, no more are added."""
 
-MOST_CHARACTERS_OF_ONE = 256
+MAX_WARNING_LENGTH = 256
 """The length to which each is then cut."""
 
 # Control characters, and halves of surrogate pairs, which stand for text that was no valid UTF-8.
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def surviving_warnings(
-    texts: Iterable[str], *, total: int = MOST_CHARACTERS, each: int = MOST_CHARACTERS_OF_ONE
+def limited_warnings(
+    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, each: int = MAX_WARNING_LENGTH
 ) -> list[str]:
     """The warnings that the API server would show for ``texts``, given in the order in which they arose.
 
@@ -133,13 +133,13 @@ def surviving_warnings(
         recorded[text] = None
         # Cutting comes before the look at the characters: a cut may take the unfit ones away.
         short = text[:each] if truncating else text
-        if _UNFIT.search(short):
+        if _UNPRINTABLE.search(short):
             continue
         if truncating or written + len(short) <= total:
             shown.append(short)
             written += len(short)
         else:
             truncating = True
-            shown = [cut for cut in (one[:each] for one in recorded) if not _UNFIT.search(cut)]
+            shown = [cut for cut in (one[:each] for one in recorded) if not _UNPRINTABLE.search(cut)]
             written = sum(map(len, shown))
     return shown

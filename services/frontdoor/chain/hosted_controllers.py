@@ -7,12 +7,12 @@ import functools
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from frontdoor.chain.decisions import Step
-from frontdoor.chain.outages import OutageError, answered
+from frontdoor.chain.outages import OutageError, await_outcomes
 from frontdoor.chain.stages import Record
 from pratique.admission.controllers import Phase
-from pratique.admission.matched_resources import Asked
-from pratique.admission.outcomes import Allowed, Denied, Ending, Failed, FailureKind, Part, Patched
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.matched_resources import RequestKey
+from pratique.admission.outcomes import Allowed, Denied, OutcomeStatus, Failed, FailureKind, PolicyOutcome, Patched
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.policies.match_resources import ResourceMatcher
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
-    from frontdoor.chain.stages import Pass, Reinvocation
+    from frontdoor.chain.stages import AdmissionContext, Reinvocation
     from frontdoor.transports import Transport
     from pratique.admission.calls import Call, Deadline
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review
     from pratique.apimachinery.statuses import Status
-    from pratique.cluster.api_resources import Resources
-    from pratique.configuration.policies import BindingSpec, Configured, MatchResources, PolicySpec
+    from pratique.cluster.api_resources import ApiResources
+    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, MatchResources, PolicySpec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConcernedRules:
+class RulesWithSkipReason:
     """Rules, and what the controller says of the requests that they match."""
 
     rules: Rules
-    unconcerned: Callable[[Review], str]
+    skip_reason: Callable[[Review], str]
     """Why the controller would do nothing; empty where it may do something."""
 
     def matches(self, review: Review) -> bool:
         """Tell whether it wants to see the request."""
-        return self.rules.matches(review) and not self.unconcerned(review)
+        return self.rules.matches(review) and not self.skip_reason(review)
 
     def mismatch(self, review: Review) -> str:
         """Say why it does not; empty where it does."""
-        return self.rules.mismatch(review) or self.unconcerned(review)
+        return self.rules.mismatch(review) or self.skip_reason(review)
 
 
-_REMEMBERED = 256
+_CACHED_REQUESTS = 256
 """Kinds of requests that are remembered: the four operations on 64 collections and subresources."""
 
 
@@ -56,16 +56,16 @@ class PolicyRules:
     """The rules of all policies that are bound."""
 
     def __init__(
-        self, policies: Iterable[Configured[PolicySpec]], bindings: Iterable[Configured[BindingSpec]]
+        self, policies: Iterable[PolicyConfiguration[PolicySpec]], bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]]
     ) -> None:
         """Know the rules of ``policies``, of those only that ``bindings`` put to work."""
-        by_policy: dict[tuple[str, bool], list[BindingSpec]] = {}
+        by_policy: dict[tuple[str, bool], list[PolicyBindingSpec]] = {}
         for one in bindings:
             by_policy.setdefault((one.spec.policy_name, one.is_static), []).append(one.spec)
         bound = [(one.spec, by_policy.get((one.name, one.is_static), ())) for one in policies]
-        self._policies = tuple(_Bound.of(spec, found) for spec, found in bound if found)
-        self._matches = functools.lru_cache(_REMEMBERED)(self._find)
-        self._is_steady = functools.lru_cache(_REMEMBERED)(self._find_steady)
+        self._policies = tuple(_BoundPolicy.of(spec, found) for spec, found in bound if found)
+        self._matches = functools.lru_cache(_CACHED_REQUESTS)(self._find)
+        self._is_steady = functools.lru_cache(_CACHED_REQUESTS)(self._find_steady)
 
     def __bool__(self) -> bool:
         """False where no policy is bound."""
@@ -73,7 +73,7 @@ class PolicyRules:
 
     def matches(self, review: Review) -> bool:
         """Tell whether any policy may mean the request."""
-        return self._matches(Asked.of(review), review.cluster.resources)
+        return self._matches(RequestKey.of(review), review.cluster.resources)
 
     def mismatch(self, review: Review) -> str:
         """Say why none does; empty where one may."""
@@ -85,18 +85,18 @@ class PolicyRules:
         That is so where all that can mean it go by nothing but its rules, and need no other version of the object. To
         ask them again, and none to be invoked, then comes to nothing.
         """
-        return self._is_steady(Asked.of(review), review.cluster.resources)
+        return self._is_steady(RequestKey.of(review), review.cluster.resources)
 
-    def _find(self, asked: Asked, resources: Resources) -> bool:
-        return any(one.may_match(asked, resources) for one in self._policies)
+    def _find(self, request_key: RequestKey, resources: ApiResources) -> bool:
+        return any(one.may_match(request_key, resources) for one in self._policies)
 
-    def _find_steady(self, asked: Asked, resources: Resources) -> bool:
-        concerned = [one for one in self._policies if one.may_match(asked, resources)]
-        return all(one.is_plain and one.means_literally(asked) for one in concerned)
+    def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
+        concerned = [one for one in self._policies if one.may_match(request_key, resources)]
+        return all(one.is_plain and one.means_literally(request_key) for one in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundPolicy:
     """A policy that is bound."""
 
     matcher: ResourceMatcher | None
@@ -105,22 +105,22 @@ class _Bound:
     """Whether nothing but rules decides about it and its bindings: no selector, condition or parameter."""
 
     @classmethod
-    def of(cls, spec: PolicySpec, bindings: Iterable[BindingSpec]) -> Self:
+    def of(cls, spec: PolicySpec, bindings: Iterable[PolicyBindingSpec]) -> Self:
         constraints = spec.match_constraints
         matcher = None if constraints is None else ResourceMatcher.compile(constraints)
-        goes_by_rules = constraints is not None and _selects_all(constraints)
+        goes_by_rules = constraints is not None and _selects_everything(constraints)
         plain = goes_by_rules and not spec.match_conditions and spec.param_kind is None
         return cls(matcher, plain and all(one.match_resources is None for one in bindings))
 
-    def may_match(self, asked: Asked, resources: Resources) -> bool:
-        return self.matcher is not None and self.matcher.may_match(asked, resources)
+    def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
+        return self.matcher is not None and self.matcher.may_match(request_key, resources)
 
-    def means_literally(self, asked: Asked) -> bool:
+    def means_literally(self, request_key: RequestKey) -> bool:
         """Whether it means the collection that was asked for, not only an equivalent."""
-        return self.matcher is not None and self.matcher.means_literally(asked)
+        return self.matcher is not None and self.matcher.means_literally(request_key)
 
 
-def _selects_all(resources: MatchResources) -> bool:
+def _selects_everything(resources: MatchResources) -> bool:
     # One that is not set at all is an error of each request, which is told each time.
     return all(
         one is not None and one.is_empty for one in (resources.namespace_selector, resources.object_selector)
@@ -138,7 +138,7 @@ class Rules(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class ChainMember:
     """A hosted controller, ready to be matched and called."""
 
     call: Call
@@ -152,7 +152,7 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Hop:
+class _ServiceCall:
     """One call to a service, and the steps that come of it."""
 
     phase: Phase
@@ -160,7 +160,7 @@ class _Hop:
     round: int = 0
 
     def select(
-        self, members: Sequence[Member], review: Review, record: Record, *, explain: bool
+        self, members: Sequence[ChainMember], review: Review, record: Record, *, explain: bool
     ) -> list[Call]:
         if not explain:
             return [member.call for member in members if member.rules.matches(review)]
@@ -172,7 +172,7 @@ class _Hop:
                 calls.append(member.call_for(explain=True))
         return calls
 
-    def arrange(self, members: Sequence[Member], record: Record, begun: int) -> None:
+    def arrange(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
         """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
         places = {member.call.name: place for place, member in enumerate(members)}
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
@@ -186,7 +186,7 @@ class _Hop:
             OutageError: there is no usable answer.
         """
         ask = transport.mutate if self.phase is Phase.MUTATE else transport.validate
-        return await answered(self.phase, ask(review, calls, deadline), deadline)
+        return await await_outcomes(self.phase, ask(review, calls, deadline), deadline)
 
     def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
         """Note what was not answered: nobody decided, so the request is neither refused nor let through."""
@@ -203,12 +203,12 @@ class _Hop:
         ended, denial = self._ending(outcome, decision)
         record.warnings += outcome.warnings
         if outcome.audit_annotations:
-            record.annotate(_annotations(outcome))
+            record.annotate(_prefixed_annotations(outcome))
         refusals: list[Status] = []
         if outcome.parts:
             record.steps += [self._part(outcome, part) for part in outcome.parts]
             refusals = [status for part in outcome.parts for status in part.denials]
-        if not outcome.parts or (denial is not None and not _fails(outcome.parts)):
+        if not outcome.parts or (denial is not None and not _has_refusal(outcome.parts)):
             record.steps.append(self._whole(outcome, decision, ended, denial))
         if denial is not None and not refusals:
             refusals = [denial]
@@ -253,7 +253,7 @@ class _Hop:
             case _:
                 assert_never(decision)
 
-    def _part(self, outcome: Outcome, part: Part) -> Step:
+    def _part(self, outcome: Outcome, part: PolicyOutcome) -> Step:
         return Step(
             controller=outcome.controller,
             phase=self.phase,
@@ -265,7 +265,7 @@ class _Hop:
             code=part.denials[0].code if part.denials else 0,
             patch=part.operations,
             duration_seconds=part.duration_seconds,
-            endpoint="" if part.ending is Ending.SKIPPED else outcome.endpoint or self.endpoint,
+            endpoint="" if part.ending is OutcomeStatus.SKIPPED else outcome.endpoint or self.endpoint,
             unmet=part.unmet,
         )
 
@@ -281,12 +281,12 @@ class _Hop:
         )
 
 
-def _fails(parts: Iterable[Part]) -> bool:
+def _has_refusal(parts: Iterable[PolicyOutcome]) -> bool:
     """Tell whether a part says why the request is refused."""
-    return any(part.ending in (Ending.DENIED, Ending.FAILED) for part in parts)
+    return any(part.ending in (OutcomeStatus.DENIED, OutcomeStatus.FAILED) for part in parts)
 
 
-def _annotations(outcome: Outcome) -> dict[str, str]:
+def _prefixed_annotations(outcome: Outcome) -> dict[str, str]:
     prefix = outcome.controller.lower()
     return {
         key if "/" in key else f"{prefix}/{key}": value for key, value in outcome.audit_annotations.items()
@@ -297,17 +297,17 @@ def _annotations(outcome: Outcome) -> dict[str, str]:
 class HostedMutators:
     """Consecutive mutating controllers of the chain, run by the mutator in one call."""
 
-    members: tuple[Member, ...]
+    members: tuple[ChainMember, ...]
     transport: Transport
 
-    async def admit(self, passing: Pass) -> bool:
+    async def admit(self, context: AdmissionContext) -> bool:
         """Run those that match, each on what the one before left."""
-        await run_mutators(self.members, self.transport, passing)
-        return not passing.record.denials
+        await run_mutators(self.members, self.transport, context)
+        return not context.record.denials
 
 
 async def run_mutators(
-    members: Sequence[Member], transport: Transport, passing: Pass, again: tuple[str, ...] | None = None
+    members: Sequence[ChainMember], transport: Transport, context: AdmissionContext, again: tuple[str, ...] | None = None
 ) -> Sequence[Outcome]:
     """Run mutating controllers in one call, and write down what came of it.
 
@@ -324,34 +324,34 @@ async def run_mutators(
         OutageError: the service gave no usable answer. Nothing before it refused the request, or it would not have
             been asked.
     """
-    hop = _Hop(Phase.MUTATE, transport.endpoint, passing.round)
-    begun = len(passing.record.steps)
-    calls = hop.select(members, passing.review, passing.record, explain=passing.explain)
+    hop = _ServiceCall(Phase.MUTATE, transport.endpoint, context.round)
+    begun = len(context.record.steps)
+    calls = hop.select(members, context.review, context.record, explain=context.explain)
     if not calls:
         return ()
     if again is not None:
         calls = [dataclasses.replace(call, again=again) for call in calls]
-    outcomes = await hop.ask(transport, passing.review, calls, passing.deadline)
+    outcomes = await hop.ask(transport, context.review, calls, context.deadline)
     for outcome in outcomes:
-        hop.note(outcome, _applied(outcome, passing), passing.record)
-    if passing.record.outages:
-        raise passing.record.outages[0]
-    if passing.explain:
-        hop.arrange(members, passing.record, begun)
+        hop.note(outcome, _apply_decision(outcome, context), context.record)
+    if context.record.outages:
+        raise context.record.outages[0]
+    if context.explain:
+        hop.arrange(members, context.record, begun)
     return outcomes
 
 
-def _applied(outcome: Outcome, passing: Pass) -> Allowed | Patched | Denied | Failed:
+def _apply_decision(outcome: Outcome, context: AdmissionContext) -> Allowed | Patched | Denied | Failed:
     decision = outcome.decision
     if not isinstance(decision, Patched):
         return decision
     document = outcome.document
     if document is None:
         try:
-            document = patch_document(passing.review.object_document, decision.operations)
+            document = patch_document(context.review.object_document, decision.operations)
         except PatchError as error:
             return Denied(statuses.internal_error(str(error)))
-    passing.change_object(document)
+    context.change_object(document)
     return decision
 
 
@@ -359,13 +359,13 @@ def _applied(outcome: Outcome, passing: Pass) -> Allowed | Patched | Denied | Fa
 class HostedValidators:
     """Validating controllers of the chain, run by one validator in one call."""
 
-    members: tuple[Member, ...]
+    members: tuple[ChainMember, ...]
     transport: Transport
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
         """Run those that match, side by side. An outage is in the record: somebody else may refuse the request."""
         record = Record()
-        hop = _Hop(Phase.VALIDATE, self.transport.endpoint)
+        hop = _ServiceCall(Phase.VALIDATE, self.transport.endpoint)
         calls = hop.select(self.members, review, record, explain=explain)
         if not calls:
             return record
@@ -377,7 +377,7 @@ class HostedValidators:
         for outcome in outcomes:
             hop.note(outcome, outcome.decision, record)
             if isinstance(outcome.decision, Patched):
-                record.amendments += outcome.decision.operations
+                record.pending_operations += outcome.decision.operations
         if explain:
             hop.arrange(self.members, record, 0)
         return record
@@ -387,22 +387,22 @@ class HostedValidators:
 class PolicyMutators:
     """All mutating policies of the chain."""
 
-    member: Member
+    member: ChainMember
     transport: Transport
 
-    async def admit(self, passing: Pass) -> bool:
+    async def admit(self, context: AdmissionContext) -> bool:
         """Run the policies that mean the request; in the second round, those that are asked for again."""
-        reinvocation = passing.policy_reinvocation
-        reinvocation.begin(passing.review.object_document, passing.round)
-        again = tuple(sorted(reinvocation.to_reinvoke)) if passing.round > 0 else None
-        if again == () and not passing.explain and self._is_settled(passing.review):
-            reinvocation.end(passing.review.object_document)
+        reinvocation = context.policy_reinvocation
+        reinvocation.begin(context.review.object_document, context.round)
+        again = tuple(sorted(reinvocation.to_reinvoke)) if context.round > 0 else None
+        if again == () and not context.explain and self._is_settled(context.review):
+            reinvocation.end(context.review.object_document)
             return True
-        outcomes = await run_mutators((self.member,), self.transport, passing, again)
+        outcomes = await run_mutators((self.member,), self.transport, context, again)
         if outcomes:
-            _remember(reinvocation, outcomes[0].parts)
-        reinvocation.end(passing.review.object_document)
-        return not passing.record.denials
+            _record_invocations(reinvocation, outcomes[0].parts)
+        reinvocation.end(context.review.object_document)
+        return not context.record.denials
 
     def _is_settled(self, review: Review) -> bool:
         """Tell whether a second round without anything to invoke would come to nothing, so that no call is made."""
@@ -410,7 +410,7 @@ class PolicyMutators:
         return isinstance(rules, PolicyRules) and rules.is_steady(review)
 
 
-def _remember(reinvocation: Reinvocation, parts: Sequence[Part]) -> None:
+def _record_invocations(reinvocation: Reinvocation, parts: Sequence[PolicyOutcome]) -> None:
     for part in parts:
         if part.key:
             reinvocation.invoked(part.key, changed=bool(part.operations), if_needed=part.reinvocable)

@@ -7,11 +7,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.decisions import Step
-from frontdoor.chain.webhooks import Hook, Refused, Result, Skipped, ask
+from frontdoor.chain.webhooks import ChainWebhook, Refused, WebhookResult, Skipped, call_webhook
 from frontdoor.webhooks.answers import mutation_annotation, patch_annotation, webhook_annotations
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Denied, Patched
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import ConversionError, PratiqueError
@@ -22,18 +22,18 @@ from pratique.cluster.conversion import convert
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 
 if TYPE_CHECKING:
-    from frontdoor.chain.stages import Pass
-    from frontdoor.chain.webhooks import HookList
-    from pratique.admission.matched_resources import Target
+    from frontdoor.chain.stages import AdmissionContext
+    from frontdoor.chain.webhooks import WebhookIndex
+    from pratique.admission.matched_resources import MatchedResource
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.statuses import Status
 
-_TYPE = ("apiVersion", "kind")
+_TYPE_FIELDS = ("apiVersion", "kind")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Effect:
+class WebhookEffect:
     """What a webhook's answer does to the review."""
 
     denial: Status | None = None
@@ -53,7 +53,7 @@ class Effect:
         return self.document is not None
 
 
-def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effect:
+def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) -> WebhookEffect:
     """Apply a webhook's patch. What cannot be applied refuses the request, whatever the failure policy.
 
     Args:
@@ -64,37 +64,37 @@ def effect_of(webhook: str, result: Result, seen: Review, asked: Review) -> Effe
     """
     decision = result.outcome.decision
     if not isinstance(decision, Patched) or not decision.operations:
-        return Effect(result.denial, result.code)
+        return WebhookEffect(result.denial, result.code)
     before = seen.object_document
     if before.is_null:
         text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
-        return Effect(statuses.internal_error(text + "which is not supported for this operation"))
+        return WebhookEffect(statuses.internal_error(text + "which is not supported for this operation"))
     try:
-        patched = _typed(patch_document(before, decision.operations), before.data)
+        patched = _restore_type(patch_document(before, decision.operations), before.data)
         document = decode_changed(seen.kind, before.data, patched)
         if identical(before.data, document.data):
             # A patch to what the request calls otherwise would be none that anybody could apply.
             applied = decision.operations if seen is asked else ()
-            return Effect(operations=decision.operations, applied=applied)
+            return WebhookEffect(operations=decision.operations, applied=applied)
         if seen is asked:
-            return Effect(operations=decision.operations, applied=decision.operations, document=document)
+            return WebhookEffect(operations=decision.operations, applied=decision.operations, document=document)
         document = convert(document, asked.resource, asked.kind, asked.cluster)
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
-        return Effect(statuses.internal_error(str(error)))
+        return WebhookEffect(statuses.internal_error(str(error)))
     applied = tuple(diff(asked.object, document.data))
-    return Effect(operations=decision.operations, applied=applied, document=document)
+    return WebhookEffect(operations=decision.operations, applied=applied, document=document)
 
 
 class _RetypedError(PratiqueError):
     """A patch made something else of the object."""
 
 
-def _typed(document: Document, before: JSON) -> Document:
+def _restore_type(document: Document, before: JSON) -> Document:
     """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
     patched = document.data
     if not isinstance(patched, dict):
         raise _RetypedError(f"the patched object is {json_type(patched)}")
-    had = {name: before[name] for name in _TYPE if isinstance(before, dict) and name in before}
+    had = {name: before[name] for name in _TYPE_FIELDS if isinstance(before, dict) and name in before}
     for name, value in had.items():
         if (patched.get(name) or value) != value:
             raise _RetypedError(f"the patched object has another {name}")
@@ -110,89 +110,89 @@ _FEW_OPERATIONS = 200
 class MutatingWebhooks:
     """All mutating webhooks of the chain."""
 
-    hooks: HookList
+    hooks: WebhookIndex
 
     def __post_init__(self) -> None:
         """Read the schemas that patches are held against before the first review."""
         schemas.load()
 
-    async def admit(self, passing: Pass) -> bool:
+    async def admit(self, context: AdmissionContext) -> bool:
         """Call those that match, one after another; the first refusal ends it."""
-        passing.reinvocation.begin(passing.review.object_document, passing.round)
+        context.reinvocation.begin(context.review.object_document, context.round)
         try:
-            every = passing.explain and passing.round == 0
-            for hook, target in self.hooks.candidates(passing.review, every=every):
-                if not await _dispatch(hook, target, passing):
+            every = context.explain and context.round == 0
+            for hook, target in self.hooks.candidates(context.review, every=every):
+                if not await _dispatch(hook, target, context):
                     return False
             return True
         finally:
-            passing.reinvocation.end(passing.review.object_document)
+            context.reinvocation.end(context.review.object_document)
 
 
-async def _dispatch(hook: Hook, target: Target | None, passing: Pass) -> bool:
-    match = hook.matcher.match(passing.subject, target)
+async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
+    match = hook.matcher.match(context.subject, target)
     if hook.matcher.conditions is not None:
-        match = await hook.matcher.weigh(match, passing.deadline)
+        match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):
-        if passing.explain:
-            _record_step(hook, passing, StepOutcome.SKIPPED, match.reason)
+        if context.explain:
+            _record_step(hook, context, StepOutcome.SKIPPED, match.reason)
         return True
     if isinstance(match, Refused):
         status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
-        _record_step(hook, passing, StepOutcome.FAILED, status.message)
-        passing.record.deny(status)
+        _record_step(hook, context, StepOutcome.FAILED, status.message)
+        context.record.deny(status)
         return False
-    if passing.reinvocation.skips(hook.uid, passing.round):
-        if passing.explain:
+    if context.reinvocation.skips(hook.uid, context.round):
+        if context.explain:
             _record_step(
-                hook, passing, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
+                hook, context, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
             )
         return True
-    result = await ask(hook, match.review, Phase.MUTATE, passing.deadline)
-    effect = await _effect(hook, passing, match.review, result)
-    return _conclude(hook, passing, result, effect)
+    result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
+    effect = await _webhook_effect(hook, context, match.review, result)
+    return _conclude(hook, context, result, effect)
 
 
-async def _effect(hook: Hook, passing: Pass, seen: Review, result: Result) -> Effect:
+async def _webhook_effect(hook: ChainWebhook, context: AdmissionContext, seen: Review, result: WebhookResult) -> WebhookEffect:
     decision = result.outcome.decision
     if not isinstance(decision, Patched) or len(decision.operations) <= _FEW_OPERATIONS:
-        return effect_of(hook.name, result, seen, passing.review)
-    return await asyncio.to_thread(effect_of, hook.name, result, seen, passing.review)
+        return effect_of(hook.name, result, seen, context.review)
+    return await asyncio.to_thread(effect_of, hook.name, result, seen, context.review)
 
 
-def _record_step(hook: Hook, passing: Pass, outcome: StepOutcome, reason: str) -> None:
-    passing.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=passing.round))
+def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: StepOutcome, reason: str) -> None:
+    context.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=context.round))
 
 
-def _conclude(hook: Hook, passing: Pass, result: Result, effect: Effect) -> bool:
+def _conclude(hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect) -> bool:
     if effect.document is not None:
-        passing.change_object(effect.document)
-    passing.reinvocation.invoked(
+        context.change_object(effect.document)
+    context.reinvocation.invoked(
         hook.uid, changed=effect.changed, if_needed=hook.webhook.reinvocation_policy == "IfNeeded"
     )
-    _record(hook, passing, result, effect)
+    _record_effect(hook, context, result, effect)
     denial = effect.denial
-    if result.failed_open and passing.deadline.passed:
+    if result.failed_open and context.deadline.passed:
         # The request's own time is up, not only the webhook's: nothing after it can be asked.
         denial = statuses.timeout("request did not complete within requested timeout")
     if denial is not None:
-        passing.record.deny(denial)
+        context.record.deny(denial)
     return denial is None
 
 
-def _record(hook: Hook, passing: Pass, result: Result, effect: Effect) -> None:
-    record = passing.record
+def _record_effect(hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect) -> None:
+    record = context.record
     record.warnings += result.outcome.warnings
     record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
-    record.annotate(_round_annotations(hook, passing.round, result, effect))
+    record.annotate(_mutation_annotations(hook, context.round, result, effect))
     record.steps.append(
         Step(
             controller="MutatingAdmissionWebhook",
             phase=Phase.MUTATE,
             name=hook.name,
             configuration=hook.configuration,
-            round=passing.round,
-            outcome=_ending(result, effect),
+            round=context.round,
+            outcome=_mutating_status(result, effect),
             reason=result.reason if effect.denial is None else effect.denial.message,
             code=effect.code,
             patch=effect.applied,
@@ -202,7 +202,7 @@ def _record(hook: Hook, passing: Pass, result: Result, effect: Effect) -> None:
     )
 
 
-def _ending(result: Result, effect: Effect) -> StepOutcome:
+def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> StepOutcome:
     if result.failed:
         return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
     if effect.denial is not None:
@@ -213,7 +213,7 @@ def _ending(result: Result, effect: Effect) -> StepOutcome:
     return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.UNCHANGED
 
 
-def _round_annotations(hook: Hook, round_number: int, result: Result, effect: Effect) -> dict[str, str]:
+def _mutation_annotations(hook: ChainWebhook, round_number: int, result: WebhookResult, effect: WebhookEffect) -> dict[str, str]:
     place = f"round_{round_number}_index_{hook.index}"
     annotations = {
         f"mutation.webhook.admission.k8s.io/{place}": mutation_annotation(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.statuses import Status
 
 _SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
-_SHOWN = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}
+_DISPLAY_NAMES = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}
 
 TIMEOUT = "timeout"
 """The service was asked and did not answer before the review's time was up."""
@@ -50,32 +50,32 @@ class OutageError(PratiqueError):
     @classmethod
     def timeout(cls, phase: Phase) -> Self:
         """The service was too slow; the text is the same whoever noticed it first."""
-        return cls(phase, TIMEOUT, f"{_SHOWN[phase]} did not answer in time", timed_out=True)
+        return cls(phase, TIMEOUT, f"{_DISPLAY_NAMES[phase]} did not answer in time", timed_out=True)
 
     @classmethod
     def late(cls, phase: Phase) -> Self:
         """There was no time left to ask the service."""
-        return cls(phase, LATE, f"no time was left to ask {_SHOWN[phase]}", timed_out=True)
+        return cls(phase, LATE, f"no time was left to ask {_DISPLAY_NAMES[phase]}", timed_out=True)
 
     @classmethod
     def mismatch(cls, phase: Phase, controller: str) -> Self:
         """The service does not host a controller that the front door has in its chain."""
         hosted = f"the admission controller {statuses.go_quoted(controller)}"
-        return cls(phase, MISMATCH, f"{_SHOWN[phase]} cannot be asked: not configured with {hosted}")
+        return cls(phase, MISMATCH, f"{_DISPLAY_NAMES[phase]} cannot be asked: not configured with {hosted}")
 
     @classmethod
     def of(cls, phase: Phase, error: CallError) -> Self:
         """Make the outage of a call that failed as a whole, and not for want of time."""
-        return cls(phase, _cause(error), f"{_SHOWN[phase]} cannot be asked: {error}")
+        return cls(phase, _error_cause(error), f"{_DISPLAY_NAMES[phase]} cannot be asked: {error}")
 
 
-def _cause(error: CallError) -> str:
+def _error_cause(error: CallError) -> str:
     """The class of a failure as one word: ``BadAnswerError`` is ``bad_answer``."""
     words = re.findall("[A-Z][a-z]+", type(error).__name__.removesuffix("Error"))
     return "_".join(words).lower() if type(error) is not CallError else "refused"
 
 
-async def answered(
+async def await_outcomes(
     phase: Phase, asking: Awaitable[Sequence[Outcome]], deadline: Deadline
 ) -> Sequence[Outcome]:
     """Wait for what a service answers.

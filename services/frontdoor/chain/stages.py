@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from pratique.admission.label_subjects import Subject
+from pratique.admission.label_subjects import MatchContext
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.statuses import Status
 
 
-def combine(denials: Sequence[Status], *, first_only: bool) -> Status:
+def combine_denials(denials: Sequence[Status], *, first_only: bool) -> Status:
     """Make the Status that the user reads.
 
     The first denial in chain order gives code, reason and message; ``details.causes`` has one entry for each. A
@@ -32,11 +32,11 @@ def combine(denials: Sequence[Status], *, first_only: bool) -> Status:
     if first_only or (len(denials) == 1 and first.details is not None and first.details.causes):
         return first
     details = first.details or StatusDetails()
-    causes = tuple(_cause(denial) for denial in denials)
+    causes = tuple(_cause_of_denial(denial) for denial in denials)
     return msgspec.structs.replace(first, details=msgspec.structs.replace(details, causes=causes))
 
 
-def _cause(denial: Status) -> StatusCause:
+def _cause_of_denial(denial: Status) -> StatusCause:
     own = denial.details.causes if denial.details is not None else ()
     field = own[0].field if own else ""
     return StatusCause(reason=denial.reason, message=denial.message, field=field)
@@ -55,7 +55,7 @@ class Record:
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
     """By full key."""
 
-    amendments: list[JSONObject] = dataclasses.field(default_factory=list)
+    pending_operations: list[JSONObject] = dataclasses.field(default_factory=list)
     """What validating controllers do to the object, should it be let through."""
 
     outages: list[OutageError] = dataclasses.field(default_factory=list)
@@ -77,7 +77,7 @@ class Record:
             self.denials += other.denials
             self.warnings += other.warnings
             self.annotate(other.audit_annotations)
-            self.amendments += other.amendments
+            self.pending_operations += other.pending_operations
             self.outages += other.outages
 
     def settle(self) -> None:
@@ -134,7 +134,7 @@ class Reinvocation:
 
 
 @dataclasses.dataclass(slots=True)
-class Pass:
+class AdmissionContext:
     """One review on its way through the chain."""
 
     review: Review
@@ -152,12 +152,12 @@ class Pass:
     policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
     """The same for mutating policies."""
 
-    subject: Subject = dataclasses.field(init=False)
+    subject: MatchContext = dataclasses.field(init=False)
     """The review as selectors look at it."""
 
     def __post_init__(self) -> None:
         """Begin with the review as it came."""
-        self.subject = Subject(self.review)
+        self.subject = MatchContext(self.review)
 
     @property
     def wants_second_round(self) -> bool:
@@ -167,13 +167,13 @@ class Pass:
     def change_object(self, document: Document) -> None:
         """Go on with another object."""
         self.review = self.review.with_object(document)
-        self.subject = Subject(self.review)
+        self.subject = MatchContext(self.review)
 
 
 class MutatingStage(Protocol):
     """A member of the mutating phase."""
 
-    async def admit(self, passing: Pass) -> bool:
+    async def admit(self, context: AdmissionContext) -> bool:
         """Run on the object as it is now; False where the request is refused, and the refusal is in the record."""
 
 

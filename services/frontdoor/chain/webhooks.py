@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, TypeAlias
 from frontdoor.chain.decisions import Step
 from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.label_subjects import selecting
-from pratique.admission.matched_resources import Asked, find_target
+from pratique.admission.label_subjects import compile_selector_or_status
+from pratique.admission.matched_resources import RequestKey, find_matched_resource
 from pratique.admission.outcomes import Denied, Failed, FailureKind, Outcome
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError, ConversionError
 from pratique.apimachinery.selectors import Selector
 from pratique.apimachinery.statuses import Status
-from pratique.cel.costs import Patience
-from pratique.cel.environments import MATCH_CONDITIONS
+from pratique.cel.costs import InlineBudget
+from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
 from pratique.cel.expressions import (
-    Condition,
+    CompiledCondition,
     compile_expression,
-    errors_of,
+    condition_errors,
     evaluate_conditions,
-    first_false,
+    first_false_condition,
 )
-from pratique.cel.policy_environments import AdmissionVariables
+from pratique.cel.policy_environments import AdmissionActivation
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES
-from pratique.telemetry.policy_metrics import ConditionCheck
+from pratique.telemetry.policy_metrics import MatchConditionCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from frontdoor.transports import Transport
     from frontdoor.transports.circuit_breakers import CircuitBreakers
     from pratique.admission.calls import Deadline
-    from pratique.admission.label_subjects import Selecting, Subject
-    from pratique.admission.matched_resources import Target
+    from pratique.admission.label_subjects import SelectorOrStatus, MatchContext
+    from pratique.admission.matched_resources import MatchedResource
     from pratique.admission.reviews import Review
     from pratique.admission.rules import RuleSet
-    from pratique.cel.expressions import ConditionFinding
+    from pratique.cel.expressions import ConditionResult
     from pratique.cel.values import Value
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.configuration.webhooks import MatchCondition, Webhook, WebhookConfiguration
-    from pratique.telemetry.policy_metrics import ConditionMetrics
+    from pratique.telemetry.policy_metrics import MatchConditionMetrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class Matcher:
     rules: RuleSet
     equivalent: bool = False
     """Whether rules that name another version of a collection mean it, too."""
-    namespace_selector: Selecting
+    namespace_selector: SelectorOrStatus
     """Defaulting turns an absent selector into the empty one."""
-    object_selector: Selecting
+    object_selector: SelectorOrStatus
     """Likewise."""
     conditions: MatchConditions | None = None
     """What must be true besides; None for nothing."""
@@ -100,50 +100,50 @@ class Matcher:
 
     def __post_init__(self) -> None:
         """Note which selectors need not be asked: of most webhooks both, of each review all."""
-        object.__setattr__(self, "_any_namespace", _is_everything(self.namespace_selector))
-        object.__setattr__(self, "_any_object", _is_everything(self.object_selector))
+        object.__setattr__(self, "_any_namespace", _selects_everything(self.namespace_selector))
+        object.__setattr__(self, "_any_object", _selects_everything(self.object_selector))
 
-    def target(self, asked: Asked, resources: Resources) -> Target | None:
+    def target(self, request_key: RequestKey, resources: ApiResources) -> MatchedResource | None:
         """What the rules say, whatever the objects are: None where the webhook wants none of that."""
-        return find_target(self.rules, asked, resources if self.equivalent else None)
+        return find_matched_resource(self.rules, request_key, resources if self.equivalent else None)
 
-    def match(self, subject: Subject, target: Target | None) -> Match:
+    def match(self, subject: MatchContext, target: MatchedResource | None) -> Match:
         """Decide whether the webhook is to be called, as far as its conditions have no say in it.
 
         ``target`` is what the rules have found.
         """
         if target is None:
             return Skipped(self.rules.mismatch(subject.review))
-        in_namespace = self._any_namespace or subject.is_in_namespace(self.namespace_selector)
+        in_namespace = self._any_namespace or subject.selects_namespace(self.namespace_selector)
         if in_namespace is False:
             return _OTHER_NAMESPACE
-        selected = self._any_object or subject.is_object(self.object_selector)
+        selected = self._any_object or subject.selects_object(self.object_selector)
         if selected is False:
             return _OTHER_OBJECT
         for refusal in (target.fault, in_namespace, selected):
             if isinstance(refusal, Status):
                 return Refused(refusal)
-        return _aimed(target, subject)
+        return _converted_match(target, subject)
 
-    async def weigh(self, match: Match, deadline: Deadline) -> Match:
+    async def apply_conditions(self, match: Match, deadline: Deadline) -> Match:
         """Decide as the conditions say, where everything else matches."""
         if self.conditions is None or not isinstance(match, Matched):
             return match
         return await self.conditions.decide(match.review, deadline.at)
 
 
-def _is_everything(selector: Selecting) -> bool:
+def _selects_everything(selector: SelectorOrStatus) -> bool:
     return isinstance(selector, Selector) and selector.is_empty
 
 
-def _aimed(target: Target, subject: Subject) -> Match:
+def _converted_match(target: MatchedResource, subject: MatchContext) -> Match:
     try:
-        return Matched(subject.aimed(target))
+        return Matched(subject.converted(target))
     except ConversionError as error:
         return Refused(statuses.internal_error(str(error)), inconvertible=True)
 
 
-_PATIENCE = 10_000
+_INLINE_BUDGET = 10_000
 """What the conditions of a webhook may cost on the event loop: about 2 ms; what costs more goes on in a thread."""
 
 
@@ -153,8 +153,8 @@ class MatchConditions:
 
     fails_open: bool
     """Whether the webhook is skipped where a condition cannot be evaluated; else the request is refused."""
-    _conditions: tuple[Condition, ...]
-    _observe: Callable[[str, ConditionCheck], None] | None = None
+    _conditions: tuple[CompiledCondition, ...]
+    _observe: Callable[[str, MatchConditionCheck], None] | None = None
 
     @classmethod
     def compile(
@@ -162,7 +162,7 @@ class MatchConditions:
         conditions: Iterable[MatchCondition],
         *,
         fails_open: bool,
-        observe: Callable[[str, ConditionCheck], None] | None = None,
+        observe: Callable[[str, MatchConditionCheck], None] | None = None,
     ) -> MatchConditions:
         """Compile conditions; ``observe`` is told of each operation and what they came to.
 
@@ -170,7 +170,7 @@ class MatchConditions:
             CompilationError: one does not compile, in the API server's words.
         """
         compiled = (
-            Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
+            CompiledCondition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"))
             for one in conditions
         )
         return cls(fails_open, tuple(compiled), observe)
@@ -182,38 +182,38 @@ class MatchConditions:
             review: As the webhook wants to see it.
             until: When the request's time is up, by ``time.monotonic``.
         """
-        variables = AdmissionVariables(review, review.authorizer)
+        variables = AdmissionActivation(review, review.authorizer)
         try:
-            return self._decide(review, variables, until, Patience(_PATIENCE, _PATIENCE))
+            return self._decide(review, variables, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
         except SlowEvaluationError:
             return await asyncio.to_thread(self._decide, review, variables, until, None)
 
     def _decide(
-        self, review: Review, variables: Mapping[str, Value], until: float | None, patience: Patience | None
+        self, review: Review, variables: Mapping[str, Value], until: float | None, inline_budget: InlineBudget | None
     ) -> Match:
         begun = time.perf_counter()
         try:
-            findings = evaluate_conditions(self._conditions, variables, until, patience)
+            findings = evaluate_conditions(self._conditions, variables, until, inline_budget)
         except OutOfBudgetError as error:
-            return self._told(review, self.failed(review, [str(error)]), (), begun)
-        return self._told(review, self.conclude(review, findings), findings, begun)
+            return self._count_match(review, self.failed(review, [str(error)]), (), begun)
+        return self._count_match(review, self.conclude(review, findings), findings, begun)
 
-    def _told(
-        self, review: Review, match: Match, findings: Sequence[ConditionFinding], begun: float
+    def _count_match(
+        self, review: Review, match: Match, findings: Sequence[ConditionResult], begun: float
     ) -> Match:
         """Tell whoever counts."""
         if self._observe is not None:
-            errors = len(errors_of(tuple(itertools.takewhile(lambda one: one[1] is not False, findings))))
+            errors = len(condition_errors(tuple(itertools.takewhile(lambda one: one[1] is not False, findings))))
             held, excluded = isinstance(match, Matched), isinstance(match, Skipped)
-            check = ConditionCheck(time.perf_counter() - begun, held, errors, excluded)
+            check = MatchConditionCheck(time.perf_counter() - begun, held, errors, excluded)
             self._observe(review.operation, check)
         return match
 
-    def conclude(self, review: Review, findings: Sequence[ConditionFinding]) -> Match:
+    def conclude(self, review: Review, findings: Sequence[ConditionResult]) -> Match:
         """Weigh what the conditions came to: a false one decides, then an error by failure policy."""
-        if (name := first_false(findings)) is not None:
+        if (name := first_false_condition(findings)) is not None:
             return Skipped(f"matchCondition {statuses.go_quoted(name)} is false")
-        errors = errors_of(findings)
+        errors = condition_errors(findings)
         return self.failed(review, errors) if errors else Matched(review)
 
     def failed(self, review: Review, errors: Sequence[str]) -> Match:
@@ -225,7 +225,7 @@ class MatchConditions:
         return Refused(statuses.forbidden(resource.group, resource.resource, review.name, text))
 
 
-Candidate: TypeAlias = "tuple[Hook, Target | None]"
+MatchedWebhook: TypeAlias = "tuple[ChainWebhook, MatchedResource | None]"
 """A webhook, and what its rules make of a review: None where they do not want it."""
 
 _EXCLUDED_GROUP = "admissionregistration.k8s.io"
@@ -244,27 +244,27 @@ _EXCLUDED_KINDS = frozenset(
 Source: ``IsExemptAdmissionConfigurationResource`` in ``…/plugin/webhook/predicates/rules/rules.go``.
 """
 
-_REMEMBERED = 256
+_CACHED_REQUESTS = 256
 """Kinds of requests whose candidates are remembered: the four operations on 64 collections and subresources.
 
 More would take memory that a list of a thousand webhooks for everything fills: 64 bytes for each of them.
 """
 
 
-class HookList:
+class WebhookIndex:
     """Webhooks in calling order, indexed by what their rules say of a request.
 
     Rules look at little: operation, collection, and whether there is a namespace. So they are held against each
     such combination once, and a review costs nothing for the webhooks that do not want what it asks.
     """
 
-    def __init__(self, hooks: Iterable[Hook]) -> None:
+    def __init__(self, hooks: Iterable[ChainWebhook]) -> None:
         """Hold ``hooks``, which are in calling order."""
-        self._hooks: tuple[Hook, ...] = tuple(hooks)
+        self._hooks: tuple[ChainWebhook, ...] = tuple(hooks)
         self._static = tuple(hook for hook in self._hooks if hook.is_static)
-        self._wanting = functools.lru_cache(_REMEMBERED)(self._find_wanting)
+        self._wanting = functools.lru_cache(_CACHED_REQUESTS)(self._find_wanting)
 
-    def __iter__(self) -> Iterator[Hook]:
+    def __iter__(self) -> Iterator[ChainWebhook]:
         """Every webhook, in calling order."""
         return iter(self._hooks)
 
@@ -272,28 +272,28 @@ class HookList:
         """How many webhooks there are."""
         return len(self._hooks)
 
-    def candidates(self, review: Review, *, every: bool = False) -> Sequence[Candidate]:
+    def candidates(self, review: Review, *, every: bool = False) -> Sequence[MatchedWebhook]:
         """The webhooks whose rules match, in calling order; with ``every``, the others, too."""
         if not self._hooks:
             return ()
-        asked, resources = Asked.of(review), review.cluster.resources
-        return self._look_at(asked, resources) if every else self._wanting(asked, resources)
+        request_key, resources = RequestKey.of(review), review.cluster.resources
+        return self._look_at(request_key, resources) if every else self._wanting(request_key, resources)
 
-    def _find_wanting(self, asked: Asked, resources: Resources) -> tuple[Candidate, ...]:
-        return tuple(candidate for candidate in self._look_at(asked, resources) if candidate[1] is not None)
+    def _find_wanting(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
+        return tuple(candidate for candidate in self._look_at(request_key, resources) if candidate[1] is not None)
 
-    def _look_at(self, asked: Asked, resources: Resources) -> list[Candidate]:
-        return [(hook, hook.matcher.target(asked, resources)) for hook in self._callable(asked)]
+    def _look_at(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
+        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._callable(request_key)]
 
-    def _callable(self, asked: Asked) -> Sequence[Hook]:
+    def _callable(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
         """All webhooks that may be called for such a request at all.
 
         Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.
         """
-        if (asked.resource.group, asked.resource.resource) in VIRTUAL_RESOURCES:
+        if (request_key.resource.group, request_key.resource.resource) in VIRTUAL_RESOURCES:
             # Since Kubernetes 1.37: feature gate ``ExcludeAdmissionWebhookVirtualResources``.
             return ()
-        if asked.kind.group == _EXCLUDED_GROUP and asked.kind.kind in _EXCLUDED_KINDS:
+        if request_key.kind.group == _EXCLUDED_GROUP and request_key.kind.kind in _EXCLUDED_KINDS:
             # Static webhooks are in files, where they can be repaired without asking anybody.
             return self._static
         return self._hooks
@@ -306,7 +306,7 @@ _WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class ChainWebhook:
     """One webhook of one configuration, ready to be matched and called."""
 
     webhook: Webhook
@@ -355,7 +355,7 @@ def failed_calling(webhook: str, reason: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class WebhookResult:
     """What came of asking one hook, after its failure policy has been weighed."""
 
     outcome: Outcome
@@ -394,7 +394,7 @@ class Result:
         return self.failed and self.denial is None
 
 
-async def ask(hook: Hook, review: Review, phase: Phase, deadline: Deadline) -> Result:
+async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> WebhookResult:
     """Call a hook and weigh what comes of it.
 
     Source: ``…/webhook/mutating/dispatcher.go`` and ``…/validating/dispatcher.go`` ``callHook``: an explicit
@@ -404,11 +404,11 @@ async def ask(hook: Hook, review: Review, phase: Phase, deadline: Deadline) -> R
     refusal = None
     try:
         refusal = _dry_run_refusal(hook, review)
-        outcome = refusal or await _call(hook, review, phase, deadline)
+        outcome = refusal or await _call_transport(hook, review, phase, deadline)
     except CallError as error:
         kind = FailureKind.TIMEOUT if isinstance(error, CallTimeoutError) else FailureKind.ERROR
         outcome = Outcome(controller=hook.name, decision=Failed(kind, str(error), error.code))
-    return Result(
+    return WebhookResult(
         outcome=outcome,
         denial=_denial(hook, outcome),
         duration_seconds=time.monotonic() - started,
@@ -416,14 +416,14 @@ async def ask(hook: Hook, review: Review, phase: Phase, deadline: Deadline) -> R
     )
 
 
-async def _call(hook: Hook, review: Review, phase: Phase, deadline: Deadline) -> Outcome:
+async def _call_transport(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> Outcome:
     calls, until = (hook.call,), deadline.sooner(hook.call.timeout_seconds)
     if phase is Phase.MUTATE:
         return (await hook.transport.mutate(review, calls, until))[0]
     return (await hook.transport.validate(review, calls, until))[0]
 
 
-def _dry_run_refusal(hook: Hook, review: Review) -> Outcome | None:
+def _dry_run_refusal(hook: ChainWebhook, review: Review) -> Outcome | None:
     if not review.dry_run:
         return None
     side_effects = hook.webhook.side_effects
@@ -435,7 +435,7 @@ def _dry_run_refusal(hook: Hook, review: Review) -> Outcome | None:
     return Outcome(controller=hook.name, decision=Denied(statuses.bad_request(text)))
 
 
-def _denial(hook: Hook, outcome: Outcome) -> Status | None:
+def _denial(hook: ChainWebhook, outcome: Outcome) -> Status | None:
     match outcome.decision:
         case Denied(status):
             return status
@@ -445,13 +445,13 @@ def _denial(hook: Hook, outcome: Outcome) -> Status | None:
             return None
 
 
-def configured_hooks(
+def configured_webhooks(
     configurations: Iterable[WebhookConfiguration],
     phase: Phase,
     reach: Callable[[Webhook, Phase], Transport],
-    metrics: ConditionMetrics | None = None,
+    metrics: MatchConditionMetrics | None = None,
     breakers: CircuitBreakers | None = None,
-) -> HookList:
+) -> WebhookIndex:
     """Make the webhooks of one phase ready to be matched and called.
 
     Args:
@@ -461,7 +461,7 @@ def configured_hooks(
         metrics: Counts what becomes of match conditions.
         breakers: Stops calls to webhooks that keep failing.
     """
-    hooks: list[Hook] = []
+    hooks: list[ChainWebhook] = []
     for configuration in configurations:
         counts: dict[str, int] = {}
         for webhook in configuration.webhooks:
@@ -471,7 +471,7 @@ def configured_hooks(
             if breakers is not None:
                 transport = breakers.guard(transport, webhook.name, configuration.name, phase)
             hooks.append(
-                Hook(
+                ChainWebhook(
                     webhook=webhook,
                     configuration=configuration.name,
                     is_static=configuration.is_static,
@@ -482,20 +482,20 @@ def configured_hooks(
                     call=Call(webhook.name, webhook.timeout_seconds),
                 )
             )
-    return HookList(hooks)
+    return WebhookIndex(hooks)
 
 
-def _matcher(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> Matcher:
+def _matcher(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> Matcher:
     return Matcher(
         rules=compile_rules(webhook.rules),
         equivalent=webhook.match_policy == "Equivalent",
-        namespace_selector=selecting(webhook.namespace_selector),
-        object_selector=selecting(webhook.object_selector),
+        namespace_selector=compile_selector_or_status(webhook.namespace_selector),
+        object_selector=compile_selector_or_status(webhook.object_selector),
         conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
     )
 
 
-def _conditions(webhook: Webhook, phase: Phase, metrics: ConditionMetrics | None) -> MatchConditions:
+def _conditions(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> MatchConditions:
     from frontdoor.chain.webhooks import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
 
     kind = "admit" if phase is Phase.MUTATE else "validate"

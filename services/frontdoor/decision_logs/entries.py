@@ -9,8 +9,8 @@ import hmac
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.http.decision_documents import DENYING
-from frontdoor.recording.recorders import size_of
+from frontdoor.http.decision_documents import REFUSING
+from frontdoor.recording.recorders import objects_size
 from frontdoor.recording.redaction import Redaction
 from pratique.apimachinery.json_values import NULL, decode, encode
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 
-LONGEST_TEXT = 1024
+MAX_TEXT_LENGTH = 1024
 """Characters of a message or a name that are kept: four times the longest name that Kubernetes allows. It bounds a
 line, and with it the log, whatever a caller sends."""
-_MOST_DENIERS = 100
+_MAX_DENIERS = 100
 """Controllers, webhooks and policies that are named for one denial: more than any chain that we know has, and few
 enough for a line to stay a line."""
-_WAYS = {"certificate": "certificate", "token": "token", "user": "basic"}
+_CREDENTIAL_KINDS = {"certificate": "certificate", "token": "token", "user": "basic"}
 """How callers are known, by the first word of what the guard calls them."""
-_OBJECTS = b"pratique decision log: objects"
+_OBJECT_KEY_LABEL = b"pratique decision log: objects"
 """Makes another key of the chain's, so that a digest of an object is never a hash of a line."""
 
 
@@ -55,7 +55,7 @@ class Observation:
     """The answer, where it is no decision."""
     seconds: float = 0.0
     """How long it took."""
-    is_light: bool = False
+    has_dropped_objects: bool = False
     """Whether objects and patch were let go of, because too much waited to be written."""
 
     def answered(self, code: int, body: bytes) -> None:
@@ -64,9 +64,9 @@ class Observation:
         if code != 200:
             self.decision, self.body = None, body
 
-    def lighten(self) -> None:
+    def drop_objects(self) -> None:
         """Let go of objects and patch: a line without a message is better than none."""
-        self.is_light = True
+        self.has_dropped_objects = True
         if self.received is not None:
             review = dataclasses.replace(
                 self.received.review, object_document=NULL, old_object_document=NULL, options_document=NULL
@@ -78,7 +78,7 @@ class Observation:
     @property
     def size(self) -> int:
         """Bytes of the review's objects, as they came."""
-        return 0 if self.received is None else size_of(self.received.review)
+        return 0 if self.received is None else objects_size(self.received.review)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class EntryWriter:
         """Write what was observed; ``configuration`` identifies the set in force."""
         entry: JSONObject = {
             "kind": "outage" if seen.decision is None else "decision",
-            "time": written_time(seen.came),
+            "time": audit_time(seen.came),
             "durationMs": round(seen.seconds * 1000, 3),
             "path": seen.path,
             "caller": _caller(seen.scope),
@@ -115,30 +115,30 @@ class EntryWriter:
         found: JSONObject = {"allowed": decision.allowed}
         if decision.status is not None:
             found |= {"code": decision.status.code, "reason": decision.status.reason}
-            if seen.size <= self.max_review_bytes and not seen.is_light:
-                found["message"] = cut(_redacted(decision.status.message, review, self.redaction_key))
-            denying = [step for step in decision.steps if step.outcome in DENYING]
+            if seen.size <= self.max_review_bytes and not seen.has_dropped_objects:
+                found["message"] = shortened(_redacted_message(decision.status.message, review, self.redaction_key))
+            denying = [step for step in decision.steps if step.outcome in REFUSING]
             found["deniedBy"] = [
                 {"controller": step.controller, "name": step.name, "configuration": step.configuration}
-                for step in denying[:_MOST_DENIERS]
+                for step in denying[:_MAX_DENIERS]
             ]
         failed_open = [step.name for step in decision.steps if str(step.outcome) == "failedOpen"]
         if failed_open:
-            found["failedOpen"] = failed_open[:_MOST_DENIERS]
+            found["failedOpen"] = failed_open[:_MAX_DENIERS]
         found["warnings"] = len(decision.warnings)
-        if seen.is_light:
+        if seen.has_dropped_objects:
             return found | {"omitted": True}
         patch = encode(list(decision.patch)) if decision.patch else b""
         found["patch"] = {"operations": len(decision.patch), "bytes": len(patch)}
         if self.key is not None:
-            object_key = hmac.digest(self.key, _OBJECTS, hashlib.sha256)
+            object_key = hmac.digest(self.key, _OBJECT_KEY_LABEL, hashlib.sha256)
             found["objectDigest"] = _digest(object_key, review.object_document.raw)
             if patch:
                 found["patch"]["digest"] = _digest(object_key, patch)
         return found
 
 
-def written_time(seconds: float) -> str:
+def audit_time(seconds: float) -> str:
     """A time as Kubernetes' audit log writes it, in UTC."""
     return (
         dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
@@ -147,10 +147,10 @@ def written_time(seconds: float) -> str:
     )
 
 
-def cut(text: str) -> str:
+def shortened(text: str) -> str:
     """A text that has been cut where it is too long, and that can be encoded."""
     text = text.encode("utf-8", "replace").decode()
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"
 
 
 def _digest(key: bytes, content: bytes) -> str:
@@ -164,7 +164,7 @@ def _caller(scope: Scope) -> JSONObject:
     if known is None:
         return found
     by, _, name = known.partition(" ")
-    return {**found, "by": _WAYS[by], "name": "" if by == "token" else cut(name)}
+    return {**found, "by": _CREDENTIAL_KINDS[by], "name": "" if by == "token" else shortened(name)}
 
 
 def _request(review: Review) -> JSONObject:
@@ -180,11 +180,11 @@ def _request(review: Review) -> JSONObject:
         "name": review.name,
         "user": review.user.username,
     }
-    found: JSONObject = {name: cut(value) for name, value in fields.items() if value}
+    found: JSONObject = {name: shortened(value) for name, value in fields.items() if value}
     return found | {"dryRun": True} if review.dry_run else found
 
 
-def _redacted(message: str, review: Review, key: bytes) -> str:
+def _redacted_message(message: str, review: Review, key: bytes) -> str:
     if not message:
         return message
     redaction = Redaction(key)
@@ -197,4 +197,4 @@ def _redacted(message: str, review: Review, key: bytes) -> str:
 def _failure(body: bytes) -> JSONObject:
     """What a Status says that was answered in place of a decision."""
     status: Any = decode(body) if body else {}
-    return {name: cut(str(status.get(name, ""))) for name in ("reason", "message")}
+    return {name: shortened(str(status.get(name, ""))) for name in ("reason", "message")}

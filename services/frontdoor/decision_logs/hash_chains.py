@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of the format; every head says it."""
-BEGINNING = "0" * 64
+FIRST_PREVIOUS_HASH = "0" * 64
 """What stands for the hash of the line before the first."""
 _SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"}')
 _SUFFIX_BYTES = len(b',"hash":""}') + 64
-_SHORTEST_KEY, _LONGEST_KEY = 32, 4096
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 32, 4096
 """Bytes of a key: 32 are as many as a hash has, and 4096 is more than any generator of keys writes."""
 
 
@@ -39,11 +39,11 @@ def read_key(path: Path, flag: str) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            key = file.read(_LONGEST_KEY + 1).strip()
+            key = file.read(_MAX_KEY_BYTES + 1).strip()
     except OSError as error:
         raise ConfigurationError(f"{flag} {path}: cannot be read: {error.strerror}") from None
-    if not _SHORTEST_KEY <= len(key) <= _LONGEST_KEY:
-        text = f"has {len(key)} bytes; a key has {_SHORTEST_KEY} to {_LONGEST_KEY}, as openssl rand -hex 32 makes it"
+    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
+        text = f"has {len(key)} bytes; a key has {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES}, as openssl rand -hex 32 makes it"
         raise ConfigurationError(f"{flag} {path}: {text}")
     return key
 
@@ -56,13 +56,13 @@ def digest(key: bytes | None, content: bytes) -> str:
 
 
 @dataclasses.dataclass(slots=True)
-class Chain:
+class HashChain:
     """The end of a chain, to which lines are added."""
 
     key: bytes | None = dataclasses.field(repr=False, default=None)
     sequence: int = 0
     """The number of the last line; the first line of all is number 1."""
-    last: str = BEGINNING
+    last: str = FIRST_PREVIOUS_HASH
     """The hash of the last line."""
 
     @property
@@ -94,7 +94,7 @@ class Link(msgspec.Struct, frozen=True):
     repaired_bytes: int = msgspec.field(default=0, name="repairedBytes")
 
 
-_LINKS = msgspec.json.Decoder(Link)
+_link_decoder = msgspec.json.Decoder(Link)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Fault:
 
 
 @dataclasses.dataclass(slots=True)
-class Report:
+class ChainReport:
     """What a look at a chain found."""
 
     entries: int = 0
@@ -138,7 +138,7 @@ class Verifier:
 
     def __init__(self, key: bytes | None = None) -> None:
         """Believe lines that were made by ``key``, or without any."""
-        self.report = Report(is_keyed=key is not None)
+        self.report = ChainReport(is_keyed=key is not None)
         self.hashes: set[str] = set()
         """Those of all whole lines."""
         self._key = key
@@ -167,7 +167,7 @@ class Verifier:
         suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
         body = line[: -_SUFFIX_BYTES - 1] + b"}"
         try:
-            link = _LINKS.decode(body) if suffix else None
+            link = _link_decoder.decode(body) if suffix else None
         except (msgspec.DecodeError, ValueError, RecursionError):
             link = None
         if suffix is None or link is None:
@@ -198,7 +198,7 @@ class Verifier:
             return f"entry {link.sequence} begins the file, and is no head: entries before it are missing"
         if self._previous is not None:
             return self._misplaced_after(self._previous, link)
-        begins = link.sequence > 0 and (link.sequence == 1) == (link.previous == BEGINNING)
+        begins = link.sequence > 0 and (link.sequence == 1) == (link.previous == FIRST_PREVIOUS_HASH)
         return "" if begins else f"entry {link.sequence} does not begin a log"
 
     def _misplaced_after(self, before: Link, link: Link) -> str:
@@ -227,6 +227,6 @@ def last_link(line: bytes, key: bytes | None) -> tuple[int, str]:
     if suffix is None or not hmac.compare_digest(suffix[1].decode(), digest(key, body)):
         raise ValueError("no entry of a chain with this key")
     try:
-        return _LINKS.decode(body).sequence, suffix[1].decode()
+        return _link_decoder.decode(body).sequence, suffix[1].decode()
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("no entry of a chain") from None

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.decision_logs.entries import EntryWriter, Observation, written_time
-from frontdoor.decision_logs.hash_chains import VERSION, Chain, last_link, read_key
+from frontdoor.decision_logs.entries import EntryWriter, Observation, audit_time
+from frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link, read_key
 from frontdoor.http.requests import RequestError
 from frontdoor.recording.files import RotatedFile
 from frontdoor.recording.recorders import ConfigurationDigest
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_WAITING = 4096
+_MAX_WAITING = 4096
 """Entries that wait: those of four seconds at a thousand reviews a second, for a disk that hangs for a moment."""
-_WAITING_BYTES = 32 * 1024 * 1024
+_MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Objects that wait, as they came: half of what is held of reviews under way."""
 _DRAIN_SECONDS = 5.0
 """How long the last entries may take."""
@@ -44,10 +44,10 @@ _TICK_SECONDS = 1.0
 """How often it is looked whether a seal is due, or the disk can be written to again."""
 _SEAL_BYTES = 1024
 """Room for a seal at the end of a file."""
-_SHORTEST_FILE = 256 * 1024
+_MIN_FILE_BYTES = 256 * 1024
 """Bytes: twice the longest line, which has a dozen texts of 1,024 characters, 6 bytes each when they are escaped, and
 100 names of those who denied, in 600 bytes each."""
-_BETWEEN_COMPLAINTS_SECONDS = 60.0
+_LOG_INTERVAL_SECONDS = 60.0
 
 
 class DecisionLog:
@@ -56,7 +56,7 @@ class DecisionLog:
     def __init__(
         self,
         file: RotatedFile,
-        chain: Chain,
+        chain: HashChain,
         entries: EntryWriter,
         configuration: ConfigurationDigest,
         *,
@@ -108,12 +108,12 @@ class DecisionLog:
 
     def take(self, seen: Observation) -> None:
         """Take what was answered, to write it later. Never waits, never fails."""
-        if self._queue.qsize() >= _WAITING:
+        if self._queue.qsize() >= _MAX_WAITING:
             self._refused += 1
             return
-        if self._taken_bytes - self._done_bytes > _WAITING_BYTES:
+        if self._taken_bytes - self._done_bytes > _MAX_WAITING_BYTES:
             # Otherwise whoever sends large objects without end would decide what is not logged.
-            seen.lighten()
+            seen.drop_objects()
         self._taken_bytes += seen.size
         self._queue.put(seen)
 
@@ -122,7 +122,7 @@ class DecisionLog:
         """Why entries cannot be written now; empty where they can."""
         if self._reason:
             return self._reason
-        return "more comes than can be written" if self._queue.qsize() >= _WAITING else ""
+        return "more comes than can be written" if self._queue.qsize() >= _MAX_WAITING else ""
 
     @property
     def written(self) -> int:
@@ -202,11 +202,11 @@ class DecisionLog:
     def _note_gap(self) -> None:
         lost = self.lost
         if lost > self._noted:
-            self._append({"kind": "gap", "time": written_time(time.time()), "lost": lost - self._noted})
+            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._noted})
             self._noted = lost
 
     def _seal(self, *, final: bool = False) -> None:
-        self._append({"kind": "seal", "time": written_time(time.time()), "final": final}, room=0)
+        self._append({"kind": "seal", "time": audit_time(time.time()), "final": final}, room=0)
         self._file.sync()
         self._unsealed, self._sealed_at = 0, time.monotonic()
         extra = {"sequence": self._chain.sequence, "hash": self._chain.last}
@@ -215,7 +215,7 @@ class DecisionLog:
     def _append(self, members: dict[str, Any], room: int = _SEAL_BYTES) -> None:
         self._file.follow()
         if room and self._file.is_full(len(self._chain.line(members)) + room):
-            self._add({"kind": "seal", "time": written_time(time.time()), "final": False})
+            self._add({"kind": "seal", "time": audit_time(time.time()), "final": False})
             self._file.sync()
             self._file.rotate()
         if self._file.is_empty:
@@ -225,7 +225,7 @@ class DecisionLog:
     def _head(self, why: str, repaired: int = 0) -> None:
         members = {
             "kind": "head",
-            "time": written_time(time.time()),
+            "time": audit_time(time.time()),
             "version": VERSION,
             "algorithm": self._chain.algorithm,
             "why": why,
@@ -244,7 +244,7 @@ class DecisionLog:
         reason = self._reason or "more came than could be written"
         _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
         self._told = self.lost
-        self._tell_at = now + _BETWEEN_COMPLAINTS_SECONDS
+        self._tell_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
@@ -261,17 +261,17 @@ def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
         if settings.decision_log_key is None
         else read_key(Path(settings.decision_log_key), "--decision-log-key")
     )
-    if settings.decision_log_max_bytes < _SHORTEST_FILE:
-        text = f"is less than {_SHORTEST_FILE}, in which a few entries have room"
+    if settings.decision_log_max_bytes < _MIN_FILE_BYTES:
+        text = f"is less than {_MIN_FILE_BYTES}, in which a few entries have room"
         raise ConfigurationError(f"--decision-log-max-bytes {settings.decision_log_max_bytes}: {text}")
-    chain = Chain(key)
+    chain = HashChain(key)
     entries = EntryWriter(key, secrets.token_bytes(32), settings.record_max_review_bytes)
     configuration = ConfigurationDigest(settings.chain.config)
     try:
         file = RotatedFile(
             path, max_bytes=settings.decision_log_max_bytes, files=settings.decision_log_files, alone=True
         )
-        repaired = _go_on(chain, path)
+        repaired = _resume_chain(chain, path)
         if repaired:
             file.close()  # it has seen that half an entry stands at its end
             file.follow()
@@ -284,7 +284,7 @@ def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
         raise ConfigurationError(f"--decision-log {path}: cannot be written to: {error.strerror}") from None
 
 
-def _go_on(chain: Chain, path: Path) -> int:
+def _resume_chain(chain: HashChain, path: Path) -> int:
     """Set a chain to the end of the log that is there, and cut half an entry off it; how many bytes that were."""
     before = path.with_name(f"{path.name}.1")
     if not path.is_file():
@@ -310,14 +310,14 @@ def _go_on(chain: Chain, path: Path) -> int:
 
 _FIRST_BYTES = b'{"sequence":'
 """What every line begins with, and half a line where there is no other."""
-_LONGEST_LINE = 1024 * 1024
+_MAX_LINE_BYTES = 1024 * 1024
 """Bytes from the end of a file in which its last line is looked for: many times the longest."""
 
 
 def _last_line(file: Any) -> tuple[int, bytes]:
     """Where the last whole line ends, and that line."""
     size = file.seek(0, os.SEEK_END)
-    start = max(0, size - _LONGEST_LINE)
+    start = max(0, size - _MAX_LINE_BYTES)
     file.seek(start)
     tail = file.read()
     whole = tail[: tail.rfind(b"\n") + 1]

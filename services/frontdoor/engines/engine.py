@@ -14,7 +14,7 @@ from pratique.configuration.releases import notices
 from pratique.hosting.catalogue import load_catalogue
 from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
-from pratique.https.service_resolvers import from_cluster
+from pratique.https.service_resolvers import cluster_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -163,4 +163,4 @@ class ChainSources:
 
 def open_clients(cluster: Cluster) -> HttpsClients:
     """Make the HTTPS clients that find services in the cluster's objects, or else by name."""
-    return HttpsClients(from_cluster(cluster))
+    return HttpsClients(cluster_resolver(cluster))

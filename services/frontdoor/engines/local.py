@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import ChainSources, open_clients
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhooks.clients import WebhookTransports
 from mutator.host import MutatorHost
-from pratique.admission.provisioning import provisions
+from pratique.admission.provisioning import provisions_namespaces
 from pratique.configuration.loading import Configurations
-from pratique.controllers.quota.ledger_urls import placed
+from pratique.controllers.quota.ledger_urls import with_ledger_url
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LocalSources:
             ConfigurationError: the configuration cannot be used.
         """
         # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
-        return cls(ChainSources.read(placed(settings, "")), _configurations(settings))
+        return cls(ChainSources.read(with_ledger_url(settings, "")), _configurations(settings))
 
 
 def _configurations(settings: ChainSettings) -> Configurations:
@@ -66,13 +66,13 @@ class LocalEngine:
         sources, configurations = loaded.chain, loaded.configurations
         hosted = sources.configure(sources.selected)
         for one in hosted:
-            one.halves.use(configurations)
-        making = provisions(sources.selected)
+            one.handlers.use_configurations(configurations)
+        making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
             MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
         )
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
-        self.parts = Parts(
+        self.parts = ChainParts(
             controllers=sources.selected,
             configurations=configurations,
             mutator=self._hosts,
@@ -94,10 +94,10 @@ class LocalEngine:
         """Run a review through the phases asked for."""
         return await self._chain.decide(review, phases, deadline, explain=explain)
 
-    async def conclude(self, review: Review) -> None:
+    async def on_admitted(self, review: Review) -> None:
         """Tell the controllers of a request that was admitted and done, before what it did can be looked up."""
         for one in self._hosts.validator.hosted:
-            await one.halves.conclude(review)
+            await one.handlers.on_admitted(review)
 
     async def unready(self) -> Sequence[str]:
         """Nothing is waited for."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.local import LocalEngine
 from frontdoor.transports.in_process import InProcessTransport
 from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.configuration.loading import Configurations
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.admission.rules import Rule
     from pratique.cluster.store import Cluster, ObjectStore
-    from pratique.configuration.policies import BindingSpec, Configured, MutatingSpec
+    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, MutatingAdmissionPolicySpec
     from pratique.configuration.settings import ChainSettings
     from pratique.configuration.webhooks import WebhookConfiguration
     from pratique.hosting.configured_controllers import HostedController
@@ -49,7 +49,7 @@ class Mutator:
     """What runs it."""
     placed: bool = dataclasses.field(default=False, compare=False)
     """Whether its place among the others is Kubernetes' own, and no name can change it."""
-    half: object = dataclasses.field(default=None, compare=False, repr=False)
+    handler: object = dataclasses.field(default=None, compare=False, repr=False)
     """The callable of a controller of somebody else's; None for all others."""
 
     def __str__(self) -> str:
@@ -107,24 +107,24 @@ class MutatorSet:
         await self._engine.close()
 
 
-def _mutators(parts: Parts, store: ObjectStore) -> Iterator[Mutator]:
-    halves = {one.controller.name: one.halves.mutate for one in _hosted(parts)}
+def _mutators(parts: ChainParts, store: ObjectStore) -> Iterator[Mutator]:
+    handlers = {one.controller.name: one.handlers.mutate for one in _hosted(parts)}
     for controller in parts.controllers:
         if Phase.MUTATE not in controller.phases:
             continue
         if controller.name == "MutatingAdmissionPolicy":
-            yield from _policies(controller, parts, store)
+            yield from _policy_mutators(controller, parts, store)
         elif controller.name == "MutatingAdmissionWebhook":
-            yield from _webhooks(controller, parts)
+            yield from _webhook_mutators(controller, parts)
         elif controller.hosted:
-            yield _plugin(controller, parts, None if controller.trusted else halves.get(controller.name))
+            yield _plugin_mutator(controller, parts, None if controller.trusted else handlers.get(controller.name))
 
 
-def _hosted(parts: Parts) -> Sequence[HostedController]:
+def _hosted(parts: ChainParts) -> Sequence[HostedController]:
     return parts.mutator.mutator.hosted if isinstance(parts.mutator, InProcessTransport) else ()
 
 
-def _plugin(controller: Controller, parts: Parts, half: object) -> Mutator:
+def _plugin_mutator(controller: Controller, parts: ChainParts, handler: object) -> Mutator:
     alone = dataclasses.replace(parts, controllers=(controller,), configurations=Configurations())
     return Mutator(
         controller=controller.name,
@@ -132,29 +132,29 @@ def _plugin(controller: Controller, parts: Parts, half: object) -> Mutator:
         rules=controller.rules,
         stages=assemble(alone).mutating,
         placed=controller.trusted,
-        half=half,
+        handler=handler,
     )
 
 
-def _policies(controller: Controller, parts: Parts, store: ObjectStore) -> Iterator[Mutator]:
+def _policy_mutators(controller: Controller, parts: ChainParts, store: ObjectStore) -> Iterator[Mutator]:
     given = parts.configurations
     for policy in given.mutating_policies:
         for binding in given.mutating_bindings:
             if (binding.spec.policy_name, binding.is_static) == (policy.name, policy.is_static):
-                yield _policy(controller, parts, store, policy, binding)
+                yield _policy_mutator(controller, parts, store, policy, binding)
 
 
-def _policy(
+def _policy_mutator(
     controller: Controller,
-    parts: Parts,
+    parts: ChainParts,
     store: ObjectStore,
-    policy: Configured[MutatingSpec],
-    binding: Configured[BindingSpec],
+    policy: PolicyConfiguration[MutatingAdmissionPolicySpec],
+    binding: PolicyConfiguration[PolicyBindingSpec],
 ) -> Mutator:
     """Host the controller once more, which knows this policy and this binding alone."""
     alone = Configurations(mutating_policies=(policy,), mutating_bindings=(binding,))
-    hosted = configured(controller, None)
-    hosted.halves.use(alone)
+    hosted = configure_controller(controller, None)
+    hosted.handlers.use_configurations(alone)
     transport = InProcessTransport(MutatorHost((hosted,), store), ValidatorHost((), store))
     of_one = dataclasses.replace(parts, controllers=(controller,), configurations=alone, mutator=transport)
     constraints = policy.spec.match_constraints
@@ -167,7 +167,7 @@ def _policy(
     )
 
 
-def _webhooks(controller: Controller, parts: Parts) -> Iterator[Mutator]:
+def _webhook_mutators(controller: Controller, parts: ChainParts) -> Iterator[Mutator]:
     for configuration in parts.configurations.mutating:
         for webhook in configuration.webhooks:
             one: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))

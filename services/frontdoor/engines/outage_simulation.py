@@ -11,18 +11,18 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import ChainSources
 from frontdoor.transports.in_process import InProcessTransport
 from mutator.host import MutatorHost
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, Phase
 from pratique.admission.outcomes import ALLOWED, Outcome
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import ConfigurationKind
-from pratique.controllers.quota.ledger_urls import placed
-from pratique.lint.outage_simulation import AssumedCluster, HookName, Tried
+from pratique.configuration.webhooks import WebhookConfigurationKind
+from pratique.controllers.quota.ledger_urls import with_ledger_url
+from pratique.lint.outage_simulation import AssumedCluster, WebhookName, OutageResult
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pratique.configuration.settings import ChainSettings
     from pratique.configuration.webhooks import Webhook, WebhookConfiguration
 
-_KINDS = {
-    "MutatingAdmissionWebhook": ConfigurationKind.MUTATING,
-    "ValidatingAdmissionWebhook": ConfigurationKind.VALIDATING,
+_CONFIGURATION_KINDS = {
+    "MutatingAdmissionWebhook": WebhookConfigurationKind.MUTATING,
+    "ValidatingAdmissionWebhook": WebhookConfigurationKind.VALIDATING,
 }
 _SECONDS = 60.0
 """How long one request may take. Nothing is waited for: it is there because every decision has a deadline."""
@@ -47,18 +47,18 @@ _ASKS_OTHERS = frozenset({"InitialResources", "NamespaceAutoProvision"})
 """Controllers that ask a server for its measurements, or write to the cluster."""
 
 
-class _Heard(NamedTuple):
+class _CalledWebhooks(NamedTuple):
     """Which webhooks have been called."""
 
-    names: set[HookName]
+    names: set[WebhookName]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Silence:
+class _SilentTransport:
     """A transport to a server that is down: the call is noted, and the chain goes on as though it had been answered."""
 
-    name: HookName
-    heard: _Heard
+    name: WebhookName
+    heard: _CalledWebhooks
     endpoint: str = ""
 
     async def mutate(self, _: Review, calls: Sequence[Call], __: Deadline) -> Sequence[Outcome]:
@@ -72,7 +72,7 @@ class _Silence:
         """Nothing is open."""
 
 
-class ChainTrial:
+class OutageSimulation:
     """Tries requests on the chain of some configurations. To be left by ``with``."""
 
     def __init__(self, settings: ChainSettings, configurations: Configurations, cluster: Cluster) -> None:
@@ -81,23 +81,23 @@ class ChainTrial:
         Raises:
             ConfigurationError: the settings cannot be used.
         """
-        sources = ChainSources.read(placed(settings, ""))
+        sources = ChainSources.read(with_ledger_url(settings, ""))
         self._controllers = frozenset(one.name for one in sources.selected)
-        callers = [one for one in sources.selected if one.name in _KINDS]
-        shaping = [one for one in sources.selected if one.name in _KINDS or _shapes(one)]
+        callers = [one for one in sources.selected if one.name in _CONFIGURATION_KINDS]
+        shaping = [one for one in sources.selected if one.name in _CONFIGURATION_KINDS or _may_change_objects(one)]
         hosted = sources.configure(shaping)
         for one in hosted:
-            one.halves.use(configurations)
+            one.handlers.use_configurations(configurations)
         known = AssumedCluster(cluster)
         self._known = known
         self._runner = asyncio.Runner()
-        self._heard = _Heard(set())
+        self._heard = _CalledWebhooks(set())
         self._hosts = InProcessTransport(MutatorHost(hosted, known), ValidatorHost(hosted, known))
         self._configurations = configurations
         self._plugin_configurations = sources.plugin_configurations
         self._callers = callers
         self._names = {
-            id(webhook): HookName(one.kind, one.name, webhook.name)
+            id(webhook): WebhookName(one.kind, one.name, webhook.name)
             for one in (*configurations.mutating, *configurations.validating)
             for webhook in one.webhooks
         }
@@ -124,11 +124,11 @@ class ChainTrial:
         with self._runner as runner:
             runner.run(self._hosts.close())
 
-    def __call__(self, review: Review) -> Tried:
+    def __call__(self, review: Review) -> OutageResult:
         """Try one request: which webhooks refuse it by their silence, one by one."""
         return self._runner.run(self._try(review))
 
-    async def _try(self, review: Review) -> Tried:
+    async def _try(self, review: Review) -> OutageResult:
         whole, bare = self._chains
         tried, is_admitted = await self._try_on(whole, review)
         if not is_admitted:
@@ -136,30 +136,30 @@ class ChainTrial:
             tried, _ = await self._try_on(bare, review)
         return tried
 
-    async def _try_on(self, chain: Chain, review: Review) -> tuple[Tried, bool]:
+    async def _try_on(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
         """Ask once, and tell from the failure policies what the silence of those called would have led to."""
         self._heard.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
         failed = frozenset(_names(decision, StepOutcome.FAILED))
         failed_open = frozenset(_names(decision, StepOutcome.FAILED_OPEN))
         called = frozenset(self._heard.names)
-        tried = Tried((called & self._closed) | failed, (called - self._closed) | failed_open)
+        tried = OutageResult((called & self._closed) | failed, (called - self._closed) | failed_open)
         return tried, decision.allowed
 
-    def reached(self, review: Review) -> frozenset[HookName]:
+    def reached(self, review: Review) -> frozenset[WebhookName]:
         """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
         return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
 
-    async def _reach(self, review: Review) -> frozenset[HookName]:
+    async def _reach(self, review: Review) -> frozenset[WebhookName]:
         found, decision = await self._called(self._chains[1], review)
-        if any(name.kind is ConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)):
+        if any(name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)):
             # The chain has ended there. What comes after it is asked by itself.
             for chain in self._single_chains:
                 more, _ = await self._called(chain, review)
                 found |= more
         return found
 
-    async def _called(self, chain: Chain, review: Review) -> tuple[frozenset[HookName], Decision]:
+    async def _called(self, chain: Chain, review: Review) -> tuple[frozenset[WebhookName], Decision]:
         self._heard.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
         refused = _names(decision, StepOutcome.FAILED)
@@ -172,18 +172,18 @@ class ChainTrial:
         return tuple(
             self._chain(self._callers, configurations)
             for configurations in (
-                *(Configurations(mutating=(one,)) for one in _singly(known.mutating)),
-                *(Configurations(validating=(one,)) for one in _singly(known.validating)),
+                *(Configurations(mutating=(one,)) for one in _split_by_webhook(known.mutating)),
+                *(Configurations(validating=(one,)) for one in _split_by_webhook(known.validating)),
             )
         )
 
     def _chain(self, controllers: Sequence[Controller], configurations: Configurations) -> Chain:
-        def reach(webhook: Webhook, phase: Phase) -> _Silence:
+        def reach(webhook: Webhook, phase: Phase) -> _SilentTransport:
             del phase
-            return _Silence(self._names[id(webhook)], self._heard)
+            return _SilentTransport(self._names[id(webhook)], self._heard)
 
         return assemble(
-            Parts(
+            ChainParts(
                 controllers=controllers,
                 configurations=configurations,
                 mutator=self._hosts,
@@ -194,24 +194,24 @@ class ChainTrial:
         )
 
 
-def _singly(owners: Iterable[WebhookConfiguration]) -> Iterator[WebhookConfiguration]:
+def _split_by_webhook(owners: Iterable[WebhookConfiguration]) -> Iterator[WebhookConfiguration]:
     for owner in owners:
         for webhook in owner.webhooks:
             yield dataclasses.replace(owner, webhooks=(webhook,))
 
 
-def _shapes(controller: Controller) -> bool:
+def _may_change_objects(controller: Controller) -> bool:
     """Whether a controller may change what webhooks look at, and asks and writes to nobody for that."""
     return (
         Phase.MUTATE in controller.phases
         and controller.trusted
         and controller.hosted
-        and not controller.asks_backend
+        and not controller.needs_backend
         and controller.name not in _ASKS_OTHERS
     )
 
 
-def _names(decision: Decision, outcome: StepOutcome) -> Iterator[HookName]:
+def _names(decision: Decision, outcome: StepOutcome) -> Iterator[WebhookName]:
     for step in decision.steps:
-        if step.outcome is outcome and step.controller in _KINDS:
-            yield HookName(_KINDS[step.controller], step.configuration, step.name)
+        if step.outcome is outcome and step.controller in _CONFIGURATION_KINDS:
+            yield WebhookName(_CONFIGURATION_KINDS[step.controller], step.configuration, step.name)

@@ -8,7 +8,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import ChainSources, open_clients
 from frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
 from frontdoor.transports.hosting_services import HopMetrics, HostingService, ServicesTls
@@ -17,18 +17,18 @@ from pratique.admission.controllers import Phase
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ReloadableCluster
 from pratique.configuration.inputs import (
-    Digests,
-    HeldInputs,
+    InputDigests,
+    RecentInputs,
     chain_digest,
     cluster_digest,
     configuration_digest,
 )
 from pratique.configuration.loading import load_configurations
-from pratique.https.tls import keep_fresh
+from pratique.https.tls import keep_certificates_fresh
 from pratique.lint.spellings import unread_in_cluster
-from pratique.telemetry.file_metrics import ReloadMetrics
-from pratique.telemetry.logs import described
-from pratique.telemetry.policy_metrics import ConditionMetrics
+from pratique.telemetry.file_metrics import ReloadCollector
+from pratique.telemetry.logs import describe_error
+from pratique.telemetry.policy_metrics import MatchConditionMetrics
 from pratique.telemetry.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.cluster.store import Cluster, ObjectStore
     from pratique.configuration.loading import Configurations
-    from pratique.https.tls import Kept
+    from pratique.https.tls import ReloadedCertificate
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _LONGEST_REVIEW_SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Decider:
+class _DecisionInputs:
     """What decides by one set of inputs."""
 
     chain: Chain
@@ -85,8 +85,8 @@ class RemoteEngine:
         self._clients = open_clients(self.cluster)
         hosted = [one for one in self._sources.selected if one.hosted]
         tls = ServicesTls.of(settings)
-        self.kept: Sequence[Kept[Any]] = () if tls is None else tls.kept
-        self._conditions, hops = ConditionMetrics(), HopMetrics()
+        self.kept: Sequence[ReloadedCertificate[Any]] = () if tls is None else tls.kept
+        self._conditions, hops = MatchConditionMetrics(), HopMetrics()
         self._mutator = HostingService.open(
             "mutator",
             (settings.mutator,),
@@ -113,14 +113,14 @@ class RemoteEngine:
         configurations = Reloaded("configuration", read_configurations, chain.config)
         configurations.tell(self._use_configurations)
         self._services = (self._mutator, self._validator)
-        digests = Digests.of(
+        digests = InputDigests.of(
             chain_digest(self._sources.selected, self._sources.plugin_configurations),
             configuration_digest(configurations.value),
             cluster_digest(cluster.value),
         )
         chain_now, webhooks = self._assemble(configurations.value)
-        self._held = HeldInputs(
-            digests, _Decider(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
+        self._held = RecentInputs(
+            digests, _DecisionInputs(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
         )
         self._webhooks = [webhooks]
         self._held.listen(self._let_go)
@@ -130,7 +130,7 @@ class RemoteEngine:
         watched = [one for one in (cluster, configurations) if one.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is read again when its files change."""
-        reloads = ReloadMetrics([one.reloads for one in watched])
+        reloads = ReloadCollector([one.reloads for one in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
         self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
         """What it counts, for metrics."""
@@ -140,7 +140,7 @@ class RemoteEngine:
         if tls is not None:
             for one in tls.kept:
                 one.tell(self._renew_channels)
-            self._background.add(asyncio.ensure_future(keep_fresh(tls.kept)))
+            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
         """Look in a thread for what is worth a warning: no review waits for it, and it refuses nothing."""
@@ -155,7 +155,7 @@ class RemoteEngine:
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
         breakers = CircuitBreakers(self._settings)
-        parts = Parts(
+        parts = ChainParts(
             controllers=self._sources.selected,
             configurations=configurations,
             mutator=self._mutator.transport,
@@ -191,9 +191,9 @@ class RemoteEngine:
         self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
         self._advise(self._tell_unread, cluster)
 
-    def _take_up(self, decider: _Decider, **digests: str) -> None:
+    def _take_up(self, decider: _DecisionInputs, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
-        self._held.take_up(Digests.of(now.chain, now.configuration, now.cluster), decider)
+        self._held.switch_to(InputDigests.of(now.chain, now.configuration, now.cluster), decider)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -217,7 +217,7 @@ class RemoteEngine:
         review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
-    def _agreed(self) -> tuple[Digests, _Decider]:
+    def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
         """The newest inputs by which the services decide, too; those of this front door where there are none such."""
         for digests, decider in self._held:
             if all(service.agrees(digests.whole) for service in self._services):
@@ -258,7 +258,7 @@ def _advise(tell: Callable[[Any], None], value: object) -> None:
     try:
         tell(value)
     except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
-        _log.error("looking for what is worth a warning failed", extra={"reason": described(error)})
+        _log.error("looking for what is worth a warning failed", extra={"reason": describe_error(error)})
 
 
 async def _close_later(webhooks: WebhookTransports) -> None:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from frontdoor.http.metrics import Metrics
     from pratique.apimachinery.statuses import Status
-    from pratique.https.client_certificates import Client, ClientCertificates
-    from pratique.https.tls import Kept
+    from pratique.https.client_certificates import TlsClient, ClientCertificateAuthenticator
+    from pratique.https.tls import ReloadedCertificate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Digests:
+class SecretDigests:
     """The SHA-256 digests of the secrets of one file. The secrets themselves are not kept.
 
     How long a comparison takes tells nothing of how much of a guess is right: digests that differ at all differ
@@ -39,7 +39,7 @@ class Digests:
     held: tuple[bytes, ...] = dataclasses.field(repr=False)
 
     @classmethod
-    def of(cls, secrets: Iterable[bytes]) -> Digests:
+    def of(cls, secrets: Iterable[bytes]) -> SecretDigests:
         """Digest secrets."""
         return cls(tuple(_digest(secret) for secret in secrets))
 
@@ -62,33 +62,33 @@ _LOGIN = re.compile(rb"[^:\x00-\x1f\x7f]+:[^\x00-\x1f\x7f]+")
 """``user-pass`` of RFC 7617: no control characters, and no colon in the user. An empty password is none."""
 
 
-def read_tokens(file: Path) -> Digests:
+def read_tokens(file: Path) -> SecretDigests:
     """Read bearer tokens.
 
     Raises:
         PartlyUsableError: the file cannot be read, holds no token, or a line that is none; brings the tokens of the
             other lines. A file that is gone, empty or unreadable has none, and lets nobody in.
     """
-    return _read(file, "--token-file", _TOKEN, "a bearer token: letters, digits and . _ ~ + / - alone")
+    return _read_secrets(file, "--token-file", _TOKEN, "a bearer token: letters, digits and . _ ~ + / - alone")
 
 
-def read_logins(file: Path) -> Digests:
+def read_logins(file: Path) -> SecretDigests:
     """Read users and passwords.
 
     Raises:
         PartlyUsableError: as :func:`read_tokens`, with users.
     """
-    return _read(file, "--basic-auth-file", _LOGIN, "user:password")
+    return _read_secrets(file, "--basic-auth-file", _LOGIN, "user:password")
 
 
-def _read(file: Path, flag: str, pattern: re.Pattern[bytes], expected: str) -> Digests:
+def _read_secrets(file: Path, flag: str, pattern: re.Pattern[bytes], expected: str) -> SecretDigests:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise PartlyUsableError(f"{flag} {file}: {error.strerror}", Digests(())) from None
+        raise PartlyUsableError(f"{flag} {file}: {error.strerror}", SecretDigests(())) from None
     lines = [line.rstrip(b"\r") for line in content.split(b"\n")]
     bad = [number for number, line in enumerate(lines, 1) if line and not pattern.fullmatch(line)]
-    secrets = Digests.of(line for line in lines if pattern.fullmatch(line))
+    secrets = SecretDigests.of(line for line in lines if pattern.fullmatch(line))
     if bad:
         raise PartlyUsableError(f"{flag} {file}: line {bad[0]}: expected {expected}", secrets)
     if not secrets.held:
@@ -114,10 +114,10 @@ class Peer:
         own = self._connection.getpeercert(binary_form=True)
         if own is None:
             return ()
-        return (own, *(one for one in _shown(self._connection) if one != own))
+        return (own, *(one for one in _certificate_chain(self._connection) if one != own))
 
 
-def _shown(connection: Any) -> list[bytes]:
+def _certificate_chain(connection: Any) -> list[bytes]:
     """All that was shown. Python's own method for it comes with 3.13; before, there is what lies beneath it."""
     if hasattr(connection, "get_unverified_chain"):
         return list(connection.get_unverified_chain())
@@ -132,9 +132,9 @@ UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
 class Callers:
     """The ways in; None for those that there are not."""
 
-    certificates: ClientCertificates | None = None
-    tokens: Kept[Digests] | None = None
-    logins: Kept[Digests] | None = None
+    certificates: ClientCertificateAuthenticator | None = None
+    tokens: ReloadedCertificate[SecretDigests] | None = None
+    logins: ReloadedCertificate[SecretDigests] | None = None
 
     def knows(self, peer: Peer) -> bool:
         """Whether its certificate alone lets the other side of a connection in."""
@@ -155,7 +155,7 @@ class Callers:
         who = f"User {statuses.go_quoted(client.name)} cannot {verb} path {statuses.go_quoted(path)}"
         return statuses.failure(403, "Forbidden", f"forbidden: {who}")
 
-    def _client(self, peer: Peer | None) -> Client | None:
+    def _client(self, peer: Peer | None) -> TlsClient | None:
         if self.certificates is None or peer is None or not peer.chain:
             return None
         return self.certificates.client(peer.chain)
@@ -170,27 +170,27 @@ class Callers:
                 is_right = self.tokens.value.match(credentials)
                 return f"token {hashlib.sha256(credentials).hexdigest()}" if is_right else None
             case b"basic" if self.logins is not None:
-                login = _decoded(credentials)
+                login = _decode_login(credentials)
                 is_right = self.logins.value.match(login)
                 return f"user {login.partition(b':')[0].decode('latin-1')}" if is_right else None
             case _:
                 return None
 
 
-def _decoded(credentials: bytes) -> bytes:
+def _decode_login(credentials: bytes) -> bytes:
     try:
         return base64.b64decode(credentials, validate=True)
     except binascii.Error:
         return b""
 
 
-OPEN = frozenset({"/livez", "/readyz", "/healthz", "/version"})
+PUBLIC_PATHS = frozenset({"/livez", "/readyz", "/healthz", "/version"})
 """What everybody may see, as with kube-apiserver (``system:public-info-viewer``): a kubelet that probes shows nothing
 by which it could be known."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Guard:
+class AuthenticationMiddleware:
     """An ASGI application before another one."""
 
     app: ASGIApp
@@ -202,7 +202,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         path, let_in = scope["path"], scope["state"].pop("let_in", None)
-        if path in OPEN:
+        if path in PUBLIC_PATHS:
             await self.app(scope, receive, send)
             return
         caller = self.callers.identify(scope)

@@ -18,19 +18,19 @@ from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
     GroupVersionKind,  # noqa: TC001
     GroupVersionResource,  # noqa: TC001
 )
-from pratique.processes.large_text_frames import Cut, between
+from pratique.processes.large_text_frames import MemberSelection, slice_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from frontdoor.chain.decisions import Decision
     from pratique.cluster.store import Cluster
-    from pratique.processes.large_text_frames import CutOut
+    from pratique.processes.large_text_frames import MemberStripper
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 """The AdmissionReview versions that are understood; each is answered in the version received."""
 
-_NOTHING = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 
 
 class _UserInfo(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _UserInfo(msgspec.Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] | None = None
 
 
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
+class _ReceivedRequest(msgspec.Struct, frozen=True, rename="camel"):
     kind: GroupVersionKind
     resource: GroupVersionResource
     operation: Operation
@@ -52,23 +52,23 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     name: str | None = None
     namespace: str | None = None
     user_info: _UserInfo | None = None
-    object: msgspec.Raw = _NOTHING
-    old_object: msgspec.Raw = _NOTHING
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
     dry_run: bool | None = None
-    options: msgspec.Raw = _NOTHING
+    options: msgspec.Raw = _NULL
 
 
-class _AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+class _ReceivedAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
     api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
     kind: Literal["AdmissionReview"]
-    request: _Request | None = None
+    request: _ReceivedRequest | None = None
 
 
-_decoder = msgspec.json.Decoder(_AdmissionReview)
+_decoder = msgspec.json.Decoder(_ReceivedAdmissionReview)
 
-_OBJECTS = Cut("request", ("object", "oldObject", "options"))
+_OBJECTS = MemberSelection("request", ("object", "oldObject", "options"))
 
-_KEPT_BYTES = 16 * 1024
+_REUSED_BYTES = 16 * 1024
 """Up to here what a body was parsed to is kept, for most reviews are shorter. The worst becomes thirty times as long,
 and a thousand reviews can be in flight at a time."""
 
@@ -92,26 +92,26 @@ def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
         ReviewError: the body is not JSON or beyond its limits, not an AdmissionReview, or has no request or uid.
             The text says which field is wrong and never repeats the body.
     """
-    return _review_from(lambda: _receive(body), cluster)
+    return _review_from(lambda: _decode_body(body), cluster)
 
 
-def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: CutOut) -> ReceivedReview:
+def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: MemberStripper) -> ReceivedReview:
     """The same of a body that came in pieces, and is checked and cut by somebody else.
 
     Raises:
         ReviewError: as :func:`decode_review`.
         Exception: what else ``cut_out`` raises.
     """
-    return _review_from(lambda: _receive_cut(pieces, cut_out), cluster)
+    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster)
 
 
-def _review_from(receive: Callable[[], _Received], cluster: Cluster) -> ReceivedReview:
+def _review_from(receive: Callable[[], _DecodedBody], cluster: Cluster) -> ReceivedReview:
     try:
         received = receive()
     except JsonLimitError as error:
         raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
-        raise ReviewError(f"not an AdmissionReview that can be answered: {_told(str(error))}") from None
+        raise ReviewError(f"not an AdmissionReview that can be answered: {_describe_error(str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
     request = received.envelope.request
@@ -123,30 +123,30 @@ def _review_from(receive: Callable[[], _Received], cluster: Cluster) -> Received
     return ReceivedReview(received.envelope.api_version, _review(request, received, cluster))
 
 
-class _Received(NamedTuple):
+class _DecodedBody(NamedTuple):
     """A body that was checked and decoded."""
 
-    envelope: _AdmissionReview
+    envelope: _ReceivedAdmissionReview
     parsed: JSONObject
     """The request as it was parsed for the check; empty where that is not kept."""
     taken_out: Mapping[str, bytes]
     """The texts of members of the request that the envelope is without, by their names."""
 
 
-def _receive(body: bytes) -> _Received:
+def _decode_body(body: bytes) -> _DecodedBody:
     data = parse_checked(body)
     envelope = _decoder.decode(body)
-    if len(body) > _KEPT_BYTES or data is msgspec.UNSET or envelope.request is None:
-        return _Received(envelope, {}, {})
-    return _Received(envelope, data["request"], {})
+    if len(body) > _REUSED_BYTES or data is msgspec.UNSET or envelope.request is None:
+        return _DecodedBody(envelope, {}, {})
+    return _DecodedBody(envelope, data["request"], {})
 
 
-def _receive_cut(pieces: Sequence[bytes], cut_out: CutOut) -> _Received:
+def _decode_cut_body(pieces: Sequence[bytes], cut_out: MemberStripper) -> _DecodedBody:
     remainder = cut_out(pieces, _OBJECTS)
     if remainder is None:
-        return _Received(_decoder.decode(b"".join(pieces)), {}, {})
-    taken_out = {name: between(pieces, begin, end) for name, (begin, end) in remainder.spans.items()}
-    return _Received(_decoder.decode(remainder.text), {}, taken_out)
+        return _DecodedBody(_decoder.decode(b"".join(pieces)), {}, {})
+    taken_out = {name: slice_pieces(pieces, begin, end) for name, (begin, end) in remainder.spans.items()}
+    return _DecodedBody(_decoder.decode(remainder.text), {}, taken_out)
 
 
 _CHOICES = {
@@ -157,7 +157,7 @@ _CHOICES = {
 """What is right where only a few values are; the decoder's own text would repeat the wrong one."""
 
 
-def _told(text: str) -> str:
+def _describe_error(text: str) -> str:
     for field, choices in _CHOICES.items():
         if text.endswith(f"at `{field}`") and text.startswith("Invalid enum value"):
             return f"Expected {choices} - at `{field}`"
@@ -171,14 +171,14 @@ def _position_only(error: Exception) -> str:
     return str(error)
 
 
-def _check_names(request: _Request) -> None:
+def _check_names(request: _ReceivedRequest) -> None:
     # No object can have such a name; a log or a database might end the text at it.
     for field, text in (("name", request.name), ("namespace", request.namespace)):
         if text is not None and "\0" in text:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
-def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
+def _review(request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster) -> Review:
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -199,7 +199,7 @@ def _review(request: _Request, received: _Received, cluster: Cluster) -> Review:
     )
 
 
-def _document(field: str, raw: msgspec.Raw, received: _Received) -> Document:
+def _document(field: str, raw: msgspec.Raw, received: _DecodedBody) -> Document:
     content = received.taken_out.get(field) or bytes(raw)
     if not content.startswith((b"{", b"null")):
         raise ReviewError(

@@ -19,7 +19,7 @@ TLS_BYTES = 64 * 1024
 """What a connection over TLS takes before anything came: 61 KiB were seen, most of them OpenSSL's and uvloop's."""
 PLAIN_BYTES = 8 * 1024
 """The same without TLS: 6 KiB were seen."""
-STRANGER_WINDOW_BYTES = 16 * 1024
+UNAUTHENTICATED_WINDOW_BYTES = 16 * 1024
 """What the kernel takes of a stranger before it is read: as much as a head may have, because Linux doubles it."""
 CALLER_WINDOW_BYTES = 1024 * 1024
 """What it takes of a caller, as far as the system lets it: a body of 7 MiB comes in some round trips."""
@@ -29,7 +29,7 @@ _LOG_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Connection(Protocol):
+class CountedConnection(Protocol):
     """One connection, as seen from here."""
 
     @property
@@ -40,7 +40,7 @@ class Connection(Protocol):
         """Close it at once, and let go of all that it holds."""
 
 
-class Connections:
+class UnauthenticatedConnections:
     """Those that are open and were not let in.
 
     Too much is closed, not kept waiting: where strangers could fill the places, whoever may call would find none. So it
@@ -52,7 +52,7 @@ class Connections:
         """Start with none."""
         self._max_connections = settings.max_address_connections
         self._max_bytes = settings.max_unauthenticated_bytes
-        self._sizes: dict[str, dict[Connection, int]] = {}
+        self._sizes: dict[str, dict[CountedConnection, int]] = {}
         self._totals: dict[str, int] = {}
         self.held_bytes = 0
         """What all of them take up together."""
@@ -66,15 +66,15 @@ class Connections:
         """How many there are."""
         return sum(map(len, self._sizes.values()))
 
-    def opened(self, connection: Connection, address: str, size: int) -> None:
+    def opened(self, connection: CountedConnection, address: str, size: int) -> None:
         """Take one in, and close others, or that one, where it is too much."""
         of_address = self._sizes.setdefault(address, {})
         of_address[connection] = 0
         self.resize(connection, address, size)
         if self._max_connections and len(of_address) > self._max_connections:
-            self._close(_idle(of_address, connection), address, "address")
+            self._close(_oldest_idle(of_address, connection), address, "address")
 
-    def resize(self, connection: Connection, address: str, size: int) -> None:
+    def resize(self, connection: CountedConnection, address: str, size: int) -> None:
         """Note what a connection takes up now, in bytes."""
         of_address = self._sizes.get(address, {})
         if connection not in of_address:
@@ -85,14 +85,14 @@ class Connections:
         self.held_bytes += difference
         while difference > 0 and self._max_bytes and self.held_bytes > self._max_bytes:
             heaviest = max(self._totals, key=self._totals.__getitem__)
-            victim = _idle(self._sizes[heaviest], None)
+            victim = _oldest_idle(self._sizes[heaviest], None)
             if victim is None:
                 heaviest, victim = address, connection
             self._close(victim, heaviest, "memory")
             if victim is connection:
                 return
 
-    def left(self, connection: Connection, address: str) -> None:
+    def left(self, connection: CountedConnection, address: str) -> None:
         """Forget a connection that is closed, or was let in. Again has no effect."""
         of_address = self._sizes.get(address, {})
         size = of_address.pop(connection, None)
@@ -112,19 +112,19 @@ class Connections:
             extra = {"reason": reason, "address": address, "closed": self.closed[reason,]}
             _log.warning("connections are closed", extra=extra)
 
-    def _close(self, connection: Connection | None, address: str, reason: str) -> None:
+    def _close(self, connection: CountedConnection | None, address: str, reason: str) -> None:
         if connection is not None:
             self.left(connection, address)
             self.count(reason, address)
             connection.abandon()
 
 
-def _idle(connections: dict[Connection, int], otherwise: Connection | None) -> Connection | None:
+def _oldest_idle(connections: dict[CountedConnection, int], otherwise: CountedConnection | None) -> CountedConnection | None:
     return next((one for one in connections if one is not otherwise and not one.is_busy), otherwise)
 
 
 @functools.lru_cache(maxsize=4096)
-def address_of(host: str | None) -> str:
+def network_address(host: str | None) -> str:
     """Give what counts as one address: of IPv6 the first 64 bits, which is what one machine gets of a network.
 
     Sockets without an address, such as Unix ones, are all ``local``.

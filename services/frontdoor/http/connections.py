@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from frontdoor.http.authentication import Peer
-from frontdoor.http.connection_account import CALLER_WINDOW_BYTES, PLAIN_BYTES, TLS_BYTES, address_of
-from frontdoor.http.framing import Framing, FramingError, Part, check_version_and_host
+from frontdoor.http.connection_account import CALLER_WINDOW_BYTES, PLAIN_BYTES, TLS_BYTES, network_address
+from frontdoor.http.framing import Framing, FramingError, MessagePart, check_version_and_host
 from frontdoor.http.responses import ResponseWriter, status_reply
 from pratique.apimachinery import statuses
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
     from frontdoor.http.authentication import Callers
-    from frontdoor.http.connection_account import Connections
+    from frontdoor.http.connection_account import UnauthenticatedConnections
     from frontdoor.settings import FrontDoorSettings
 
 
@@ -37,21 +37,21 @@ class Timeouts:
 
     def __init__(self) -> None:
         """Start with no limits."""
-        self._limits: set[Limit] = set()
+        self._limits: set[TimeLimit] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
 
-    def limit(self, seconds: float) -> Limit:
+    def limit(self, seconds: float) -> TimeLimit:
         """Limit the time of what runs in a ``with`` of this, which raises TimeoutError once it is over."""
-        return Limit(self, asyncio.get_running_loop().time() + seconds)
+        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
 
-    def add(self, limit: Limit) -> None:
+    def add(self, limit: TimeLimit) -> None:
         """Begin to watch a limit."""
         self._limits.add(limit)
         if self._timer is None or limit.at < self._timer_at:
             self._wake_at(limit.at)
 
-    def remove(self, limit: Limit) -> None:
+    def remove(self, limit: TimeLimit) -> None:
         """Watch a limit no longer. The timer stays: it will find the next one, or none."""
         self._limits.discard(limit)
 
@@ -71,7 +71,7 @@ class Timeouts:
             self._wake_at(min(limit.at for limit in self._limits))
 
 
-class Limit:
+class TimeLimit:
     """A time limit on the current task, as a context manager. Made by :meth:`Timeouts.limit`, for one use."""
 
     __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
@@ -137,7 +137,7 @@ class Protocol(HttpToolsProtocol):
         settings: FrontDoorSettings,
         config: uvicorn.Config,
         state: ServerState,
-        connections: Connections,
+        connections: UnauthenticatedConnections,
         callers: Callers | None,
     ) -> None:
         """Keep the limits of ``settings``, and have ``connections`` count it until its caller is let in."""
@@ -157,7 +157,7 @@ class Protocol(HttpToolsProtocol):
         """Count the connection, whether or not anything is ever sent on it; without TLS there is no ``accepted``."""
         self._socket = accepted
         self._size = size
-        self._address = address_of(peer[0] if isinstance(peer, tuple) else None)
+        self._address = network_address(peer[0] if isinstance(peer, tuple) else None)
         self.app_state["address"] = self._address
         if self._callers is not None:
             self.app_state["let_in"] = self.let_in  # for the guard, who takes it out of a request's state
@@ -335,7 +335,7 @@ class Protocol(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         """Whether a request has come whole, and is not answered."""
-        return self._framing.part is Part.HEAD and self.is_busy
+        return self._framing.part is MessagePart.HEAD and self.is_busy
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of what nobody will read."""
@@ -355,7 +355,7 @@ class Protocol(HttpToolsProtocol):
             b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body),
         ]
         self._unread = b""
-        if self._framing.part is Part.HEAD or not self.cycle.response_started:
+        if self._framing.part is MessagePart.HEAD or not self.cycle.response_started:
             self.transport.write(b"".join([*head, body]))
         self.transport.close()
 

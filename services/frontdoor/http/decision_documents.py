@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import JSON, member
 from pratique.pods.containers import CONTAINER_FIELDS
 
@@ -96,22 +96,22 @@ def _fields_in_pod(message: str, told: JSON, spec: Path) -> Iterator[Path]:
         setting = _SETTING.search(message, container.end())
         further = tuple(setting[1].split(".")) if setting else ()
         for field in CONTAINER_FIELDS:
-            yield from ((*path, *further) for path in _named(told, (*spec, field), container[1]))
+            yield from ((*path, *further) for path in _items_named(told, (*spec, field), container[1]))
     if volume := _VOLUME.search(message):
-        yield from _named(told, (*spec, "volumes"), volume[1])
+        yield from _items_named(told, (*spec, "volumes"), volume[1])
     if pod := _OF_POD.search(message):
         setting = _SETTING.search(message, pod.start())
         yield (*spec, *(setting[1].split(".") if setting else ()))
 
 
-def _named(told: JSON, path: Path, name: str) -> Iterator[Path]:
+def _items_named(told: JSON, path: Path, name: str) -> Iterator[Path]:
     items = member(told, *path)
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if member(item, "name") == name:
             yield (*path, index)
 
 
-def written_field(path: Path, told: JSON, written: JSON) -> Path:
+def original_field(path: Path, told: JSON, written: JSON) -> Path:
     """Turn the path of a field into its path in the object as somebody wrote it, before it was changed.
 
     Items that have a name are found by it. The path ends early at what was not written.
@@ -120,7 +120,7 @@ def written_field(path: Path, told: JSON, written: JSON) -> Path:
     for step in path:
         told = member(told, step)
         if isinstance(step, int) and (name := member(told, "name")) is not None:
-            place = next((steps_[-1] for steps_ in _named({"": written}, ("",), name)), None)
+            place = next((steps_[-1] for steps_ in _items_named({"": written}, ("",), name)), None)
         else:
             place = step
         if place is None or member(written, place) is None:
@@ -130,7 +130,7 @@ def written_field(path: Path, told: JSON, written: JSON) -> Path:
     return tuple(steps)
 
 
-DENYING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+REFUSING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
 """How steps end that refuse a request."""
 
 
@@ -148,26 +148,26 @@ class Cause:
 
 def causes(decision: Decision, status: Status) -> Iterator[Cause]:
     """Tell each cause of a denial, then each step that denied and is in none of them."""
-    steps = [index for index, step in enumerate(decision.steps) if step.outcome in DENYING]
+    steps = [index for index, step in enumerate(decision.steps) if step.outcome in REFUSING]
     told = status.details.causes if status.details else ()
     speaking = steps[0] if steps else None
     unheard = list(steps)
     for cause in told:
-        found = _speaker(cause, decision, steps)
+        found = _step_of_cause(cause, decision, steps)
         speaking = speaking if found is None else found
         unheard = [step for step in unheard if step != speaking]
-        yield Cause(speaking, cause.field, _text(cause) or status.message)
+        yield Cause(speaking, cause.field, _text_of_cause(cause) or status.message)
     for step in unheard:
         yield Cause(step, "", decision.steps[step].reason or status.message)
     if not told and not steps:
         yield Cause(None, "", status.message)
 
 
-def _speaker(cause: StatusCause, decision: Decision, steps: Iterable[int]) -> int | None:
+def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int]) -> int | None:
     """The step that a cause comes from: its message holds the step's reason."""
     reasons = ((step, decision.steps[step].reason) for step in steps)
     return next((step for step, reason in reasons if reason and reason in cause.message), None)
 
 
-def _text(cause: StatusCause) -> str:
+def _text_of_cause(cause: StatusCause) -> str:
     return cause.message if cause.field in cause.message else f"{cause.field}: {cause.message}"

@@ -11,14 +11,14 @@ from frontdoor.blame.documents import blame_document, blame_of
 from frontdoor.chain import decisions
 from frontdoor.chain.outages import OutageError
 from frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
-from frontdoor.http.load import Share, priority_of
+from frontdoor.http.load import LoadShare, priority_of
 from frontdoor.http.requests import ClientGoneError, check_head, query_reader, read_body
 from frontdoor.http.responses import JSONReply, failure_status, shutting_down, status_reply
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import encode
-from pratique.processes.large_texts import WORTH_BYTES
+from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from frontdoor.http.review_traces import ReviewTrace
     from frontdoor.recording.recorders import Recorder
     from frontdoor.settings import FrontDoorSettings
-    from pratique.processes.large_texts import Reader
+    from pratique.processes.large_texts import LargeTextReader
 
     BeginTrace: TypeAlias = Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]
 
@@ -51,7 +51,7 @@ is answered, before the limit on the whole request ends everything."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Surroundings:
+class EndpointContext:
     """What all endpoints of one front door share."""
 
     engine: Engine
@@ -59,7 +59,7 @@ class Surroundings:
     metrics: Metrics
     load: Load
     timeouts: Timeouts
-    reader: Reader
+    reader: LargeTextReader
     recorder: Recorder | None = None
     begin_trace: BeginTrace | None = None
     decision_log: DecisionLog | None = None
@@ -72,7 +72,7 @@ class DecisionEndpoint:
     and Response objects would cost a sixth of the time that Starlette and uvicorn take together.
     """
 
-    def __init__(self, path: str, phases: frozenset[Phase] | None, surroundings: Surroundings) -> None:
+    def __init__(self, path: str, phases: frozenset[Phase] | None, surroundings: EndpointContext) -> None:
         """Run ``phases`` for every review; None: those that ``?phase=`` asks for, and explain them."""
         self._path = path
         self._phases = phases
@@ -96,7 +96,7 @@ class DecisionEndpoint:
         try:
             reply = await self._answer(scope, receive, trace, seen)
         except ClientGoneError:
-            _end(trace, _CLIENT_GONE)
+            _end_trace(trace, _CLIENT_GONE)
             return
         except asyncio.CancelledError:
             # The server cancels what outlives the drain; this task has nothing else to do than to say so.
@@ -112,7 +112,7 @@ class DecisionEndpoint:
         await reply.send(send)
         self._metrics.count_request(self._path, reply.code)
         self._metrics.observe_request(self._path, time.perf_counter() - started)
-        _end(trace, reply.code)
+        _end_trace(trace, reply.code)
 
     async def _answer(
         self, scope: Scope, receive: Receive, trace: ReviewTrace | None, seen: Observation | None
@@ -124,7 +124,7 @@ class DecisionEndpoint:
         deadline = Deadline.after(query.seconds - min(_MOST_MARGIN_SECONDS, query.seconds / 10))
         # A client that goes away is not noticed: its review ends by its deadline, and watching for it would
         # cost every review a task.
-        with Share(self._load, _holder(scope)) as share, self._timeouts.limit(query.seconds):
+        with LoadShare(self._load, _share_holder(scope)) as share, self._timeouts.limit(query.seconds):
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
             received = await self._read(pieces)
             share.complete(priority_of(received.review))
@@ -144,7 +144,7 @@ class DecisionEndpoint:
         size, cluster = sum(map(len, pieces)), self._engine.cluster
         if size <= LARGE_BYTES:
             return decode_review(b"".join(pieces), cluster)
-        if size <= WORTH_BYTES:
+        if size <= SEPARATE_PROCESS_BYTES:
             return await asyncio.to_thread(decode_review, b"".join(pieces), cluster)
         return await self._reader.run(decode_large_review, pieces, cluster, self._reader.cut_out)
 
@@ -171,14 +171,14 @@ class DecisionEndpoint:
         return JSONReply(200, encode_answer(decision, received.api_version, may_patch=may_patch))
 
 
-def _holder(scope: Scope) -> str:
+def _share_holder(scope: Scope) -> str:
     """Who counts for what a request holds: its caller, or the address that it came from."""
     state = scope["state"]
     holder: str = state.get("caller") or state.get("address", "")
     return holder
 
 
-def _end(trace: ReviewTrace | None, code: int) -> None:
+def _end_trace(trace: ReviewTrace | None, code: int) -> None:
     """End a trace, in the next turn of the loop, after uvloop has written the answer."""
     if trace is not None:
         asyncio.get_running_loop().call_soon(trace.end, code, time.perf_counter_ns())

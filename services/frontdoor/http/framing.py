@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_END = b"\r\n\r\n"
+_END_OF_HEAD = b"\r\n\r\n"
 _MOST_LINE_BYTES = 1024
 """The longest line that tells the size of a chunk: 16 digits, and extensions, which nobody sends. Go has 4096."""
 _FRAMING_SHARE = 16
@@ -29,7 +29,7 @@ class FramingError(ValueError):
     """What came is no HTTP message that can be answered; the text is for who sent it."""
 
 
-class Part(enum.Enum):
+class MessagePart(enum.Enum):
     """What comes next on a connection."""
 
     HEAD = enum.auto()
@@ -52,7 +52,7 @@ class Framing:
 
     def begin(self) -> None:
         """Expect the head of a message."""
-        self.part = Part.HEAD
+        self.part = MessagePart.HEAD
         self._tail = b""
         self._line = b""
         self._bytes_left = self._data_bytes = self.framing_bytes = 0
@@ -64,7 +64,7 @@ class Framing:
             FramingError: the head ended in another way than by an empty line, or has a body in another transfer
                 coding than ``chunked``, of which RFC 9112 (6.1) lets a server know no more.
         """
-        if self._tail != _END:
+        if self._tail != _END_OF_HEAD:
             raise FramingError("lines end in CR LF, and nothing else")
         codings = [value for name, value in headers if name == b"transfer-encoding"]
         lengths = [value for name, value in headers if name == b"content-length"]
@@ -72,9 +72,9 @@ class Framing:
             raise FramingError("chunked, once, is the only transfer coding that is read")
         self.framing_bytes = 0
         if codings:
-            self.part = Part.CHUNK_SIZE
+            self.part = MessagePart.CHUNK_SIZE
         elif lengths and int(lengths[0]):
-            self.part = Part.BODY
+            self.part = MessagePart.BODY
             self._bytes_left = int(lengths[0])
 
     def end_of_part(self, data: bytes, start: int) -> int:
@@ -84,29 +84,29 @@ class Framing:
             FramingError: it is too much, or what is never read.
         """
         match self.part:
-            case Part.HEAD:
+            case MessagePart.HEAD:
                 return self._head(data, start)
-            case Part.CHUNK_SIZE:
+            case MessagePart.CHUNK_SIZE:
                 return self._chunk_size(data, start)
-            case Part.LAST_LINE:
+            case MessagePart.LAST_LINE:
                 return self._last_line(data, start)
         size = min(self._bytes_left, len(data) - start)
         self._bytes_left -= size
-        if not self._bytes_left and self.part is Part.CHUNK_DATA:
-            self.part, self._bytes_left = Part.CHUNK_END, 2
-        elif not self._bytes_left and self.part is Part.CHUNK_END:
-            self.part = Part.CHUNK_SIZE
+        if not self._bytes_left and self.part is MessagePart.CHUNK_DATA:
+            self.part, self._bytes_left = MessagePart.CHUNK_END, 2
+        elif not self._bytes_left and self.part is MessagePart.CHUNK_END:
+            self.part = MessagePart.CHUNK_SIZE
         return start + size
 
     def _head(self, data: bytes, start: int) -> int:
         # An end may have begun in what came before.
         before = self._tail[-3:]
-        found = (before + data[start : start + 3]).find(_END)
+        found = (before + data[start : start + 3]).find(_END_OF_HEAD)
         if found >= 0:
-            end = start + found + len(_END) - len(before)
+            end = start + found + len(_END_OF_HEAD) - len(before)
         else:
-            found = data.find(_END, start)
-            end = found + len(_END) if found >= 0 else len(data)
+            found = data.find(_END_OF_HEAD, start)
+            end = found + len(_END_OF_HEAD) if found >= 0 else len(data)
         self.framing_bytes += end - start
         if self.framing_bytes > self._max_head_bytes:
             raise FramingError(f"a head has at most {self._max_head_bytes} bytes")
@@ -133,7 +133,7 @@ class Framing:
         self._bytes_left, self._line = int(digits[0], 16), b""
         self._data_bytes += self._bytes_left
         self._tail = b""
-        self.part = Part.CHUNK_DATA if self._bytes_left else Part.LAST_LINE
+        self.part = MessagePart.CHUNK_DATA if self._bytes_left else MessagePart.LAST_LINE
 
     def _last_line(self, data: bytes, start: int) -> int:
         """The empty line at the end of a chunked body. In its place trailers could come, which nothing here needs."""

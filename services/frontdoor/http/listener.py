@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.http.authentication import Callers, read_logins, read_tokens
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.client_certificates import ClientCertificates
-from pratique.https.tls import Kept, PairFiles, read_client_authorities, read_pair
+from pratique.https.client_certificates import ClientCertificateAuthenticator
+from pratique.https.tls import ReloadedCertificate, KeyPairFiles, read_client_authorities, read_key_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from frontdoor.http.authentication import Digests
+    from frontdoor.http.authentication import SecretDigests
     from frontdoor.settings import FrontDoorSettings
-    from pratique.https.tls import Authorities, Pair
+    from pratique.https.tls import CertificateAuthorities, KeyPair
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
-_VERSIONS = MappingProxyType({"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3})
+_TLS_VERSIONS = MappingProxyType({"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3})
 """As ``k8s.io/component-base/cli/flag/ciphersuites_flag.go`` names them, less those that nobody should speak."""
 
-SUITES = MappingProxyType(
+CIPHER_SUITES = MappingProxyType(
     {
         "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
         "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -43,14 +43,14 @@ SUITES = MappingProxyType(
 )
 """Go's names of the suites of TLS 1.2 that it prefers, and OpenSSL's."""
 
-_SUITES_OF_1_3 = frozenset(
+_TLS_1_3_CIPHER_SUITES = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
 """These cannot be chosen, in Go neither: all of them are always on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Handshakes:
+class HandshakeSettings:
     """What all handshakes have to be like."""
 
     minimum: ssl.TLSVersion
@@ -58,24 +58,24 @@ class Handshakes:
     """In OpenSSL's words; empty for its own choice."""
 
     @classmethod
-    def of(cls, settings: FrontDoorSettings) -> Handshakes:
+    def of(cls, settings: FrontDoorSettings) -> HandshakeSettings:
         """What the settings want.
 
         Raises:
             ConfigurationError: there is no such version or cipher suite.
         """
-        version = _VERSIONS.get(settings.tls_min_version)
+        version = _TLS_VERSIONS.get(settings.tls_min_version)
         if version is None:
-            known = ", ".join(_VERSIONS)
+            known = ", ".join(_TLS_VERSIONS)
             raise ConfigurationError(f"--tls-min-version {settings.tls_min_version}: expected one of {known}")
-        names = [name for name in settings.tls_cipher_suites if name not in _SUITES_OF_1_3]
+        names = [name for name in settings.tls_cipher_suites if name not in _TLS_1_3_CIPHER_SUITES]
         for name in names:
-            if name not in SUITES:
+            if name not in CIPHER_SUITES:
                 raise ConfigurationError(
                     f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist; expected some of "
-                    f"{', '.join(sorted(SUITES))}"
+                    f"{', '.join(sorted(CIPHER_SUITES))}"
                 )
-        return cls(version, ":".join(SUITES[name] for name in names))
+        return cls(version, ":".join(CIPHER_SUITES[name] for name in names))
 
     def context(self) -> ssl.SSLContext:
         """Make a context for them."""
@@ -94,23 +94,23 @@ class Certificate:
 
     def __init__(
         self,
-        files: PairFiles,
-        authorities: Kept[Authorities] | None = None,
-        handshakes: Handshakes | None = None,
+        files: KeyPairFiles,
+        authorities: ReloadedCertificate[CertificateAuthorities] | None = None,
+        handshakes: HandshakeSettings | None = None,
     ) -> None:
         """Read the pair.
 
         Raises:
             ConfigurationError: a file cannot be read, is not PEM, or the two do not belong together.
         """
-        self.pair: Kept[Pair] = Kept(
+        self.pair: ReloadedCertificate[KeyPair] = ReloadedCertificate(
             "serving certificate",
-            functools.partial(read_pair, files),
+            functools.partial(read_key_pair, files),
             files.paths,
             ends_at=lambda pair: pair.ends_at,
         )
         self._authorities = authorities
-        self._handshakes = handshakes or Handshakes(ssl.TLSVersion.TLSv1_2, "")
+        self._handshakes = handshakes or HandshakeSettings(ssl.TLSVersion.TLSv1_2, "")
         self._current = self._made()
         self.context = self._made()
         """What the listener is opened with."""
@@ -120,14 +120,14 @@ class Certificate:
             authorities.tell(self._renew)
 
     @classmethod
-    def of(cls, settings: FrontDoorSettings, authorities: Kept[Authorities] | None) -> Certificate | None:
+    def of(cls, settings: FrontDoorSettings, authorities: ReloadedCertificate[CertificateAuthorities] | None) -> Certificate | None:
         """The certificate that the settings name; None where they name none.
 
         Raises:
             ConfigurationError: as above, or only one of the two files is named.
         """
-        handshakes = Handshakes.of(settings)
-        files = PairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
+        handshakes = HandshakeSettings.of(settings)
+        files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         return None if files is None else cls(files, authorities, handshakes)
 
     def _renew(self, _: object) -> None:
@@ -154,7 +154,7 @@ class Certificate:
 _log = logging.getLogger(__name__)
 
 
-class Entrance:
+class ListenerSecurity:
     """What is read of files about it, and read again when they change."""
 
     def __init__(self, settings: FrontDoorSettings) -> None:
@@ -166,17 +166,17 @@ class Entrance:
         authorities = _authorities(settings.client_ca_file)
         self.certificate = Certificate.of(settings, authorities)
         """What the front door proves itself with; None for plain HTTP."""
-        _check(settings, self.certificate)
+        _check_flags(settings, self.certificate)
         tokens = _secrets("bearer tokens", settings.token_file, read_tokens)
         logins = _secrets("users and passwords", settings.basic_auth_file, read_logins)
         self.callers = None
         """Who is let in; None for everybody."""
         if any(one is not None for one in (authorities, tokens, logins)):
             names = settings.client_allowed_names
-            known = None if authorities is None else ClientCertificates(authorities, names)
+            known = None if authorities is None else ClientCertificateAuthenticator(authorities, names)
             self.callers = Callers(known, tokens, logins)
         pair = None if self.certificate is None else self.certificate.pair
-        self.kept: tuple[Kept[Any], ...] = tuple(
+        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
             one for one in (pair, authorities, tokens, logins) if one is not None
         )
         """What is read again, and how it is with each."""
@@ -192,7 +192,7 @@ class Entrance:
         return [f"nobody may call: {failure}" for failure, _ in ways]
 
 
-def _check(settings: FrontDoorSettings, certificate: Certificate | None) -> None:
+def _check_flags(settings: FrontDoorSettings, certificate: Certificate | None) -> None:
     if settings.client_allowed_names and settings.client_ca_file is None:
         raise ConfigurationError(
             "--client-allowed-names needs --client-ca-file, which says whose names they are"
@@ -206,12 +206,12 @@ def _check(settings: FrontDoorSettings, certificate: Certificate | None) -> None
         _log.warning("secrets come in plain text", extra={"reason": reason})
 
 
-def _authorities(file: Path | None) -> Kept[Authorities] | None:
+def _authorities(file: Path | None) -> ReloadedCertificate[CertificateAuthorities] | None:
     if file is None:
         return None
     read = functools.partial(read_client_authorities, file, "--client-ca-file")
-    return Kept("client authorities", read, (file,), ends_at=lambda bundle: bundle.ends_at)
+    return ReloadedCertificate("client authorities", read, (file,), ends_at=lambda bundle: bundle.ends_at)
 
 
-def _secrets(name: str, file: Path | None, read: Callable[[Path], Digests]) -> Kept[Digests] | None:
-    return None if file is None else Kept(name, functools.partial(read, file), (file,))
+def _secrets(name: str, file: Path | None, read: Callable[[Path], SecretDigests]) -> ReloadedCertificate[SecretDigests] | None:
+    return None if file is None else ReloadedCertificate(name, functools.partial(read, file), (file,))

@@ -54,7 +54,7 @@ def priority_of(review: Review) -> PriorityLevel:
     return PriorityLevel.WORKLOAD_HIGH if is_component else PriorityLevel.ORDINARY
 
 
-LIGHTEST_REVIEW_BYTES = 64 * 1024
+MIN_REVIEW_BYTES = 64 * 1024
 """What a review counts for at least once it is complete: small ones cost objects and tasks, not bytes."""
 SMALL_BODY_BYTES = 256 * 1024
 """Up to here a body may use what is reserved while it comes, as nobody knows yet how urgent it is. A Node with fifty
@@ -64,7 +64,7 @@ UNREAD = "unread"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class LoadLimits:
     """How much may be held. In all but the first, 0 is no limit."""
 
     total_bytes: int
@@ -92,7 +92,7 @@ class Load:
         "unfinished_bytes",
     )
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: LoadLimits) -> None:
         """Start with nothing held."""
         self._limits = limits
         self.held_bytes = 0
@@ -162,7 +162,7 @@ class Load:
         return None
 
 
-class Share:
+class LoadShare:
     """What one request holds, until the ``with`` ends."""
 
     __slots__ = ("_bytes", "_holder", "_load", "_unfinished")
@@ -187,7 +187,7 @@ class Share:
 
         Raises RequestError (503) where that is too much for a review of that priority.
         """
-        more = max(0, LIGHTEST_REVIEW_BYTES - self._bytes)
+        more = max(0, MIN_REVIEW_BYTES - self._bytes)
         is_urgent = priority is not PriorityLevel.ORDINARY
         self._load.take(more, self._holder, priority, may_use_reserve=is_urgent)
         self._bytes += more

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
-from pratique.telemetry.metrics import Counts, Durations, Observed
-from pratique.telemetry.registry import CONTENT_TYPE, open_registry, text_of
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.telemetry.metrics import LabeledCounter, DurationHistogram, CallbackMetric
+from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.decisions import Decision, Step
     from frontdoor.decision_logs.writers import DecisionLog
-    from frontdoor.http.connection_account import Connections
+    from frontdoor.http.connection_account import UnauthenticatedConnections
     from frontdoor.http.load import Load
     from frontdoor.recording.recorders import Recorder
 
@@ -31,8 +31,8 @@ _WEBHOOK_BUCKETS = (*_STEP_BUCKETS, 10.0, 25.0)
 _REQUEST_BUCKETS = (0.001, 0.0025, *_STEP_BUCKETS, 5.0, 10.0, 30.0)
 
 _WEBHOOKS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"})
-_SEVERAL_STEPS = _WEBHOOKS | {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"}
-_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validate"}
+_WITH_SEVERAL_STEPS = _WEBHOOKS | {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"}
+_STEP_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validate"}
 _WEBHOOK_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validating"}  # as metrics.go has it
 _REJECTING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
 _HIGHEST_CODE = 600  # metrics.go cuts codes there to bound the number of series
@@ -43,7 +43,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self._registry = open_registry()
+        self._registry = create_registry()
         self._requests = self._counter(
             "pratique_frontdoor_requests_total", "HTTP requests answered.", "path", "code"
         )
@@ -96,25 +96,25 @@ class Metrics:
             f"{prefix}webhook_fail_open_count", "Admission webhooks that failed open.", "name", "type"
         )
 
-    def _counter(self, name: str, documentation: str, *labels: str) -> Counts:
-        counts = Counts(name, documentation, labels)
+    def _counter(self, name: str, documentation: str, *labels: str) -> LabeledCounter:
+        counts = LabeledCounter(name, documentation, labels)
         self._registry.register(counts)
         return counts
 
-    def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> Durations:
-        durations = Durations(name, documentation, buckets, labels)
+    def _histogram(self, name: str, documentation: str, buckets: Sequence[float], *labels: str) -> DurationHistogram:
+        durations = DurationHistogram(name, documentation, buckets, labels)
         self._registry.register(durations)
         return durations
 
     def show_recording(self, recorder: Recorder) -> None:
         """Show what has become of the lines of a recording, as it is whenever metrics are asked for."""
         self._registry.register(
-            Observed(
+            CallbackMetric(
                 "pratique_recording_written_total", "Lines that were recorded.", lambda: recorder.written
             )
         )
         self._registry.register(
-            Observed(
+            CallbackMetric(
                 "pratique_recording_dropped_total",
                 "Lines that were not recorded: there was no room to wait, or they could not be written.",
                 lambda: recorder.dropped,
@@ -137,7 +137,7 @@ class Metrics:
             ),
             ("failing", "1 while the decision log cannot be written.", lambda: int(bool(log.failing))),
         ):
-            self._registry.register(Observed(f"pratique_decision_log_{name}", documentation, read))
+            self._registry.register(CallbackMetric(f"pratique_decision_log_{name}", documentation, read))
 
     def show_load(self, load: Load) -> None:
         """Show what is in flight, as it is whenever metrics are asked for."""
@@ -151,9 +151,9 @@ class Metrics:
                 lambda: load.shed,
             ),
         ):
-            self._registry.register(Observed(f"pratique_frontdoor_{name}", documentation, read))
+            self._registry.register(CallbackMetric(f"pratique_frontdoor_{name}", documentation, read))
         self._registry.register(
-            Observed(
+            CallbackMetric(
                 "pratique_frontdoor_shed_by_priority_total",
                 "Requests turned away with 503, by the priority of the review and the limit that it met.",
                 load.refused.copy,
@@ -162,19 +162,19 @@ class Metrics:
             )
         )
 
-    def show_connections(self, connections: Connections) -> None:
+    def show_connections(self, connections: UnauthenticatedConnections) -> None:
         """Show what connections take up whose callers were not let in, and how many were closed for that."""
         for name, documentation, read in (
-            ("connections", "Connections whose callers were not let in.", lambda: len(connections)),
+            ("connections", "UnauthenticatedConnections whose callers were not let in.", lambda: len(connections)),
             ("bytes", "Bytes that these take up.", lambda: connections.held_bytes),
         ):
             self._registry.register(
-                Observed(f"pratique_frontdoor_unauthenticated_{name}", documentation, read)
+                CallbackMetric(f"pratique_frontdoor_unauthenticated_{name}", documentation, read)
             )
         self._registry.register(
-            Observed(
+            CallbackMetric(
                 "pratique_frontdoor_connections_closed_total",
-                "Connections closed because of what they, or others, took up.",
+                "UnauthenticatedConnections closed because of what they, or others, took up.",
                 connections.closed.copy,
                 "reason",
             )
@@ -186,7 +186,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of them in Prometheus' text format."""
-        return text_of(self._registry)
+        return render_metrics(self._registry)
 
     def count_request(self, path: str, code: int) -> None:
         """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""
@@ -204,12 +204,12 @@ class Metrics:
         """Observe a decision and its steps."""
         for phase, seconds in decision.phase_seconds.items():
             rejected = not decision.allowed and _rejects(phase, decision.steps)
-            self._steps.observe(seconds, _TYPE[phase], operation, _text(rejected))
+            self._steps.observe(seconds, _STEP_TYPE[phase], operation, _boolean_label(rejected))
         several = []
         for step in decision.steps:
             if step.outcome is StepOutcome.SKIPPED:
                 continue
-            if step.controller in _SEVERAL_STEPS:
+            if step.controller in _WITH_SEVERAL_STEPS:
                 several.append(step)
             else:
                 self._observe_controller(operation, step.controller, step.phase, [step])
@@ -220,7 +220,7 @@ class Metrics:
         durations = [step.duration_seconds for step in steps]
         # Webhooks and policies take turns in the mutating phase, and run side by side in the validating one.
         seconds = sum(durations) if phase is Phase.MUTATE else max(durations)
-        self._controllers.observe(seconds, name, _TYPE[phase], operation, _text(_rejects(phase, steps)))
+        self._controllers.observe(seconds, name, _STEP_TYPE[phase], operation, _boolean_label(_rejects(phase, steps)))
 
     def _observe_several(self, operation: str, steps: Sequence[Step]) -> None:
         passes: dict[tuple[str, Phase, int], list[Step]] = {}
@@ -236,11 +236,11 @@ class Metrics:
             return  # it could not be told whether to call it
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
-            self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code(step))
+            self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
         elif step.outcome is StepOutcome.FAILED_OPEN:
             self._webhook_fail_open.add(step.name, kind)
-        self._webhook_requests.add(step.name, kind, operation, _code(step), _text(rejected))
-        self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _text(rejected))
+        self._webhook_requests.add(step.name, kind, operation, _code_label(step), _boolean_label(rejected))
+        self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _boolean_label(rejected))
 
 
 def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
@@ -253,11 +253,11 @@ def _error_type(step: Step) -> str:
     return "no_error" if step.outcome is StepOutcome.DENIED else "calling_webhook_error"
 
 
-def _code(step: Step) -> str:
+def _code_label(step: Step) -> str:
     if step.outcome in _REJECTING or step.outcome is StepOutcome.FAILED_OPEN:
         return str(min(step.code, _HIGHEST_CODE))
     return "200"
 
 
-def _text(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
+def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
     return "true" if flag else "false"

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from frontdoor.engines.engine import Engine
     from frontdoor.http.metrics import Metrics
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.https.tls import Kept
+    from pratique.https.tls import ReloadedCertificate
     from pratique.telemetry.reloading import Reloaded
 
-CHECK_SECONDS = 0.8
+READINESS_SECONDS = 0.8
 """How long the engine may look for reasons: less than the 1 s after which a kubelet gives a probe up."""
 
 
@@ -36,7 +36,7 @@ class Probes:
     def __init__(
         self,
         engine: Engine,
-        kept: Sequence[Kept[Any]] = (),
+        kept: Sequence[ReloadedCertificate[Any]] = (),
         closed: Callable[[], Sequence[str]] = tuple,
         decision_log: DecisionLog | None = None,
     ) -> None:
@@ -81,10 +81,10 @@ class Probes:
 
     async def _unready(self) -> Sequence[str]:
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(READINESS_SECONDS):
                 return await self._engine.unready()
         except TimeoutError:
-            return (f"the chain did not answer within {CHECK_SECONDS} s",)
+            return (f"the chain did not answer within {READINESS_SECONDS} s",)
 
 
 def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
@@ -99,7 +99,7 @@ def _report(
 ) -> Response:
     reasons = [reason for found in checks.values() for reason in found]
     if "verbose" in request.query_params:
-        lines = [line for check, found in checks.items() for line in _lines(check, found)]
+        lines = [line for check, found in checks.items() for line in _check_lines(check, found)]
         lines += [line for check, found in warnings.items() for line in _warning_lines(check, found)]
         text = "\n".join([*lines, f"{probe} check {'failed' if reasons else 'passed'}", ""])
     else:
@@ -109,7 +109,7 @@ def _report(
     )
 
 
-def _lines(check: str, reasons: Sequence[str]) -> list[str]:
+def _check_lines(check: str, reasons: Sequence[str]) -> list[str]:
     return [f"[-]{check} failed: {reason}" for reason in reasons] or [f"[+]{check} ok"]
 
 

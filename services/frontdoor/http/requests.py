@@ -118,9 +118,9 @@ def check_head(headers: Sequence[tuple[bytes, bytes]], max_body_bytes: int) -> N
                 raise _too_large(max_body_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             # An API server never encodes a review, and whoever decodes one can be made to decode a bomb.
-            raise _unsupported("was encoded - accepted content encodings include: identity")
+            raise _unsupported_media_type("was encoded - accepted content encodings include: identity")
     if media_type != b"application/json" and not _is_utf8_json(media_type):
-        raise _unsupported("was in an unknown format - accepted media types include: application/json")
+        raise _unsupported_media_type("was in an unknown format - accepted media types include: application/json")
 
 
 def _is_utf8_json(media_type: bytes) -> bool:
@@ -160,6 +160,6 @@ def _too_large(max_body_bytes: int) -> RequestError:
     return RequestError(statuses.failure(413, "RequestEntityTooLarge", text))
 
 
-def _unsupported(complaint: str) -> RequestError:
+def _unsupported_media_type(complaint: str) -> RequestError:
     text = f"the body of the request {complaint}"
     return RequestError(statuses.failure(415, "UnsupportedMediaType", text))

@@ -88,10 +88,10 @@ def failure_status(error: Exception, path: str) -> Status:
         return statuses.timeout(
             "request did not complete within requested timeout - context deadline exceeded"
         )
-    return _unexpected(error, path)
+    return _internal_error(error, path)
 
 
-def _unexpected(error: Exception, path: str) -> Status:
+def _internal_error(error: Exception, path: str) -> Status:
     error_id = secrets.token_hex(8)
     _logger.error(
         "a request could not be answered", exc_info=error, extra={"error_id": error_id, "path": path}

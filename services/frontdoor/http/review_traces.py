@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
-from pratique.cluster.api_resources import built_in
-from pratique.telemetry.tracing import carry
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.cluster.api_resources import built_in_resources
+from pratique.telemetry.tracing import set_trace_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pratique.telemetry.tracers import Tracing
 
 _CONTEXT = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
-_BROKEN = frozenset({StepOutcome.FAILED, StepOutcome.FAILED_OPEN})
+_FAILED = frozenset({StepOutcome.FAILED, StepOutcome.FAILED_OPEN})
 _NANOSECONDS = 1_000_000_000
 _FAILURE = 500
 
@@ -45,7 +45,7 @@ class ReviewTrace:
         attributes = {"http.request.method": "POST", "http.route": path}
         self._span = tracing.start(f"POST {path}", tracing.parent(given), SpanKind.SERVER, begun, attributes)
         self._decided: tuple[Review, Decision] | None = None
-        carry(tracing.carried(self._span))
+        set_trace_metadata(tracing.carried(self._span))
 
     def decided(self, review: Review, decision: Decision) -> None:
         """Note what came of it."""
@@ -60,22 +60,22 @@ class ReviewTrace:
                 span.set_status(StatusCode.ERROR)
             if self._decided is not None:
                 review, decision = self._decided
-                span.set_attributes(_attributes(review, decision))
+                span.set_attributes(_review_attributes(review, decision))
                 self._add_steps(decision.steps)
         span.end(ended + self._offset)
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
         parent = self._tracing.child_context(self._span)
-        for step, (begun, ended) in zip(steps, _times(steps), strict=True):
+        for step, (begun, ended) in zip(steps, _step_times(steps), strict=True):
             name = f"{step.controller}/{step.phase.value}"
             attributes = _step_attributes(step)
             span = self._tracing.start(name, parent, SpanKind.INTERNAL, begun + self._offset, attributes)
-            if step.outcome in _BROKEN:
+            if step.outcome in _FAILED:
                 span.set_status(StatusCode.ERROR)
             span.end(ended + self._offset)
 
 
-def _times(steps: Sequence[Step]) -> list[tuple[int, int]]:
+def _step_times(steps: Sequence[Step]) -> list[tuple[int, int]]:
     """When each began and ended, by ``time.perf_counter_ns``.
 
     A step ends where it was noted. Those of one call to the mutator are noted together and ran one after another; those
@@ -84,7 +84,7 @@ def _times(steps: Sequence[Step]) -> list[tuple[int, int]]:
     times: list[tuple[int, int]] = []
     next_begun, endpoint = 0, ""
     for step in reversed(steps):
-        ended = step.noted_at
+        ended = step.ended_at
         if step.phase is Phase.MUTATE and times and step.endpoint == endpoint:
             ended = min(ended, next_begun)
         begun = ended - round(step.duration_seconds * _NANOSECONDS)
@@ -93,9 +93,9 @@ def _times(steps: Sequence[Step]) -> list[tuple[int, int]]:
     return times[::-1]
 
 
-def _attributes(review: Review, decision: Decision) -> Mapping[str, AttributeValue]:
+def _review_attributes(review: Review, decision: Decision) -> Mapping[str, AttributeValue]:
     asked = review.request_resource or review.resource
-    known = built_in().for_resource(asked) is not None
+    known = built_in_resources().for_resource(asked) is not None
     return {
         "pratique.operation": review.operation.value,
         "pratique.resource": ".".join(filter(None, (asked.resource, asked.group))) if known else "other",

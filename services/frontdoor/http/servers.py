@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from frontdoor.http.connection_account import STRANGER_WINDOW_BYTES
+from frontdoor.http.connection_account import UNAUTHENTICATED_WINDOW_BYTES
 from frontdoor.http.connections import Protocol
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.tls import keep_fresh
+from pratique.https.tls import keep_certificates_fresh
 
 if TYPE_CHECKING:
     import ssl
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from frontdoor.http.listener import Entrance
+    from frontdoor.http.listener import ListenerSecurity
     from frontdoor.settings import FrontDoorSettings
 
 _M_MMAP_THRESHOLD = -3  # malloc.h of glibc
 _MAPPED_BYTES = 128 * 1024
 
-ENOUGH = 4096
+WANTED_OPEN_FILES = 4096
 """Each connection is one, and takes 60 to 70 KiB: a quarter of a GiB, which a front door with 512 MiB has beside the 64
 of its reviews. 500 strangers a second that say nothing are 2,500 at a time, as each is closed after 5 s."""
 
 
-def take_enough_open_files() -> None:
+def raise_open_file_limit() -> None:
     """Raise the limit where it is lower, and the system grants more.
 
     The usual limit, 1,024, is for programs that use ``select``. Beyond it new connections are reset, so that a thousand
     strangers that say nothing would keep out who may call. Go raises it for each program (``os/rlimit.go``).
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
+    wanted = WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(WANTED_OPEN_FILES, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
     # A container's runtime may refuse it; the front door is as good as with the limit that it has, then.
@@ -55,7 +55,7 @@ def take_enough_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def give_large_buffers_back() -> None:
+def release_large_buffers() -> None:
     """Have each buffer of more than 128 KiB go back to the system when it is freed.
 
     glibc gives that up with the first of them, and keeps the next ones: after 1,000 connections over TLS, each with a
@@ -65,7 +65,7 @@ def give_large_buffers_back() -> None:
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
-def give_freed_memory_back() -> None:
+def trim_memory() -> None:
     """Collect what connections left behind that were closed, and have the system take back what is free.
 
     Connections over TLS are cycles of objects, and what they leave is small pieces all over the heap.
@@ -118,7 +118,7 @@ class Handshake(asyncio.Protocol):
 _logger = logging.getLogger(__name__)
 
 _TICKS_PER_SECOND = 10  # of uvicorn's main loop
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class FrontDoorServer(uvicorn.Server):
@@ -134,12 +134,12 @@ class FrontDoorServer(uvicorn.Server):
         self._app = app
         self._settings = settings
         self._announce = announce
-        self._entrance: Entrance = app.state.entrance
-        self._certificate = self._entrance.certificate
+        self._listener_security: ListenerSecurity = app.state.listener_security
+        self._certificate = self._listener_security.certificate
         self._handshakes: set[asyncio.Task[None]] = set()
         self._closed = 0
         self._watching: asyncio.Task[None] | None = None
-        super().__init__(_config(app, settings))
+        super().__init__(_uvicorn_config(app, settings))
 
     def drain(self) -> None:
         """Begin to stop. To be called in the loop's own thread; again has no effect."""
@@ -179,8 +179,8 @@ class FrontDoorServer(uvicorn.Server):
         if self._certificate is not None:
             for listening in listener.sockets:
                 with socket.socket(fileno=os.dup(listening.fileno())) as same:
-                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, STRANGER_WINDOW_BYTES)
-        self._watching = asyncio.ensure_future(keep_fresh(self._entrance.kept))
+                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNAUTHENTICATED_WINDOW_BYTES)
+        self._watching = asyncio.ensure_future(keep_certificates_fresh(self._listener_security.kept))
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
 
@@ -197,7 +197,7 @@ class FrontDoorServer(uvicorn.Server):
             self.config,
             self.server_state,
             self._app.state.connections,
-            self._entrance.callers,
+            self._listener_security.callers,
         )
         if self._certificate is None:
             return protocol
@@ -218,7 +218,7 @@ class FrontDoorServer(uvicorn.Server):
         closed = self._app.state.connections.closed.total()
         if closed != self._closed:
             self._closed = closed
-            give_freed_memory_back()
+            trim_memory()
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             if isinstance(connection, Protocol):
@@ -234,11 +234,11 @@ class FrontDoorServer(uvicorn.Server):
 
         def on_first(_number: int, _frame: FrameType | None) -> None:
             # From here on the system itself ends the process, even one whose loop hangs.
-            for number in _STOPPING:
+            for number in _STOP_SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             loop.call_soon_threadsafe(self.drain)
 
-        before = {number: signal.signal(number, on_first) for number in _STOPPING}
+        before = {number: signal.signal(number, on_first) for number in _STOP_SIGNALS}
         try:
             yield
         finally:
@@ -246,7 +246,7 @@ class FrontDoorServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Config:
+def _uvicorn_config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Protocol,

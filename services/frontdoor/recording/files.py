@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MODE = 0o600
-_OPENING = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
 """Readable, to see how the file ends; and never waiting, should it be a pipe."""
 
 
@@ -86,7 +86,7 @@ class RotatedFile:
             self._descriptor = -1
 
     def _open(self) -> None:
-        self._descriptor = os.open(self._path, _OPENING, _MODE)
+        self._descriptor = os.open(self._path, _OPEN_FLAGS, _MODE)
         if self._alone:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         state = os.fstat(self._descriptor)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review, UserInfo
     from pratique.telemetry.watching import Fingerprint
 
-_BETWEEN_LOOKS_SECONDS = 1.0
+_LOOK_INTERVAL_SECONDS = 1.0
 
 
 class ConfigurationDigest:
@@ -51,7 +51,7 @@ class ConfigurationDigest:
         """``sha256:`` and the digest of the contents, as they were a second ago at most; empty without files."""
         now = self._clock()
         if self._paths and now >= self._due:
-            self._due = now + _BETWEEN_LOOKS_SECONDS
+            self._due = now + _LOOK_INTERVAL_SECONDS
             seen = fingerprint(self._paths)
             if seen != self._seen:
                 self._seen, self._current = seen, digest_of(self._paths)
@@ -74,7 +74,7 @@ def _contents(path: Path) -> list[bytes]:
         return []
 
 
-class Entry(NamedTuple):
+class RecordedDecision(NamedTuple):
     """One review that was decided. It holds references alone: nothing was copied or encoded for it."""
 
     time: float
@@ -91,10 +91,10 @@ class Entry(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of its objects, as they came."""
-        return size_of(self.received.review)
+        return objects_size(self.received.review)
 
 
-def size_of(review: Review) -> int:
+def objects_size(review: Review) -> int:
     """Bytes of a review's objects, as they came."""
     documents = (review.object_document, review.old_object_document, review.options_document)
     return sum(len(one.raw) for one in documents)
@@ -109,7 +109,7 @@ class LineWriter:
     max_review_bytes: int
     """Of larger reviews the objects and patches are left out, and the line says so."""
 
-    def write(self, entry: Entry, configuration: str) -> bytes:
+    def write(self, entry: RecordedDecision, configuration: str) -> bytes:
         """Make a line; ``configuration`` identifies the set by which was decided."""
         redaction = Redaction(self.key)
         omitted = entry.size if entry.size > self.max_review_bytes else 0
@@ -161,7 +161,7 @@ def _user(user: UserInfo, redaction: Redaction) -> JSONObject:
     return {name: value for name, value in fields.items() if value}
 
 
-def _decision(entry: Entry, redaction: Redaction, *, whole: bool) -> JSONObject:
+def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> JSONObject:
     """The decision document without its object, which is that of the review with the patch applied."""
     document = decisions.to_document(entry.decision)
     del document["object"], document["expanded"]
@@ -172,35 +172,35 @@ def _decision(entry: Entry, redaction: Redaction, *, whole: bool) -> JSONObject:
     ]
     if not whole:
         # What is quoted cannot be told from other words where the object was not looked at.
-        return _without_words(document, steps)
+        return _without_texts(document, steps)
     document["steps"] = [{**one, "reason": redaction.told(one["reason"])} for one in steps]
-    document["status"] = _status(document["status"], redaction)
+    document["status"] = _redacted_status(document["status"], redaction)
     document["warnings"] = redaction.told(document["warnings"])
-    document["auditAnnotations"] = _annotations(document["auditAnnotations"], redaction)
+    document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
     return document
 
 
-def _status(status: JSON, redaction: Redaction) -> JSON:
+def _redacted_status(status: JSON, redaction: Redaction) -> JSON:
     if status is None:
         return None
     told: JSONObject = {**status, "message": redaction.told(status.get("message", ""))}
     causes = status.get("details", {}).get("causes")
     if causes:
-        told["details"] = {**status["details"], "causes": [_cause(one, redaction) for one in causes]}
+        told["details"] = {**status["details"], "causes": [_redacted_cause(one, redaction) for one in causes]}
     return told
 
 
-def _cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
+def _redacted_cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
     return {
         name: redaction.told(text) if name in ("message", "field") else text for name, text in cause.items()
     }
 
 
-def _annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
+def _redacted_annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
     return {redaction.told(name): redaction.told(value) for name, value in annotations.items()}
 
 
-def _without_words(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
+def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
     status = document["status"]
     return {
         "uid": document["uid"],
@@ -220,7 +220,7 @@ _WAITING_BYTES = 32 * 1024 * 1024
 """Objects that wait, as they came: half of what is held of reviews under way."""
 _DRAIN_SECONDS = 5.0
 """How long the last lines may take: what waits is written in one second, unless the disk hangs."""
-_BETWEEN_COMPLAINTS_SECONDS = 60.0
+_LOG_INTERVAL_SECONDS = 60.0
 
 
 class Recorder:
@@ -231,7 +231,7 @@ class Recorder:
         self._file = file
         self._lines = lines
         self._configuration = configuration
-        self._entries: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._entries: queue.SimpleQueue[RecordedDecision | None] = queue.SimpleQueue()
         # Each of these has one thread that writes it, so that none needs a lock.
         self._taken_bytes = self._done_bytes = 0
         self._refused = self._failed = 0
@@ -258,7 +258,7 @@ class Recorder:
         if self._entries.qsize() >= _WAITING or self._taken_bytes - self._done_bytes > _WAITING_BYTES:
             self._refused += 1
             return
-        entry = Entry(time.time(), path, phases, received, decision)
+        entry = RecordedDecision(time.time(), path, phases, received, decision)
         self._taken_bytes += entry.size
         self._entries.put(entry)
 
@@ -280,7 +280,7 @@ class Recorder:
         self._complain(float("inf"))
         self._file.close()
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: RecordedDecision) -> None:
         try:
             self._file.append(self._lines.write(entry, self._configuration.current))
         except OSError as error:
@@ -304,7 +304,7 @@ class Recorder:
             "lines of the recording dropped", extra={"count": dropped - self._told, "reason": reason}
         )
         self._told, self._reason = dropped, ""
-        self._tell_at = now + _BETWEEN_COMPLAINTS_SECONDS
+        self._tell_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_recorder(settings: FrontDoorSettings) -> Recorder | None:

@@ -22,7 +22,7 @@ Path: TypeAlias = tuple[str | int, ...]
 """Where a value is: members by name, items by position."""
 
 
-class Place(enum.Enum):
+class SecretKind(enum.Enum):
     """What stands at a place."""
 
     OPEN = enum.auto()
@@ -46,19 +46,19 @@ _CREDENTIALS = frozenset(
 _APPLIED = "last-applied-configuration"
 
 
-def place_of(path: Path, value: object, *, in_secret: bool) -> Place:
+def secret_kind(path: Path, value: object, *, in_secret: bool) -> SecretKind:
     """Tell what stands at a path; ``in_secret``: within a Secret."""
     name = path[-1] if path else ""
     parent = path[-2] if len(path) > 1 else ""
-    if in_secret and (found := _in_secret(parent, name, value)) is not Place.OPEN:
+    if in_secret and (found := _in_secret(parent, name, value)) is not SecretKind.OPEN:
         return found
     if name == "value" and isinstance(parent, int) and len(path) > 2 and path[-3] == "env":
-        return Place.TEXT
+        return SecretKind.TEXT
     if not isinstance(name, str) or not isinstance(value, str):
-        return Place.OPEN
+        return SecretKind.OPEN
     if parent == "annotations" and (name.endswith(_APPLIED) or _repeats_object(value)):
-        return Place.OBJECT
-    return Place.TEXT if _is_credential(name) else Place.OPEN
+        return SecretKind.OBJECT
+    return SecretKind.TEXT if _is_credential(name) else SecretKind.OPEN
 
 
 @functools.lru_cache(maxsize=1024)
@@ -66,12 +66,12 @@ def _is_credential(name: str) -> bool:
     return name.lower().replace("-", "").replace("_", "") in _CREDENTIALS
 
 
-def _in_secret(parent: str | int, name: str | int, value: object) -> Place:
+def _in_secret(parent: str | int, name: str | int, value: object) -> SecretKind:
     if parent == "data":
-        return Place.BASE64
+        return SecretKind.BASE64
     if parent == "stringData" or (name in ("data", "stringData") and not isinstance(value, dict)):
-        return Place.TEXT
-    return Place.OPEN
+        return SecretKind.TEXT
+    return SecretKind.OPEN
 
 
 def _repeats_object(text: str) -> bool:
@@ -92,11 +92,11 @@ _BASE64 = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=_-])"
 
 _NAMES = ("password", "passwd", "-token", "_token", "-secret", "_secret", "api-key", "api_key")
 """How names end of what is given a credential by ``=``: a program's flag, or a parameter of a URL."""
-_GIVEN = "|".join(rf"(?<={name}=)[^\s\"',;&]+" for name in _NAMES)
-_PATTERNS = re.compile(f"{_KEY}|{_JWT}|{_BEARER}|{_GIVEN}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
+_ASSIGNED = "|".join(rf"(?<={name}=)[^\s\"',;&]+" for name in _NAMES)
+_PATTERNS = re.compile(f"{_KEY}|{_JWT}|{_BEARER}|{_ASSIGNED}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
 _HINT = re.compile(r"-----BEGIN|eyJ|earer |=|://|[A-Za-z0-9+/_-]{40}")
 """Without one of these a text holds none of them; most texts have none."""
-_SHORTEST = 7
+_MIN_LENGTH = 7
 """``a://b@c``: nothing that is shorter can hold one."""
 
 
@@ -105,7 +105,7 @@ def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
 
     ``cover`` gets it, and whether it is base64, and gives what stands for it.
     """
-    if len(text) < _SHORTEST or not _HINT.search(text):
+    if len(text) < _MIN_LENGTH or not _HINT.search(text):
         return text
 
     def replacement(found: re.Match[str]) -> str:
@@ -138,15 +138,15 @@ PREFIX = "redacted:"
 """What every replacement begins with."""
 
 _DIGITS = 12  # 48 bits: two of a million secrets are alike in one of 500 recordings
-_SHORTEST_QUOTED = 4
+_MIN_QUOTED_LENGTH = 4
 """Characters of a secret that is looked for in other texts: what is shorter is part of many words."""
-_DEEPEST = 100
+_MAX_DEPTH = 100
 """Levels of objects and arrays: no object of Kubernetes has half as many. What is deeper is replaced as a whole."""
-_SOME = 1024
+_SHORT_LENGTH = 1024
 """Characters after whose search reviews may go on."""
-_LONGEST_SEARCHED = 32 * 1024
+_MAX_SEARCHED_LENGTH = 32 * 1024
 """Characters of a text that is searched: reviews wait meanwhile, 2 ms, and 30 ms for the worst."""
-_BREATH = 64
+_YIELD_INTERVAL = 64
 """Objects and arrays that are looked at, some 50 µs, before reviews may go on: the interpreter would make them wait
 for 5 ms."""
 
@@ -162,14 +162,14 @@ class Redaction:
 
     def value(self, value: JSON, path: Path = (), *, in_secret: bool = False) -> JSON:
         """Replace the secrets of a value that stands at ``path``; ``in_secret``: within a Secret."""
-        found = Place.OPEN if value in (None, "") else place_of(path, value, in_secret=in_secret)
-        if found is not Place.OPEN:
+        found = SecretKind.OPEN if value in (None, "") else secret_kind(path, value, in_secret=in_secret)
+        if found is not SecretKind.OPEN:
             return self._whole(value, found)
         if isinstance(value, str):
             return self._searched(value)
         if not isinstance(value, dict | list):
             return value
-        if len(path) >= _DEEPEST:
+        if len(path) >= _MAX_DEPTH:
             return self._text("too deep")
         self._breathe()
         in_secret = in_secret or is_secret(value)
@@ -210,16 +210,16 @@ class Redaction:
 
     def _searched(self, text: str) -> str:
         """Replace in a text what looks like a secret; all of one that is too long to be searched."""
-        if len(text) < _SOME:
+        if len(text) < _SHORT_LENGTH:
             return replace_secrets(text, self._cover)
         time.sleep(0)
-        return self._text(text) if len(text) > _LONGEST_SEARCHED else replace_secrets(text, self._cover)
+        return self._text(text) if len(text) > _MAX_SEARCHED_LENGTH else replace_secrets(text, self._cover)
 
-    def _whole(self, value: JSON, place: Place) -> str:
+    def _whole(self, value: JSON, place: SecretKind) -> str:
         text = value if isinstance(value, str) else encode(value).decode()
-        if place is Place.BASE64:
+        if place is SecretKind.BASE64:
             return self._cover(text, True)
-        if place is Place.OBJECT:
+        if place is SecretKind.OBJECT:
             self._look_into(text)
         return self._remember(text, self._text(text))
 
@@ -249,25 +249,25 @@ class Redaction:
     def _remember(self, text: str, replacement: str) -> str:
         """Know a secret again, also where it is quoted, and each line of it."""
         for one in (text, *(text.splitlines() if "\n" in text else ())):
-            if len(one) >= _SHORTEST_QUOTED:
+            if len(one) >= _MIN_QUOTED_LENGTH:
                 self._known.setdefault(one, replacement)
-                for quoted in () if one.isalnum() else (go_quoted(one), _json(one), go_json(_readable(one))):
+                for quoted in () if one.isalnum() else (go_quoted(one), _json_string(one), go_json(_encodable(one))):
                     self._known.setdefault(quoted[1:-1], replacement)
         return replacement
 
     def _breathe(self) -> None:
         self._looked += 1
-        if self._looked % _BREATH == 0:
+        if self._looked % _YIELD_INTERVAL == 0:
             time.sleep(0)
 
 
-def _readable(text: str) -> str:
+def _encodable(text: str) -> str:
     """A text that can be encoded, also where it was made of bytes that are none."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _json(text: str) -> str:
-    return encode(_readable(text)).decode()
+def _json_string(text: str) -> str:
+    return encode(_encodable(text)).decode()
 
 
 def _step(written: str) -> str | int:

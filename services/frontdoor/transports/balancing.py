@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_EVEN = 1
+_EVEN_DIFFERENCE = 1
 """A difference in calls in flight that says nothing: one call has begun or ended a moment ago."""
 _SLOW_SECONDS = 0.1
 """No call that takes less is slow. 0.1: 1 % of the default time of a review, and more than a pause of an event loop."""
@@ -28,19 +28,19 @@ none of 16 goes to the other one: once in 65,536 attempts, and none succeeds in 
 _COMPARED_CALLS = 4
 """Calls that another replica must have had within two spans to be compared with. While one hangs, chance assigns two
 calls to each replica in the time of a review, 10 s by default."""
-_REPRIEVE = 3
+_SLOW_CALLS_OFFSET = 3
 """How many slow calls one that is not slow makes up for: a replica is left out where more than three of four are."""
 _SPAN_SECONDS = 30.0
 """The longest call is that of the present span and the one before it. 30: the longest time that a review can have, so
 that calls that began together are compared whichever ends first."""
-_UNKNOWN = float("inf")
+_NO_LIMIT = float("inf")
 """The limit where there is nothing to compare with."""
-_MOST_DOUBLINGS = 3
+_MAX_DOUBLINGS = 3
 """How often the time doubles while trials are slow, as for circuit breakers: 80 s with the default of 10. It starts
 again with the first where a replica has been asked for that long."""
 
 
-class Ending(enum.Enum):
+class ReplicaCallStatus(enum.Enum):
     """How a call ended, as far as balance cares."""
 
     ANSWERED = "answered"
@@ -51,7 +51,7 @@ class Ending(enum.Enum):
     """Any other status. It may be the request's fault, so that it says nothing about the replica."""
 
 
-class Load:
+class ReplicaLoad:
     """What one replica has to do, and how fast it is. Its balancer alone writes all but ``in_flight``."""
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Load:
         """Seconds of the longest of them."""
         self.score = 0
         """Grows with slow calls, and falls with others."""
-        self.era = 1
+        self.epoch = 1
         """The ticket of calls that count; there is another one whenever it is left out, tried, or asked again."""
         self.until = float("-inf")
         """When it is to be tried, or was last."""
@@ -98,15 +98,15 @@ class Load:
         """How often the time for which it is left out has doubled."""
 
 
-class Balanced(Protocol):
+class HasLoad(Protocol):
     """Whatever has a load."""
 
     @property
-    def load(self) -> Load:
+    def load(self) -> ReplicaLoad:
         """Its load."""
 
 
-B = TypeVar("B", bound=Balanced)
+B = TypeVar("B", bound=HasLoad)
 
 
 class Balancer:
@@ -118,7 +118,7 @@ class Balancer:
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        tell: Callable[[Load], None] = lambda _: None,
+        tell: Callable[[ReplicaLoad], None] = lambda _: None,
     ) -> None:
         """Know no replicas yet.
 
@@ -129,20 +129,20 @@ class Balancer:
             tell: Called whenever a replica is left out, or asked again.
         """
         self._seconds, self._clock, self._chance, self._tell = seconds, clock, chance, tell
-        self._loads: list[Load] = []
+        self._loads: list[ReplicaLoad] = []
         self._left_out = 0
 
-    def add(self, name: str) -> Load:
+    def add(self, name: str) -> ReplicaLoad:
         """Balance one more from now on."""
-        load = Load(name)
+        load = ReplicaLoad(name)
         self._loads.append(load)
         return load
 
-    def remove(self, load: Load) -> None:
+    def remove(self, load: ReplicaLoad) -> None:
         """Forget a replica."""
         self._loads.remove(load)
         self._left_out -= load.left_out
-        load.era += 1  # what is under way there says nothing any more
+        load.epoch += 1  # what is under way there says nothing any more
         for one in self._loads:
             if self._left_out > len(self._loads) // 2 and one.left_out:
                 self._take_back(one)
@@ -165,25 +165,25 @@ class Balancer:
                     rest.append(one)
                 elif comparable and load.until <= now and not load.trying:
                     load.trying = True
-                    load.era += 1
-                    return one, load.era
+                    load.epoch += 1
+                    return one, load.epoch
             if rest:
                 candidates = rest
             else:
                 comparable = False
         if len(candidates) == 1:
-            return candidates[0], candidates[0].load.era if comparable else 0
+            return candidates[0], candidates[0].load.epoch if comparable else 0
         fewest = min(one.load.in_flight for one in candidates)
-        even = [one for one in candidates if one.load.in_flight <= fewest + _EVEN]
+        even = [one for one in candidates if one.load.in_flight <= fewest + _EVEN_DIFFERENCE]
         chosen = even[int(self._chance() * len(even))]
         # All of them had the same chance, or else those with more to do would be spared the calls of the others.
-        return chosen, chosen.load.era if comparable and len(even) == len(candidates) else 0
+        return chosen, chosen.load.epoch if comparable and len(even) == len(candidates) else 0
 
-    def end(self, load: Load, ticket: int, seconds: float, ending: Ending) -> None:
+    def end(self, load: ReplicaLoad, ticket: int, seconds: float, ending: ReplicaCallStatus) -> None:
         """Learn from a call that has ended after ``seconds``, by the ticket that it was begun with."""
-        if ticket != load.era or not self._seconds:
+        if ticket != load.epoch or not self._seconds:
             return
-        if ending is Ending.REFUSED:
+        if ending is ReplicaCallStatus.REFUSED:
             load.trying = False
             return
         now = self._clock()
@@ -193,16 +193,16 @@ class Balancer:
         limit, others = self._limit(load, now) if seconds > _SLOW_SECONDS else (_SLOW_SECONDS, 0)
         if seconds > limit:
             self._slow(load, now, others)
-        elif ending is Ending.GIVEN_UP:
+        elif ending is ReplicaCallStatus.GIVEN_UP:
             load.trying = False
             return
         elif load.left_out:
             self._take_back(load)
-        elif load.score and limit < _UNKNOWN:
-            load.score = max(0, load.score - _REPRIEVE)
+        elif load.score and limit < _NO_LIMIT:
+            load.score = max(0, load.score - _SLOW_CALLS_OFFSET)
         load.seen += 1
 
-    def _slow(self, load: Load, now: float, others: int) -> None:
+    def _slow(self, load: ReplicaLoad, now: float, others: int) -> None:
         if load.left_out:
             self._leave(load, now)
             return
@@ -210,7 +210,7 @@ class Balancer:
         if load.score >= _SLOW_CALLS and self._left_out < (self._left_out + 1 + others) // 2:
             self._leave_out(load, now)
 
-    def _limit(self, load: Load, now: float) -> tuple[float, int]:
+    def _limit(self, load: ReplicaLoad, now: float) -> tuple[float, int]:
         """Beyond what a call of one replica is slow, and how many others say so."""
         others = []
         for one in self._loads:
@@ -221,12 +221,12 @@ class Balancer:
             if one.seen + one.seen_before >= _COMPARED_CALLS:
                 others.append(max(one.longest, one.longest_before))
         if not others:
-            return _UNKNOWN, 0
+            return _NO_LIMIT, 0
         others.sort()
         return max(_SLOW_SECONDS, _SLOW_FACTOR * others[len(others) // 2]), len(others)
 
-    def _leave_out(self, load: Load, now: float) -> None:
-        if now > load.until + self._seconds * 2**_MOST_DOUBLINGS:
+    def _leave_out(self, load: ReplicaLoad, now: float) -> None:
+        if now > load.until + self._seconds * 2**_MAX_DOUBLINGS:
             load.doublings = 0
         load.left_out = True
         load.times_left_out += 1
@@ -234,21 +234,21 @@ class Balancer:
         self._leave(load, now)
         self._tell(load)
 
-    def _leave(self, load: Load, now: float) -> None:
+    def _leave(self, load: ReplicaLoad, now: float) -> None:
         load.trying = False
         load.until = now + self._seconds * 2**load.doublings
-        load.doublings = min(load.doublings + 1, _MOST_DOUBLINGS)
-        load.era += 1
+        load.doublings = min(load.doublings + 1, _MAX_DOUBLINGS)
+        load.epoch += 1
 
-    def _take_back(self, load: Load) -> None:
+    def _take_back(self, load: ReplicaLoad) -> None:
         load.left_out = load.trying = False
         load.score = 0
-        load.era += 1
+        load.epoch += 1
         self._left_out -= 1
         self._tell(load)
 
 
-def _begin_span(load: Load, now: float) -> None:
+def _begin_span(load: ReplicaLoad, now: float) -> None:
     over = now >= load.span_ends + _SPAN_SECONDS
     load.seen_before, load.longest_before = (0, 0.0) if over else (load.seen, load.longest)
     load.seen, load.longest = 0, 0.0

@@ -19,14 +19,14 @@ from pratique.rpc.streams import streamed_call
 
 if TYPE_CHECKING:
     from pratique.admission.calls import Deadline
-    from pratique.configuration.inputs import Digests
-    from pratique.rpc.streams import CarriedMethod, StreamedAnswer
-    from pratique.telemetry.tracing import Carried
+    from pratique.configuration.inputs import InputDigests
+    from pratique.rpc.streams import StreamedMethod, StreamedAnswer
+    from pratique.telemetry.tracing import TraceMetadata
 
 _BATCH_BYTES = 256 * 1024
 """When a request has to wait for the next message: as long as it takes to send a quarter of a MiB."""
 _CODES = {code.value[0]: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
-_BROKEN = (grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
+_STREAM_ERRORS = (grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
 """What gRPC raises on a stream that has ended."""
 
 
@@ -45,11 +45,11 @@ class StreamedCallError(Exception):
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class _Asked:
+class _PendingCall:
     number: int
     request: bytes
     deadline: Deadline
-    metadata: Carried | None
+    metadata: TraceMetadata | None
     answered: asyncio.Future[bytes]
     sent: bool = False
 
@@ -57,18 +57,18 @@ class _Asked:
 class CallStream:
     """The stream, from its opening to its end. It is used while it is ``usable``."""
 
-    def __init__(self, channel: grpc.aio.Channel, method: CarriedMethod) -> None:
+    def __init__(self, channel: grpc.aio.Channel, method: StreamedMethod) -> None:
         """Open it; :meth:`run` has to run for anything to happen."""
         opened: Any = channel.stream_stream(method.stream_path, None, None)
         self._call = opened()
         self._method = method
-        self._waiting: dict[int, _Asked] = {}
-        self._queue: collections.deque[_Asked] = collections.deque()
+        self._waiting: dict[int, _PendingCall] = {}
+        self._queue: collections.deque[_PendingCall] = collections.deque()
         self._given_up: list[int] = []
         self._number = 0
         self._news = asyncio.Event()
         self._left = False
-        self.held: tuple[Digests, ...] = ()
+        self.held: tuple[InputDigests, ...] = ()
         """What the service says that it decides by, now first and then what it has kept of before."""
         self.greeted = False
         """Whether the service ever said that it takes calls."""
@@ -85,7 +85,7 @@ class CallStream:
         """How many calls wait for their answers."""
         return len(self._waiting)
 
-    async def ask(self, request: bytes, deadline: Deadline, metadata: Carried | None) -> bytes:
+    async def ask(self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
         """Make one call.
 
         Raises:
@@ -93,15 +93,15 @@ class CallStream:
         """
         loop = asyncio.get_running_loop()
         self._number += 1
-        asked = _Asked(self._number, request, deadline, metadata, loop.create_future())
-        self._waiting[asked.number] = asked
-        self._queue.append(asked)
+        pending = _PendingCall(self._number, request, deadline, metadata, loop.create_future())
+        self._waiting[pending.number] = pending
+        self._queue.append(pending)
         self._news.set()
-        timer = loop.call_later(deadline.remaining_seconds, self._expire, asked)
+        timer = loop.call_later(deadline.remaining_seconds, self._expire, pending)
         try:
-            return await asked.answered
+            return await pending.answered
         except asyncio.CancelledError:
-            self._give_up(asked)
+            self._give_up(pending)
             raise
         finally:
             timer.cancel()
@@ -117,7 +117,7 @@ class CallStream:
         both = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
         try:
             await asyncio.gather(*both)
-        except (*_BROKEN, DecodeError):
+        except (*_STREAM_ERRORS, DecodeError):
             self._call.cancel()
         finally:
             self.leave()
@@ -129,21 +129,21 @@ class CallStream:
         code: grpc.StatusCode = await self._call.code()
         return code
 
-    def _expire(self, asked: _Asked) -> None:
-        self._give_up(asked)
-        if not asked.answered.done():
-            asked.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
+    def _expire(self, pending: _PendingCall) -> None:
+        self._give_up(pending)
+        if not pending.answered.done():
+            pending.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
 
-    def _give_up(self, asked: _Asked) -> None:
-        if self._waiting.pop(asked.number, None) and asked.sent:
-            self._given_up.append(asked.number)
+    def _give_up(self, pending: _PendingCall) -> None:
+        if self._waiting.pop(pending.number, None) and pending.sent:
+            self._given_up.append(pending.number)
         self._news.set()
 
     def _fail_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for asked in waiting.values():
-            if not asked.answered.done():
-                asked.answered.set_exception(StreamedCallError(grpc.StatusCode.UNAVAILABLE, begun=asked.sent))
+        for pending in waiting.values():
+            if not pending.answered.done():
+                pending.answered.set_exception(StreamedCallError(grpc.StatusCode.UNAVAILABLE, begun=pending.sent))
 
     async def _read(self) -> None:
         while True:
@@ -162,16 +162,16 @@ class CallStream:
                 self._take(answer)
 
     def _take(self, answer: StreamedAnswer) -> None:
-        asked = self._waiting.pop(answer.id, None)
+        pending = self._waiting.pop(answer.id, None)
         if self._left and not self._waiting:
             self._news.set()
-        if asked is None or asked.answered.done():
+        if pending is None or pending.answered.done():
             return
         if answer.HasField("response"):
-            asked.answered.set_result(answer.response)
+            pending.answered.set_result(answer.response)
         else:
             code = _CODES.get(answer.status.code, grpc.StatusCode.UNKNOWN)
-            asked.answered.set_exception(StreamedCallError(code))
+            pending.answered.set_exception(StreamedCallError(code))
 
     async def _write(self) -> None:
         """Send what is there at a time in one message."""
@@ -192,8 +192,8 @@ class CallStream:
             size += len(self._queue[0].request)
             if batch and size > _BATCH_BYTES:
                 break
-            asked = self._queue.popleft()
-            if asked.number in self._waiting:
-                asked.sent = True
-                batch.append(streamed_call(asked.number, asked.request, asked.deadline, asked.metadata))
+            pending = self._queue.popleft()
+            if pending.number in self._waiting:
+                pending.sent = True
+                batch.append(streamed_call(pending.number, pending.request, pending.deadline, pending.metadata))
         return batch

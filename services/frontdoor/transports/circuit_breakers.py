@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
-from pratique.telemetry.metrics import Observed
+from pratique.telemetry.metrics import CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MOST_DOUBLINGS = 3
+_MAX_DOUBLINGS = 3
 """How often the open time doubles while trial calls fail: 8 times the first. A webhook that has been down for an hour
 is tried every 80 s by default, so that its return is noticed about as fast as a restarted Pod's."""
 
 
-class State(enum.IntEnum):
+class CircuitState(enum.IntEnum):
     """What a circuit does with a call; the number is the value of the metric."""
 
     CLOSED = 0
@@ -45,7 +45,7 @@ class State(enum.IntEnum):
     """Every call fails at once."""
 
 
-class Ending(enum.Enum):
+class WebhookCallStatus(enum.Enum):
     """How a call ended, as far as a circuit cares."""
 
     ANSWERED = "answered"
@@ -68,7 +68,7 @@ class Circuit:
         failures: int,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
-        tell: Callable[[State], None] = lambda _: None,
+        tell: Callable[[CircuitState], None] = lambda _: None,
     ) -> None:
         """Begin closed.
 
@@ -80,18 +80,18 @@ class Circuit:
         """
         self._most_failures, self._seconds = failures, seconds
         self._clock, self._tell = clock, tell
-        self._failures = self._doublings = self._era = 0
+        self._failures = self._doublings = self._epoch = 0
         self._open_until: float | None = None
         self._trying = False
         self.opened = 0
         """How often it has opened."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> CircuitState:
         """What would become of a call now."""
         if self._open_until is None:
-            return State.CLOSED
-        return State.HALF_OPEN if self._trying or self._clock() >= self._open_until else State.OPEN
+            return CircuitState.CLOSED
+        return CircuitState.HALF_OPEN if self._trying or self._clock() >= self._open_until else CircuitState.OPEN
 
     def begin(self) -> int:
         """Begin a call, and give the ticket with which it is to be ended, come what may.
@@ -106,18 +106,18 @@ class Circuit:
                 )
                 raise UnreachableError(f"failed to call webhook: circuit breaker is open after {failures}")
             self._trying = True
-            self._era += 1
-            self._tell(State.HALF_OPEN)
-        return self._era
+            self._epoch += 1
+            self._tell(CircuitState.HALF_OPEN)
+        return self._epoch
 
-    def end(self, ticket: int, ending: Ending) -> None:
+    def end(self, ticket: int, ending: WebhookCallStatus) -> None:
         """End the call of a ticket."""
-        if ticket != self._era:
+        if ticket != self._epoch:
             return
         tried, self._trying = self._trying, False
-        if ending is Ending.ANSWERED:
+        if ending is WebhookCallStatus.ANSWERED:
             self._close()
-        elif ending is Ending.FAILED:
+        elif ending is WebhookCallStatus.FAILED:
             self._failures += 1
             if tried or self._failures >= self._most_failures:
                 self._open()
@@ -126,18 +126,18 @@ class Circuit:
         self._failures = self._doublings = 0
         if self._open_until is not None:
             self._open_until = None
-            self._tell(State.CLOSED)
+            self._tell(CircuitState.CLOSED)
 
     def _open(self) -> None:
         self._open_until = self._clock() + self._seconds * 2**self._doublings
-        self._doublings = min(self._doublings + 1, _MOST_DOUBLINGS)
-        self._era += 1
+        self._doublings = min(self._doublings + 1, _MAX_DOUBLINGS)
+        self._epoch += 1
         self.opened += 1
-        self._tell(State.OPEN)
+        self._tell(CircuitState.OPEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BreakingTransport:
+class CircuitBreakerTransport:
     """Asks one webhook through another transport, unless its circuit is open."""
 
     through: Transport
@@ -174,26 +174,26 @@ class BreakingTransport:
 
     @contextlib.contextmanager
     def _watched(self, calls: Sequence[Call]) -> Iterator[None]:
-        ticket, began, ending = self.circuit.begin(), time.monotonic(), Ending.UNKNOWN
+        ticket, began, ending = self.circuit.begin(), time.monotonic(), WebhookCallStatus.UNKNOWN
         try:
             yield
-            ending = Ending.ANSWERED
+            ending = WebhookCallStatus.ANSWERED
         except BaseException as error:
             ending = self._ending(error, calls, time.monotonic() - began)
             raise
         finally:
             self.circuit.end(ticket, ending)
 
-    def _ending(self, error: BaseException, calls: Sequence[Call], seconds: float) -> Ending:
+    def _ending(self, error: BaseException, calls: Sequence[Call], seconds: float) -> WebhookCallStatus:
         if isinstance(error, BadAnswerError):
-            return Ending.ANSWERED
+            return WebhookCallStatus.ANSWERED
         if isinstance(error, UnreachableError):
-            return Ending.FAILED
+            return WebhookCallStatus.FAILED
         if not isinstance(error, CallTimeoutError | asyncio.CancelledError):
-            return Ending.UNKNOWN
+            return WebhookCallStatus.UNKNOWN
         # Callers choose ?timeout=. One who chooses a tiny one must not open the circuit for everybody else.
         allowed = min((one.timeout_seconds or self.default_seconds for one in calls), default=0.0)
-        return Ending.FAILED if seconds >= min(allowed, self.default_seconds) / 2 else Ending.UNKNOWN
+        return WebhookCallStatus.FAILED if seconds >= min(allowed, self.default_seconds) / 2 else WebhookCallStatus.UNKNOWN
 
 
 class CircuitBreakers:
@@ -211,8 +211,8 @@ class CircuitBreakers:
             return transport
         key = (configuration, webhook, str(phase), transport.endpoint)
 
-        def tell(state: State) -> None:
-            level = logging.WARNING if state is State.OPEN else logging.INFO
+        def tell(state: CircuitState) -> None:
+            level = logging.WARNING if state is CircuitState.OPEN else logging.INFO
             text = f"circuit breaker of a webhook is {state.name.lower().replace('_', '-')}"
             _log.log(
                 level, text, extra={"webhook": webhook, "configuration": configuration, "phase": str(phase)}
@@ -222,7 +222,7 @@ class CircuitBreakers:
             key,
             Circuit(settings.webhook_breaker_failures, settings.webhook_breaker_seconds, tell=tell),
         )
-        return BreakingTransport(transport, circuit, settings.default_timeout_seconds)
+        return CircuitBreakerTransport(transport, circuit, settings.default_timeout_seconds)
 
     def states(self) -> dict[tuple[str, ...], float]:
         """The worst state by configuration, webhook and phase."""
@@ -247,12 +247,12 @@ class CircuitBreakers:
         ]
 
 
-def breaker_metrics(current: Callable[[], CircuitBreakers]) -> tuple[Observed, Observed]:
+def breaker_metrics(current: Callable[[], CircuitBreakers]) -> tuple[CallbackMetric, CallbackMetric]:
     """Show the breakers that are in force whenever metrics are asked for."""
     labels = ("configuration", "name", "phase")
     state = "Circuit breakers of webhooks: 0 closed, 1 half-open, 2 open."
     opened = "How often circuit breakers have opened since the configuration was read."
     return (
-        Observed("pratique_webhook_breaker_state", state, lambda: current().states(), *labels),
-        Observed("pratique_webhook_breaker_opened_total", opened, lambda: current().opened(), *labels),
+        CallbackMetric("pratique_webhook_breaker_state", state, lambda: current().states(), *labels),
+        CallbackMetric("pratique_webhook_breaker_opened_total", opened, lambda: current().opened(), *labels),
     )

@@ -19,10 +19,10 @@ from google.protobuf.message import DecodeError, Message
 
 from frontdoor.transports.call_streams import StreamedCallError
 from frontdoor.transports.replicas import (
-    MOST_ATTEMPTS,
-    MOST_TOKENS,
+    MAX_ATTEMPTS,
+    MAX_TOKENS,
     TOKEN_RATIO,
-    Answered,
+    ReplicaAnswer,
     DisagreementError,
     StreamedReplicas,
 )
@@ -38,10 +38,10 @@ from pratique.apimachinery.errors import (
     UnreachableError,
 )
 from pratique.rpc import messages
-from pratique.rpc.handlers import CANCELED, NAMES, OK
+from pratique.rpc.handlers import CANCELED, CODE_NAMES, OK
 from pratique.rpc.inputs import NOT_HELD
-from pratique.rpc.streams import METHODS
-from pratique.telemetry.tracing import carried
+from pratique.rpc.streams import STREAMED_METHODS
+from pratique.telemetry.tracing import trace_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ _MESSAGE_LIMIT = 16 * 1024 * 1024
 _RETRIED_BYTES = 2 * _MESSAGE_LIMIT
 """gRPC counts the metadata and its own structures as well."""
 
-_BALANCED: dict[str, object] = {
+_SERVICE_CONFIG: dict[str, object] = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [
         {
@@ -72,7 +72,7 @@ _BALANCED: dict[str, object] = {
             # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC
             # tells the one that charges that it repeats.
             "retryPolicy": {
-                "maxAttempts": MOST_ATTEMPTS,
+                "maxAttempts": MAX_ATTEMPTS,
                 "initialBackoff": "0.02s",
                 "maxBackoff": "0.2s",
                 "backoffMultiplier": 3,
@@ -80,13 +80,13 @@ _BALANCED: dict[str, object] = {
             },
         }
     ],
-    "retryThrottling": {"maxTokens": MOST_TOKENS, "tokenRatio": TOKEN_RATIO},
+    "retryThrottling": {"maxTokens": MAX_TOKENS, "tokenRatio": TOKEN_RATIO},
 }
 
-_HEALTH_CHECKED = _BALANCED | {"healthCheckConfig": {"serviceName": ""}}
+_HEALTH_CHECKED_CONFIG = _SERVICE_CONFIG | {"healthCheckConfig": {"serviceName": ""}}
 """A replica that drains says NOT_SERVING before it stops, and gets no more calls from then on."""
 
-_COMMON: Options = (
+_COMMON_OPTIONS: Options = (
     ("grpc.max_send_message_length", _MESSAGE_LIMIT),
     ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
     # What is longer than this is not made again. gRPC's 256 KiB would leave out every review of a large object.
@@ -100,7 +100,7 @@ _COMMON: Options = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_OURS: Options = (
+_SUITE_OPTIONS: Options = (
     # A replica that is frozen, or behind a network that swallows everything, is noticed 7 s after its last sign of
     # life, and the calls that it holds are made again on another: within the 10 s that a review has by default.
     ("grpc.keepalive_time_ms", 4_000),
@@ -111,7 +111,7 @@ _OURS: Options = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 
-_SOMEBODYS: Options = (
+_WEBHOOK_OPTIONS: Options = (
     # Servers with gRPC's default send clients away that ping three times while a call waits; none waits for longer
     # than 30 s.
     ("grpc.keepalive_time_ms", 30_000),
@@ -125,10 +125,10 @@ def channel_options(*, ours: bool, server_name: str = "", retries: bool = True) 
     ``server_name`` is the name that is looked for in their certificates, where it is not that of the target. Without
     ``retries`` whoever makes the calls makes them again.
     """
-    config = json.dumps(_HEALTH_CHECKED if ours else _BALANCED)
+    config = json.dumps(_HEALTH_CHECKED_CONFIG if ours else _SERVICE_CONFIG)
     named: Options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
     retried = ("grpc.enable_retries", int(retries))
-    return (*_COMMON, retried, *(_OURS if ours else _SOMEBODYS), *named, ("grpc.service_config", config))
+    return (*_COMMON_OPTIONS, retried, *(_SUITE_OPTIONS if ours else _WEBHOOK_OPTIONS), *named, ("grpc.service_config", config))
 
 
 _CONNECT_SECONDS = 5.0
@@ -174,7 +174,7 @@ class RenewableChannel:
         async with self._renewing:
             fresh = self._open()
             try:
-                ready = await _connected(fresh)
+                ready = await _wait_until_ready(fresh)
             except asyncio.CancelledError:
                 await fresh.close(None)
                 raise
@@ -197,7 +197,7 @@ class RenewableChannel:
         await self._current.close(None)
 
 
-async def _connected(channel: grpc.aio.Channel) -> bool:
+async def _wait_until_ready(channel: grpc.aio.Channel) -> bool:
     """Wait until calls would find somebody, but not for long."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -280,7 +280,7 @@ _log = logging.getLogger(__name__)
 Resolve: TypeAlias = Callable[[str], Awaitable[frozenset[str]]]
 """Gives the addresses of a name; raises OSError where it has none."""
 
-LOOK_SECONDS = 10.0
+LOOKUP_SECONDS = 10.0
 """How often to look. A new replica is to be found within 30 s, and a look may come too early for the name server's
 cache: CoreDNS keeps the answers for Services for 5 s. The third look still is in time."""
 
@@ -318,7 +318,7 @@ class NameWatch:
     renew: Callable[[], Awaitable[bool]]
     """Called when the name has an address that it had not the last time; gives whether that one is used now."""
     resolve: Resolve = resolve
-    seconds: float = LOOK_SECONDS
+    seconds: float = LOOKUP_SECONDS
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -343,7 +343,7 @@ class NameWatch:
         return renewed
 
 
-_ASKS_THE_SYSTEM = resolve
+_SYSTEM_RESOLVER = resolve
 _UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
 """As Go's client says it, without what its parser has to say about the bytes."""
 
@@ -363,7 +363,7 @@ class GrpcTransport:
         failure_prefix: str = "",
         health_checked: bool = True,
         resolve: Resolve = resolve,
-        look_seconds: float = LOOK_SECONDS,
+        look_seconds: float = LOOKUP_SECONDS,
         observe: Observe | None = None,
         streamed: Phase | None = None,
         streams: bool = True,
@@ -392,7 +392,7 @@ class GrpcTransport:
         self._failure_prefix = failure_prefix
         self._observe = observe
         self._ours = ours
-        self.mismatched: Callable[[str], str] = _unexplained
+        self.mismatched: Callable[[str], str] = _no_differences
         """Says of a digest in what the replicas differ from it."""
         self.addresses = 1
         """How many addresses its name has, as far as anybody looked."""
@@ -412,7 +412,7 @@ class GrpcTransport:
         self._streamed: dict[Phase, StreamedReplicas] = {}
         if streamed is not None:
             self._streamed[streamed] = StreamedReplicas(
-                METHODS[streamed],
+                STREAMED_METHODS[streamed],
                 lambda replica: open_channel(replica, replica_options),
                 "grpc" if credentials is None else "grpcs",
                 streams=streams,
@@ -424,7 +424,7 @@ class GrpcTransport:
         """Let calls go through a channel from now on."""
         # Answers stay bytes in there: one that is no message would come as None, and be logged.
         self._alone = {
-            phase: channel.unary_unary(method.path, None, None) for phase, method in METHODS.items()
+            phase: channel.unary_unary(method.path, None, None) for phase, method in STREAMED_METHODS.items()
         }
 
     def _watch(self, target: str, resolve: Resolve, seconds: float) -> asyncio.Task[None] | None:
@@ -435,7 +435,7 @@ class GrpcTransport:
             return None
         renew = functools.partial(self._channel.renew, only_if_ready=True)
         # Where the target names its own name server, only gRPC asks that one.
-        streams = target.startswith("dns:///") or resolve is not _ASKS_THE_SYSTEM
+        streams = target.startswith("dns:///") or resolve is not _SYSTEM_RESOLVER
 
         async def look(name: str) -> frozenset[str]:
             found = await resolve(name)
@@ -471,7 +471,7 @@ class GrpcTransport:
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, MutateResponse, digest)
-        messages.check_review(answer, review.uid, ours=self._ours)
+        messages.check_answered_review(answer, review.uid, ours=self._ours)
         return messages.outcomes_from_mutate(answer, calls, endpoint)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
@@ -479,15 +479,15 @@ class GrpcTransport:
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, ValidateResponse, digest)
-        messages.check_review(answer, review.uid, ours=self._ours)
+        messages.check_answered_review(answer, review.uid, ours=self._ours)
         return messages.outcomes_from_validate(answer, calls, endpoint)
 
-    async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> Answered:
+    async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> ReplicaAnswer:
         request, alone, streamed = message.SerializeToString(), self._alone[phase], self._streamed.get(phase)
         if streamed is not None:
-            return await streamed.ask(request, deadline, carried(), alone, digest)
-        return Answered(
-            await alone(request, timeout=deadline.remaining_seconds, metadata=carried()), self.endpoint
+            return await streamed.ask(request, deadline, trace_metadata(), alone, digest)
+        return ReplicaAnswer(
+            await alone(request, timeout=deadline.remaining_seconds, metadata=trace_metadata()), self.endpoint
         )
 
     async def renew(self) -> None:
@@ -506,9 +506,9 @@ class GrpcTransport:
         await self._channel.close()
 
     async def _answer(
-        self, call: Awaitable[Answered], message: type[_MessageT], digest: str
+        self, call: Awaitable[ReplicaAnswer], message: type[_MessageT], digest: str
     ) -> tuple[_MessageT, str]:
-        begun, code = time.perf_counter(), NAMES[grpc.StatusCode.INTERNAL]
+        begun, code = time.perf_counter(), CODE_NAMES[grpc.StatusCode.INTERNAL]
         try:
             raw, endpoint = await call
             answer: Any = message.FromString(raw)
@@ -516,12 +516,12 @@ class GrpcTransport:
         except DecodeError:
             raise BadAnswerError(f"{self._failure_prefix}{_UNREADABLE}") from None
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
-            code = NAMES[error.code()]
+            code = CODE_NAMES[error.code()]
             if digest and error.code() is NOT_HELD:
                 raise self._mismatch(digest) from None
             raise _call_error(error.code(), self._failure_prefix) from None
         except DisagreementError:
-            code = NAMES[NOT_HELD]
+            code = CODE_NAMES[NOT_HELD]
             raise self._mismatch(digest) from None
         except asyncio.CancelledError:
             code = CANCELED
@@ -539,7 +539,7 @@ class GrpcTransport:
         return MismatchError(f"the service{where} decides by other inputs than this front door{differences}")
 
 
-def _unexplained(_: str) -> str:
+def _no_differences(_: str) -> str:
     return ""
 
 
@@ -555,4 +555,4 @@ def _call_error(code: grpc.StatusCode, prefix: str) -> CallError:
                 f"{prefix}rpc error: code = Unavailable desc = the service cannot be reached"
             )
         case _:
-            return CallError(f"{prefix}rpc error: code = {NAMES[code]} desc = the service refused the call")
+            return CallError(f"{prefix}rpc error: code = {CODE_NAMES[code]} desc = the service refused the call")

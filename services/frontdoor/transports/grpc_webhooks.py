@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frontdoor.transports.grpc import GrpcTransport
     from pratique.admission.calls import Call, Deadline
-    from pratique.admission.outcomes import Decided, Outcome
+    from pratique.admission.outcomes import OutcomeDecision, Outcome
     from pratique.admission.reviews import Review
 
 FAILURE_PREFIX = "failed to call webhook: "
@@ -35,22 +35,22 @@ class GrpcWebhookTransport:
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Ask one mutating webhook."""
-        return [_reworded(one) for one in await self.through.mutate(review, calls, deadline)]
+        return [_as_webhook_outcome(one) for one in await self.through.mutate(review, calls, deadline)]
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Ask one validating webhook."""
-        return [_reworded(one) for one in await self.through.validate(review, calls, deadline)]
+        return [_as_webhook_outcome(one) for one in await self.through.validate(review, calls, deadline)]
 
     async def close(self) -> None:
         """Let go of the connection."""
         await self.through.close()
 
 
-def _reworded(outcome: Outcome) -> Outcome:
-    return msgspec.structs.replace(outcome, decision=_decided(outcome.controller, outcome.decision))
+def _as_webhook_outcome(outcome: Outcome) -> Outcome:
+    return msgspec.structs.replace(outcome, decision=_as_webhook_decision(outcome.controller, outcome.decision))
 
 
-def _decided(webhook: str, decision: Decided) -> Decided:
+def _as_webhook_decision(webhook: str, decision: OutcomeDecision) -> OutcomeDecision:
     match decision:
         case Denied(status):
             given = StatusDocument(message=status.message, reason=status.reason, code=status.code)

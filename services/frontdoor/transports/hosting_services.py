@@ -13,9 +13,9 @@ from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.tls import Kept, PairFiles, read_authorities, read_pair
+from pratique.https.tls import ReloadedCertificate, KeyPairFiles, read_authorities, read_key_pair
 from pratique.rpc.inputs import inputs_from_messages
-from pratique.telemetry.metrics import Counts, Durations, Observed
+from pratique.telemetry.metrics import LabeledCounter, DurationHistogram, CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from frontdoor.settings import FrontDoorSettings
-    from frontdoor.transports.balancing import Load
+    from frontdoor.transports.balancing import ReplicaLoad
     from pratique.admission.controllers import Controller
-    from pratique.configuration.inputs import Digests, HeldInputs
+    from pratique.configuration.inputs import InputDigests, RecentInputs
 
 
 class CallKind(enum.StrEnum):
@@ -46,19 +46,19 @@ class HopMetrics:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self._hops = Counts(
+        self._hops = LabeledCounter(
             "pratique_frontdoor_hops_total",
             "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
             ("service", "code"),
         )
-        self._seconds = Durations(
+        self._seconds = DurationHistogram(
             "pratique_frontdoor_hop_duration_seconds",
             "Time from a call to a service to its answer, by service.",
             _BUCKETS,
             ("service",),
         )
         self._services: Sequence[HostingService] = ()
-        self._held: HeldInputs[Any] | None = None
+        self._held: RecentInputs[Any] | None = None
 
     def observer(self, service: str) -> Callable[[str, float], None]:
         """What is to be told of each hop to a service: gRPC's code for it by Go's name, and seconds."""
@@ -68,7 +68,7 @@ class HopMetrics:
         self._hops.add(service, code)
         self._seconds.observe(seconds, service)
 
-    def show_services(self, services: Sequence[HostingService], held: HeldInputs[Any]) -> None:
+    def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
         """Show how many addresses of these are known, and which of their replicas decide by what is ``held`` here."""
         self._services, self._held = services, held
 
@@ -76,34 +76,34 @@ class HopMetrics:
         """Yield all of them, for a registry."""
         yield from self._hops.collect()
         yield from self._seconds.collect()
-        yield from Observed(
+        yield from CallbackMetric(
             "pratique_frontdoor_service_addresses",
             "Addresses of a service that are known: its replicas, where each has one.",
             lambda: {(one.name,): one.transport.addresses for one in self._services},
             "service",
         ).collect()
-        yield from Observed(
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_agrees",
             "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
             self._agreements,
             "service",
             "endpoint",
         ).collect()
-        yield from Observed(
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_calls_in_flight",
             "Calls to a replica without an answer; refused ones count for a second longer.",
             lambda: self._loads(lambda load: load.in_flight),
             "service",
             "endpoint",
         ).collect()
-        yield from Observed(
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_left_out",
             "1 where a replica gets no calls for a while because it is much slower than others.",
             lambda: self._loads(lambda load: load.left_out),
             "service",
             "endpoint",
         ).collect()
-        yield from Observed(
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_exclusions_total",
             "How often a replica was left out because it was much slower than others.",
             lambda: self._loads(lambda load: load.times_left_out),
@@ -111,7 +111,7 @@ class HopMetrics:
             "endpoint",
         ).collect()
 
-    def _loads(self, read: Callable[[Load], int]) -> dict[tuple[str, ...], float]:
+    def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
         return {
             (service.name, replica.endpoint): read(replica.load)
             for service in self._services
@@ -139,21 +139,21 @@ class ServicesTls:
         Raises:
             ConfigurationError: one cannot be used, or is given without another that it needs.
         """
-        files = PairFiles.given(settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS)
+        files = KeyPairFiles.given(settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS)
         authority_file = settings.services_ca_file
         self._pair = None
         if files is not None:
-            read = functools.partial(read_pair, files)
-            self._pair = Kept(
+            read = functools.partial(read_key_pair, files)
+            self._pair = ReloadedCertificate(
                 "services client certificate", read, files.paths, ends_at=lambda pair: pair.ends_at
             )
         self._authorities = None
         if authority_file is not None:
             read_bundle = functools.partial(read_authorities, authority_file, "--services-ca-file")
-            self._authorities = Kept(
+            self._authorities = ReloadedCertificate(
                 "services authorities", read_bundle, (authority_file,), ends_at=lambda bundle: bundle.ends_at
             )
-        self.kept: tuple[Kept[Any], ...] = tuple(
+        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
             one for one in (self._pair, self._authorities) if one is not None
         )
         """What is read again, and how it is with each."""
@@ -169,7 +169,7 @@ class ServicesTls:
         if tls.kept:
             _check_names(settings)
             return tls
-        for flag, name in _names(settings):
+        for flag, name in _server_names(settings):
             if name:
                 raise ConfigurationError(f"{flag} needs TLS: give --services-ca-file as well")
         return None
@@ -183,7 +183,7 @@ class ServicesTls:
         return grpc.ssl_channel_credentials(bundle, pair.key, pair.chain)
 
 
-def _names(settings: FrontDoorSettings) -> tuple[tuple[str, str], ...]:
+def _server_names(settings: FrontDoorSettings) -> tuple[tuple[str, str], ...]:
     return (
         ("--mutator-server-name", settings.mutator_server_name),
         ("--validator-server-name", settings.validator_server_name),
@@ -258,7 +258,7 @@ class HostingService:
         transport.addresses = len(addresses)
         return cls(name, transport, phase, expected)
 
-    def agree_with(self, held: HeldInputs[Any]) -> None:
+    def agree_with(self, held: RecentInputs[Any]) -> None:
         """Ask only replicas that decide by what is ``held`` here, and say in what others differ."""
 
         def differences(digest: str) -> str:
@@ -274,11 +274,11 @@ class HostingService:
         replicas = self.transport.replicas if self.expected else ()
         return not replicas or any(one.holds(digest) for one in replicas)
 
-    def differing(self, digests: Digests) -> list[str]:
+    def differing(self, digests: InputDigests) -> list[str]:
         """Say which replicas do not decide by these inputs, and in what they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
-            f"{self.name} at {one.endpoint} {_difference(digests, one.held)}"
+            f"{self.name} at {one.endpoint} {_describe_difference(digests, one.held)}"
             for one in replicas
             if not one.holds(digests.whole)
         ]
@@ -291,7 +291,7 @@ class HostingService:
             if one.load.left_out
         ]
 
-    async def unready(self, digests: Digests) -> str:
+    async def unready(self, digests: InputDigests) -> str:
         """Why it cannot be asked now for what is decided by these inputs.
 
         Empty where it can, or where there is nothing to ask it.
@@ -318,11 +318,11 @@ class HostingService:
             return f"{self.name} at {self.transport.endpoint} does not host {', '.join(missing)}: {hint}"
         held = inputs_from_messages(described.held)
         if all(one.whole != digests.whole for one in held):
-            return f"{self.name} at {self.transport.endpoint} {_difference(digests, held)}"
+            return f"{self.name} at {self.transport.endpoint} {_describe_difference(digests, held)}"
         return ""
 
 
-def _difference(ours: Digests, held: Sequence[Digests]) -> str:
+def _describe_difference(ours: InputDigests, held: Sequence[InputDigests]) -> str:
     if not held:
         return (
             "does not say by what it decides: it is older than this front door, or no service of this suite"

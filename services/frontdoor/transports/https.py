@@ -17,8 +17,8 @@ from frontdoor.webhooks.urls import webhook_url
 from pratique.admission.controllers import Phase
 from pratique.apimachinery.errors import CallError, CallTimeoutError
 from pratique.apimachinery.json_reading import LARGE_BYTES
-from pratique.https.clients import ClientKind
-from pratique.https.exchanges import HttpRequest, answered_body, exchange
+from pratique.https.clients import SessionKey
+from pratique.https.exchanges import HttpRequest, response_body, send_with_retries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,20 +46,20 @@ _CLOCK_DIGITS = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Connection:
+class _WebhookConnection:
     """How the webhook is reached, once that is known."""
 
     url: WebhookUrl
     credentials: Credentials
-    kind: ClientKind
+    kind: SessionKey
 
     @classmethod
-    def to(cls, webhook: Webhook, known: WebhookCredentials) -> _Connection:
+    def to(cls, webhook: Webhook, known: WebhookCredentials) -> _WebhookConnection:
         url = webhook_url(webhook)
         credentials = known.for_target(url.target)
         ca_bundles = (credentials.ca_bundle, webhook.client_config.ca_bundle)
         ca_bundle = b"\n".join(bundle for bundle in ca_bundles if bundle)
-        return cls(url, credentials, ClientKind(ca_bundle, credentials.certificate, url.is_service))
+        return cls(url, credentials, SessionKey(ca_bundle, credentials.certificate, url.is_service))
 
     def request(self, body: bytes, deadline: Deadline) -> HttpRequest:
         seconds = math.ceil(round(deadline.remaining_seconds, _CLOCK_DIGITS))
@@ -77,7 +77,7 @@ class HttpsTransport:
         self._webhook = webhook
         self._clients = clients
         self._credentials = credentials
-        self._connection: _Connection | None = None
+        self._connection: _WebhookConnection | None = None
 
     @property
     def endpoint(self) -> str:
@@ -121,17 +121,17 @@ class HttpsTransport:
         # What a webhook sends must not hold up the reviews of others.
         return outcome() if len(body) <= LARGE_BYTES else await asyncio.to_thread(outcome)
 
-    async def _answered(self, connection: _Connection, sent: SentReview, deadline: Deadline) -> bytes:
+    async def _answered(self, connection: _WebhookConnection, sent: SentReview, deadline: Deadline) -> bytes:
         session = self._clients.session(connection.kind)
         request = connection.request(sent.body, deadline)
         try:
-            return answered_body(await exchange(session, request, deadline))
+            return response_body(await send_with_retries(session, request, deadline))
         except CallError as error:
             raise type(error)(f"failed to call webhook: {error}", error.code) from None
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> _WebhookConnection:
         if self._connection is None:
-            connection = _Connection.to(self._webhook, self._credentials)
+            connection = _WebhookConnection.to(self._webhook, self._credentials)
             self._clients.join(connection.kind)
             self._connection = connection
         return self._connection

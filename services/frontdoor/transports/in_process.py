@@ -38,4 +38,4 @@ class InProcessTransport:
         """Let the controllers go of what they hold; one that is hosted twice is closed once."""
         hosted = {id(one): one for one in (*self.mutator.hosted, *self.validator.hosted)}
         for one in hosted.values():
-            await one.halves.close()
+            await one.handlers.close()

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
-from frontdoor.transports.balancing import Balancer, Ending
+from frontdoor.transports.balancing import Balancer, ReplicaCallStatus
 from frontdoor.transports.call_streams import CallStream, StreamedCallError
-from pratique.rpc.handlers import ATTEMPTS
-from pratique.rpc.inputs import NOT_HELD, inputs_of
+from pratique.rpc.handlers import ATTEMPTS_KEY
+from pratique.rpc.inputs import NOT_HELD, fetch_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frontdoor.transports.balancing import Load
+    from frontdoor.transports.balancing import ReplicaLoad
     from pratique.admission.calls import Deadline
-    from pratique.configuration.inputs import Digests
-    from pratique.rpc.streams import CarriedMethod
-    from pratique.telemetry.tracing import Carried
+    from pratique.configuration.inputs import InputDigests
+    from pratique.rpc.streams import StreamedMethod
+    from pratique.telemetry.tracing import TraceMetadata
 
-MOST_TOKENS = 600
+MAX_TOKENS = 600
 """Each failed call costs a token, and calls are made again while more than half are left. 600 is what a kube-apiserver
 with default flags has in flight: when one of two replicas dies, the 300 calls that it had can be made again."""
-MOST_ATTEMPTS = 4
+MAX_ATTEMPTS = 4
 """How often gRPC makes a call by itself, the first time included."""
 TOKEN_RATIO = 0.1
 """What each call that comes through brings back: in the long run at most a tenth of the calls is made again."""
@@ -38,26 +38,26 @@ class RetryBudget:
 
     def __init__(self) -> None:
         """Start with all of them."""
-        self._tokens: float = MOST_TOKENS
+        self._tokens: float = MAX_TOKENS
 
     def spend(self, attempts: int = 1) -> bool:
         """Count attempts that failed; tells whether another may be made."""
         self._tokens = max(0.0, self._tokens - attempts)
-        return self._tokens > MOST_TOKENS / 2
+        return self._tokens > MAX_TOKENS / 2
 
     def earn(self) -> None:
         """Count a call that came through."""
-        self._tokens = min(MOST_TOKENS, self._tokens + TOKEN_RATIO)
+        self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
 
 
-_MOST_IN_FLIGHT = 512
+_MAX_IN_FLIGHT = 512
 """Calls on one stream; others are made by themselves meanwhile. 512: nearly the 600 that a kube-apiserver with default
 flags has in flight, and half of the 1,000 that a service takes."""
 _DESCRIBE_SECONDS = 1.0
 """How often a replica without streams is asked what it decides by, and how long it may take to say so. Within the grace
 for which services keep what was before, this is often."""
 _FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 2.0
+_MAX_PAUSE_SECONDS = 2.0
 """How long to wait before a stream that ended is opened again; as long as for connections."""
 _DRAIN_SECONDS = 30.0
 """How long calls under way keep a channel that is no longer used: the longest timeout of a webhook."""
@@ -69,8 +69,8 @@ class Replica:
     def __init__(
         self,
         open_channel: Callable[[], grpc.aio.Channel],
-        method: CarriedMethod,
-        load: Load,
+        method: StreamedMethod,
+        load: ReplicaLoad,
         endpoint: str = "",
         *,
         streams: bool = True,
@@ -91,7 +91,7 @@ class Replica:
         self._aside: grpc.aio.Channel | None = None
         self._method = method
         self._streams = streams
-        self._described: tuple[Digests, ...] = ()
+        self._described: tuple[InputDigests, ...] = ()
         self._stream: CallStream | None = None
         self._knows_no_streams = False
         self._running: set[asyncio.Task[grpc.StatusCode]] = set()
@@ -103,7 +103,7 @@ class Replica:
         return self._knows_no_streams or (self._stream is not None and self._stream.usable)
 
     @property
-    def held(self) -> tuple[Digests, ...]:
+    def held(self) -> tuple[InputDigests, ...]:
         """What it says that it decides by, now first and then what it has kept of before."""
         stream = self._stream
         return stream.held if stream is not None and stream.usable else self._described
@@ -118,7 +118,7 @@ class Replica:
         return self._channel
 
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: Carried | None, *, aside: bool = False
+        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, aside: bool = False
     ) -> bytes:
         """Make one call: on the stream, or by itself where the service knows no streams or the stream is full.
 
@@ -129,7 +129,7 @@ class Replica:
             AioRpcError: likewise, of one made by itself.
         """
         stream = self._stream
-        if not aside and stream is not None and stream.usable and stream.in_flight < _MOST_IN_FLIGHT:
+        if not aside and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
             return await stream.ask(request, deadline, metadata)
         alone: Any = (self._beside if aside else self._channel).unary_unary(self._method.path, None, None)
         answer: bytes = await alone(request, timeout=deadline.remaining_seconds, metadata=metadata)
@@ -163,7 +163,7 @@ class Replica:
             return
         while not changed.done():
             try:
-                self._described = await inputs_of(self._channel, _DESCRIBE_SECONDS)
+                self._described = await fetch_inputs(self._channel, _DESCRIBE_SECONDS)
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     self._described = ()
@@ -187,7 +187,7 @@ class Replica:
                 return True
             if not stream.greeted and await running is grpc.StatusCode.UNIMPLEMENTED:
                 return False
-            pause = _FIRST_PAUSE_SECONDS if stream.greeted else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = _FIRST_PAUSE_SECONDS if stream.greeted else min(2 * pause, _MAX_PAUSE_SECONDS)
             await asyncio.wait([changed], timeout=pause)
         return True
 
@@ -224,8 +224,8 @@ class Replica:
 
 _log = logging.getLogger(__name__)
 
-_BROKE_OFF = grpc.StatusCode.UNAVAILABLE
-_LONGEST_REQUEST = 64 * 1024
+_BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
+_MAX_STREAMED_BYTES = 64 * 1024
 """What is longer goes by itself, for it would hold up what is behind it. 64 KiB: a frame of HTTP/2 has 16, and few Pods
 have more than 20."""
 _REFUSED_SECONDS = 1.0
@@ -237,7 +237,7 @@ class DisagreementError(Exception):
     """There are replicas that can be asked, and none decides by what the call is to be decided by."""
 
 
-class Answered(NamedTuple):
+class ReplicaAnswer(NamedTuple):
     """An answer."""
 
     answer: bytes
@@ -250,7 +250,7 @@ class StreamedReplicas:
 
     def __init__(
         self,
-        method: CarriedMethod,
+        method: StreamedMethod,
         open_channel: Callable[[str], grpc.aio.Channel],
         scheme: str = "grpc",
         *,
@@ -271,7 +271,7 @@ class StreamedReplicas:
         self._scheme = scheme
         self._streams = streams
         self._replicas: dict[str, Replica] = {}
-        self._balancer = Balancer(slow_seconds, tell=_tell)
+        self._balancer = Balancer(slow_seconds, tell=_log_exclusion)
         self._closed = False
         self._budget = RetryBudget()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -298,7 +298,7 @@ class StreamedReplicas:
             self._replicas[target] = self._replica(target, before.load)
             self._retire(before)
 
-    def _replica(self, target: str, load: Load) -> Replica:
+    def _replica(self, target: str, load: ReplicaLoad) -> Replica:
         open_channel = functools.partial(self._open, target)
         return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
 
@@ -306,8 +306,8 @@ class StreamedReplicas:
         return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
 
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: Carried | None, alone: Any, digest: str = ""
-    ) -> Answered:
+        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, alone: Any, digest: str = ""
+    ) -> ReplicaAnswer:
         """Make one call, and make it again where whoever was asked broke off. ``alone`` makes calls by themselves.
 
         Where ``digest`` is given, only replicas are asked that decide by its inputs.
@@ -317,20 +317,20 @@ class StreamedReplicas:
             StreamedCallError: it has no answer.
             AioRpcError: likewise, of one made by itself.
         """
-        aside = len(request) > _LONGEST_REQUEST
+        aside = len(request) > _MAX_STREAMED_BYTES
         usable = self._usable(digest)
         if not usable:
-            return Answered(await _by_itself(alone, request, deadline, metadata))
+            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
         replica, ticket = self._balancer.choose(usable, comparable=not aside)
         try:
             answered = await self._ask(replica, request, deadline, metadata, ticket)
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
             if error.code() is NOT_HELD and digest:
                 return await self._ask_another(replica, request, deadline, metadata, digest)
-            if error.code() is not _BROKE_OFF or self._closed or not self._budget.spend():
+            if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
                 raise
             if getattr(error, "begun", True):
-                metadata = (*(metadata or ()), (ATTEMPTS, "1"))
+                metadata = (*(metadata or ()), (ATTEMPTS_KEY, "1"))
             return await self._repeat(replica, request, deadline, metadata, alone, digest)
         self._budget.earn()
         return answered
@@ -340,34 +340,34 @@ class StreamedReplicas:
         replica: Replica,
         request: bytes,
         deadline: Deadline,
-        metadata: Carried | None,
+        metadata: TraceMetadata | None,
         ticket: int = 0,
-    ) -> Answered:
-        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, Ending.REFUSED
+    ) -> ReplicaAnswer:
+        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
         load.in_flight += 1
         try:
-            aside = len(request) > _LONGEST_REQUEST
+            aside = len(request) > _MAX_STREAMED_BYTES
             answer = await replica.ask(request, deadline, metadata, aside=aside)
-            ending = Ending.ANSWERED
+            ending = ReplicaCallStatus.ANSWERED
         except asyncio.CancelledError:
-            ending = Ending.GIVEN_UP
+            ending = ReplicaCallStatus.GIVEN_UP
             raise
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                ending = Ending.GIVEN_UP
+                ending = ReplicaCallStatus.GIVEN_UP
             raise
         finally:
-            if ending is Ending.REFUSED:
+            if ending is ReplicaCallStatus.REFUSED:
                 asyncio.get_running_loop().call_later(_REFUSED_SECONDS, _end_refused, load)
             else:
                 load.in_flight -= 1
             if ticket:
                 self._balancer.end(load, ticket, time.monotonic() - began, ending)
-        return Answered(answer, replica.endpoint)
+        return ReplicaAnswer(answer, replica.endpoint)
 
     async def _ask_another(
-        self, replica: Replica, request: bytes, deadline: Deadline, metadata: Carried | None, digest: str
-    ) -> Answered:
+        self, replica: Replica, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, digest: str
+    ) -> ReplicaAnswer:
         """Ask another than the one that has just changed its mind; nothing has been done there."""
         others = self._usable(digest, but=replica)
         if not others:
@@ -380,22 +380,22 @@ class StreamedReplicas:
         replica: Replica,
         request: bytes,
         deadline: Deadline,
-        metadata: Carried | None,
+        metadata: TraceMetadata | None,
         alone: Any,
         digest: str,
-    ) -> Answered:
+    ) -> ReplicaAnswer:
         if others := self._usable(digest, but=replica):
             other, _ = self._balancer.choose(others, comparable=False)
             try:
                 return await self._ask(other, request, deadline, metadata)
             except (StreamedCallError, grpc.aio.AioRpcError) as error:
-                if error.code() is not _BROKE_OFF or self._closed or not self._budget.spend():
+                if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
                     raise
         try:
-            return Answered(await _by_itself(alone, request, deadline, metadata))
+            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
         except grpc.aio.AioRpcError as error:
-            if error.code() is _BROKE_OFF:
-                self._budget.spend(MOST_ATTEMPTS - 1)  # gRPC has counted them for itself
+            if error.code() is _BROKEN_OFF:
+                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
             raise
 
     async def close(self) -> None:
@@ -426,16 +426,16 @@ class StreamedReplicas:
         task.add_done_callback(self._retiring.discard)
 
 
-def _end_refused(load: Load) -> None:
+def _end_refused(load: ReplicaLoad) -> None:
     load.in_flight -= 1
 
 
-def _tell(load: Load) -> None:
+def _log_exclusion(load: ReplicaLoad) -> None:
     if load.left_out:
         _log.warning("a replica is left out: it is much slower than others", extra={"address": load.name})
     else:
         _log.info("a replica that was left out is asked again", extra={"address": load.name})
 
 
-async def _by_itself(alone: Any, request: bytes, deadline: Deadline, metadata: Carried | None) -> bytes:
+async def _call_unary(alone: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
     return bytes(await alone(request, timeout=deadline.remaining_seconds, metadata=metadata))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Decided, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.apimachinery.decoding import AnswerDecoder, GoTypes, mismatch
+from pratique.admission.outcomes import ALLOWED, OutcomeDecision, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.apimachinery.decoding import ResponseDecoder, GoTypes, go_type_mismatch
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_errors import go_kind
@@ -61,7 +61,7 @@ _LONGEST_KEY = 63
 """Characters of the name part of a qualified name."""
 _DIGEST_CHARACTERS = 20
 """80 bits of SHA-256: two keys of one decision do not come to the same by accident."""
-_UNFIT = re.compile(r"[^A-Za-z0-9.-]+")
+_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 def answer_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -93,7 +93,7 @@ def answer_key(key: str) -> str:
 
 def _digested(key: str) -> str:
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
-    shown = _UNFIT.sub("-", key).strip("-.")[: _LONGEST_KEY - _DIGEST_CHARACTERS - 1].rstrip("-.")
+    shown = _NOT_IN_KEYS.sub("-", key).strip("-.")[: _LONGEST_KEY - _DIGEST_CHARACTERS - 1].rstrip("-.")
     return f"{shown}.{digest}" if shown else digest
 
 
@@ -160,7 +160,7 @@ class ResponseDocument(msgspec.Struct, frozen=True, rename="camel"):
             case list():
                 return _bytes(self.patch)
             case _:
-                raise mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
+                raise go_type_mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
 
 
 class ReviewDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -204,7 +204,7 @@ _GO_TYPES: GoTypes = {
     "response.status.details.retryAfterSeconds": ("StatusDetails", "int32"),
 }
 
-_decoder = AnswerDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
+_decoder = ResponseDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
 
 
 def decode_answer(body: bytes) -> ReviewDocument:
@@ -219,7 +219,7 @@ def decode_answer(body: bytes) -> ReviewDocument:
 def _bytes(items: list[JSON]) -> bytes:
     for item in items:
         if not isinstance(item, int | None) or isinstance(item, bool) or not 0 <= (item or 0) <= 255:
-            raise mismatch(_number(item), "AdmissionResponse.response.patch", "uint8")
+            raise go_type_mismatch(_number(item), "AdmissionResponse.response.patch", "uint8")
     return bytes(item or 0 for item in items)
 
 
@@ -274,10 +274,10 @@ def read_answer(body: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
         patch = document.response.patch_bytes() if document.response is not None else b""
     except BadAnswerError as error:
         raise BadAnswerError(f"failed to call webhook: {error}") from None
-    fault = _fault(document, patch, sent, phase)
+    fault = _response_fault(document, patch, sent, phase)
     if fault or document.response is None:
         raise BadAnswerError(f"received invalid webhook response: {fault}")
-    return _answer(document.response, patch, sent.version, phase)
+    return _checked_answer(document.response, patch, sent.version, phase)
 
 
 def _check_convertible(document: ReviewDocument, sent: ReviewVersion) -> None:
@@ -304,7 +304,7 @@ def _group_version_kind(document: ReviewDocument) -> GroupVersionKind:
     return GroupVersionKind(group, version, document.kind or "")
 
 
-def _fault(document: ReviewDocument, patch: bytes, sent: SentReview, phase: Phase) -> str:
+def _response_fault(document: ReviewDocument, patch: bytes, sent: SentReview, phase: Phase) -> str:
     response = document.response
     if response is None:
         return "webhook response was absent"
@@ -331,7 +331,7 @@ def _patch_fault(patch: bytes, patch_type: str | None, phase: Phase) -> str:
     return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
 
 
-def _answer(response: ResponseDocument, patch: bytes, version: ReviewVersion, phase: Phase) -> WebhookAnswer:
+def _checked_answer(response: ResponseDocument, patch: bytes, version: ReviewVersion, phase: Phase) -> WebhookAnswer:
     if phase is Phase.VALIDATE:
         patch = b""
     # The type of a patch is looked at in v1 alone: v1beta1 knew one.
@@ -361,7 +361,7 @@ def to_outcome(webhook: str, answer: WebhookAnswer, review: Review) -> Outcome:
     )
 
 
-def _decision(answer: WebhookAnswer, review: Review) -> Decided:
+def _decision(answer: WebhookAnswer, review: Review) -> OutcomeDecision:
     if not answer.patch:
         return ALLOWED
     try:
@@ -379,19 +379,19 @@ def _decision(answer: WebhookAnswer, review: Review) -> Decided:
 def denial(webhook: str, given: StatusDocument | None) -> Status:
     """Make the Status that the user reads from the one that the webhook gave: ``ToStatusErr``."""
     if given is None:
-        return Status(status="Failure", message=_denied(webhook, "", ""), code=_LOWEST_DENIAL)
+        return Status(status="Failure", message=_denial_message(webhook, "", ""), code=_LOWEST_DENIAL)
     reason = given.reason or ""
     return Status(
         metadata=_metadata(given),
         status="Failure" if given.status in {None, "", "Success"} else given.status or "",
-        message=_denied(webhook, given.message or "", reason),
+        message=_denial_message(webhook, given.message or "", reason),
         reason=reason,
         details=_details(given.details) if given.details is not None else None,
         code=max(given.code or 0, _LOWEST_DENIAL),
     )
 
 
-def _denied(webhook: str, message: str, reason: str) -> str:
+def _denial_message(webhook: str, message: str, reason: str) -> str:
     denied = f"admission webhook {go_quoted(webhook)} denied the request"
     explanation = message or reason
     return f"{denied}: {explanation}" if explanation else f"{denied} without explanation"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, credentials_of
+from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, user_credentials
 from pratique.https.kubeconfigs import Kubeconfig
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class WebhookCredentials:
                 token_file=TokenFile(str(self._service_account / "token")),
                 ca_bundle=ca_file.read_bytes() if ca_file.is_file() else b"",
             )
-        return credentials_of(name, self._kubeconfig.users[name])
+        return user_credentials(name, self._kubeconfig.users[name])
 
 
 _IN_CLUSTER = "\0in-cluster"
@@ -81,8 +81,8 @@ def user_name(kubeconfig: Kubeconfig, target: str, *, in_cluster: bool = False) 
     """
     users = kubeconfig.users
     candidates = [
-        *_names(target),
-        *(_names(target.removesuffix(_HTTPS_PORT)) if target.endswith(_HTTPS_PORT) else ()),
+        *_name_patterns(target),
+        *(_name_patterns(target.removesuffix(_HTTPS_PORT)) if target.endswith(_HTTPS_PORT) else ()),
     ]
     found = next((name for name in candidates if name in users), None)
     if found is not None:
@@ -95,7 +95,7 @@ def user_name(kubeconfig: Kubeconfig, target: str, *, in_cluster: bool = False) 
     return context.user if context is not None and context.user in users else None
 
 
-def _names(target: str) -> Iterable[str]:
+def _name_patterns(target: str) -> Iterable[str]:
     yield target
     labels = target.split(".")
     for start in range(1, len(labels)):

@@ -33,7 +33,7 @@ _NULL = msgspec.Raw(b"null")
 _encoder = msgspec.json.Encoder()
 
 
-class _Request(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class _SentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     uid: str
     kind: GroupVersionKind
     resource: GroupVersionResource
@@ -51,10 +51,10 @@ class _Request(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     options: msgspec.Raw
 
 
-class _AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+class _SentAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     api_version: str
-    request: _Request
+    request: _SentRequest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ def build_review(review: Review, versions: Iterable[str]) -> SentReview:
             code=400,
         )
     uid = str(uuid.uuid4())
-    message = _AdmissionReview("AdmissionReview", f"admission.k8s.io/{version}", _request(uid, review))
+    message = _SentAdmissionReview("AdmissionReview", f"admission.k8s.io/{version}", _request(uid, review))
     return SentReview(uid, cast("ReviewVersion", version), _encoder.encode(message))
 
 
-def _request(uid: str, review: Review) -> _Request:
+def _request(uid: str, review: Review) -> _SentRequest:
     unconverted = review.request_resource is None
-    return _Request(
+    return _SentRequest(
         uid=uid,
         kind=review.kind,
         resource=review.resource,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pratique.apimachinery import statuses
-from pratique.apimachinery.durations import Duration
+from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.urls import parse_url
 from pratique.https.exchanges import clean_path
@@ -42,7 +42,7 @@ class WebhookUrl:
 
     def with_timeout(self, seconds: int) -> str:
         """The URL to call, which tells the webhook how long it may take."""
-        return f"{self}?timeout={Duration.of_seconds(seconds)}"
+        return f"{self}?timeout={GoDuration.of_seconds(seconds)}"
 
 
 def webhook_url(webhook: Webhook) -> WebhookUrl:
@@ -53,7 +53,7 @@ def webhook_url(webhook: Webhook) -> WebhookUrl:
     """
     config = webhook.client_config
     if config.service is not None:
-        return _of_service(config.service)
+        return _service_url(config.service)
     if not config.url:
         raise CallError(
             f"could not get REST client: failed calling webhook {statuses.go_quoted(webhook.name)}: "
@@ -66,6 +66,6 @@ def webhook_url(webhook: Webhook) -> WebhookUrl:
     return WebhookUrl(authority, target, clean_path(unquote(url.path)))
 
 
-def _of_service(service: ServiceReference) -> WebhookUrl:
+def _service_url(service: ServiceReference) -> WebhookUrl:
     authority = f"{service.name}.{service.namespace}.svc:{service.port or _HTTPS_PORT}"
     return WebhookUrl(authority, authority, clean_path(service.path or ""), is_service=True)

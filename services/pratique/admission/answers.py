@@ -10,7 +10,7 @@ from pratique.apimachinery import statuses
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.admission.outcomes import Part
+    from pratique.admission.outcomes import PolicyOutcome
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
 
@@ -21,7 +21,7 @@ class Allow:
 
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PolicyOutcome, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Patch:
     new_object: JSON = None
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PolicyOutcome, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Deny:
     message: str = ""
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PolicyOutcome, ...] = ()
 
 
 Answer: TypeAlias = Allow | Patch | Deny

@@ -18,7 +18,7 @@ class Call:
     """The controller's name, or a webhook's."""
     timeout_seconds: float | None = None
     """How long it may take; None means as long as the deadline allows."""
-    amends: bool = False
+    may_patch: bool = False
     """Whether its answer may change the object though it validates."""
     again: tuple[str, ...] | None = None
     """In the second round of the mutating phase, the keys of those of its members that are to run again; None in the

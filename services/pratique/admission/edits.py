@@ -67,11 +67,11 @@ class Edits:
         """
         container, depth = self._nearest(path[:-1])
         missing = path[depth + 1 :]
-        if not missing and _has(container, path[-1]) and identical(container[path[-1]], value):
+        if not missing and _contains(container, path[-1]) and identical(container[path[-1]], value):
             return
-        new = _copy(value)
+        new = _deep_copy(value)
         for step in reversed(missing):
-            new = {_name(step): new}
+            new = {_member_name(step): new}
         self._put(path[: depth + 1], new)
 
     def append(self, path: Path, value: JSON) -> None:
@@ -85,12 +85,12 @@ class Edits:
             self.set(path, [value])
             return
         if not isinstance(items, list):
-            raise _refusal(path, 0, items)
-        self._put((*path, len(items)), _copy(value))
+            raise _type_refusal(path, 0, items)
+        self._put((*path, len(items)), _deep_copy(value))
 
     def remove(self, path: Path) -> None:
         """Remove a member or an item; nothing happens where it is missing."""
-        if not _has(self.get(path[:-1]), path[-1]):
+        if not _contains(self.get(path[:-1]), path[-1]):
             return
         container, inside = self._own(path[:-1])
         del container[path[-1]]
@@ -110,9 +110,9 @@ class Edits:
         """The innermost container on the way that is there, and how many steps lead to it."""
         container = self._document
         for depth, step in enumerate(parents):
-            if not _leads_into(step, container):
-                raise _refusal(parents[:depth], step, container)
-            child = container[step] if _has(container, step) else None
+            if not _accepts_step(step, container):
+                raise _type_refusal(parents[:depth], step, container)
+            child = container[step] if _contains(container, step) else None
             if child is None:
                 return container, depth
             container = child
@@ -122,9 +122,9 @@ class Edits:
         """Set a member or item whose container is there; the place behind the last item is a new one."""
         key = path[-1]
         container, inside = self._own(path[:-1])
-        if not _leads_into(key, container):
-            raise _refusal(path[:-1], key, container)
-        existing = _has(container, key)
+        if not _accepts_step(key, container):
+            raise _type_refusal(path[:-1], key, container)
+        existing = _contains(container, key)
         if isinstance(container, dict) or existing:
             container[key] = new
         elif key == len(container):
@@ -157,31 +157,31 @@ class Edits:
         return copy
 
 
-def _has(container: JSON, key: str | int) -> bool:
+def _contains(container: JSON, key: str | int) -> bool:
     if isinstance(container, list):
         return isinstance(key, int) and 0 <= key < len(container)
     return isinstance(container, dict) and key in container
 
 
-def _name(step: str | int) -> str:
+def _member_name(step: str | int) -> str:
     if isinstance(step, int):
         raise IndexError(f"there is no array that could have an item {step}")
     return step
 
 
-def _copy(value: JSON) -> JSON:
+def _deep_copy(value: JSON) -> JSON:
     """Copy the containers of a value; scalars cannot change."""
     if isinstance(value, dict):
-        return {name: _copy(child) for name, child in value.items()}
-    return [_copy(child) for child in value] if isinstance(value, list) else value
+        return {name: _deep_copy(child) for name, child in value.items()}
+    return [_deep_copy(child) for child in value] if isinstance(value, list) else value
 
 
-def _leads_into(step: str | int, container: JSON) -> bool:
+def _accepts_step(step: str | int, container: JSON) -> bool:
     """True where the container is of the kind that has such members or items."""
     return isinstance(container, dict if isinstance(step, str) else list)
 
 
-def _refusal(path: Path, step: str | int, found: JSON) -> RefusalError:
+def _type_refusal(path: Path, step: str | int, found: JSON) -> RefusalError:
     """Refuse an object in which something else stands where a member or item is to be reached."""
     where = str(FieldPath(tuple(path))) or "the object"
     wanted = "a mapping" if isinstance(step, str) else "a list"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.matched_resources import Asked
+from pratique.admission.matched_resources import RequestKey
 from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError
@@ -19,15 +19,15 @@ from pratique.apimachinery.statuses import Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.admission.matched_resources import Target
+    from pratique.admission.matched_resources import MatchedResource
     from pratique.admission.reviews import Review
     from pratique.apimachinery.selectors import Labels, LabelSelector
 
-Selecting: TypeAlias = "Selector | Status | None"
+SelectorOrStatus: TypeAlias = "Selector | Status | None"
 """A selector; the refusal that comes of one that cannot be used; None for none, which selects nothing."""
 
 
-def selecting(selector: LabelSelector | None) -> Selecting:
+def compile_selector_or_status(selector: LabelSelector | None) -> SelectorOrStatus:
     """Make a selector ready to be asked. One that cannot be used refuses all that is meant otherwise."""
     if selector is None:
         return None
@@ -37,7 +37,7 @@ def selecting(selector: LabelSelector | None) -> Selecting:
         return statuses.internal_error(str(error))
 
 
-class Subject:
+class MatchContext:
     """One review, with the object as it is now."""
 
     __slots__ = ("_aimed", "_asked", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
@@ -48,17 +48,17 @@ class Subject:
         self._outside_namespaces = not review.namespace and review.resource.resource != "namespaces"
         self._namespace_labels: Labels | Status | None = None
         self._object_labels: Sequence[Labels] | None = None
-        self._aimed: dict[Target, Review] = {}
-        self._asked: Asked | None = None
+        self._aimed: dict[MatchedResource, Review] = {}
+        self._asked: RequestKey | None = None
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> RequestKey:
         """All of the review that rules look at."""
         if self._asked is None:
-            self._asked = Asked.of(self.review)
+            self._asked = RequestKey.of(self.review)
         return self._asked
 
-    def aimed(self, target: Target) -> Review:
+    def converted(self, target: MatchedResource) -> Review:
         """The review as webhooks that match by ``target`` are to see it, converted once for all of them.
 
         Raises:
@@ -68,10 +68,10 @@ class Subject:
             return self.review
         found = self._aimed.get(target)
         if found is None:
-            found = self._aimed[target] = target.aim(self.review)
+            found = self._aimed[target] = target.convert(self.review)
         return found
 
-    def is_in_namespace(self, selector: Selecting) -> bool | Status:
+    def selects_namespace(self, selector: SelectorOrStatus) -> bool | Status:
         """Tell whether its namespace is selected, or why that cannot be told.
 
         Cluster-scoped objects always are. A Namespace that is created or updated is judged by its new labels.
@@ -89,7 +89,7 @@ class Subject:
             return labels
         return selector is not None and selector.matches(labels)
 
-    def is_object(self, selector: Selecting) -> bool | Status:
+    def selects_object(self, selector: SelectorOrStatus) -> bool | Status:
         """Tell whether the object or the old object is selected, or why that cannot be told."""
         if not isinstance(selector, Selector):
             return selector or False

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pratique.admission.rules import RuleSet
     from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
     from pratique.apimachinery.statuses import Status
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 
-class Asked(NamedTuple):
+class RequestKey(NamedTuple):
     """All of a review that rules look at."""
 
     operation: Operation
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class MatchedResource:
     """The collection as one of which a webhook sees a review."""
 
     resource: GroupVersionResource
@@ -59,7 +59,7 @@ class Target:
             return None
         return statuses.internal_error(f"unable to convert to {self.resource}: unknown kind")
 
-    def aim(self, review: Review) -> Review:
+    def convert(self, review: Review) -> Review:
         """The review as the webhook is to see it.
 
         Raises:
@@ -80,14 +80,14 @@ class Target:
         )
 
 
-def find_target(rules: RuleSet, asked: Asked, resources: Resources | None) -> Target | None:
+def find_matched_resource(rules: RuleSet, asked: RequestKey, resources: ApiResources | None) -> MatchedResource | None:
     """Find what a webhook with such rules sees of what is asked; None where it does not want to see it.
 
     Rules are first held against the collection that was asked for, all of them; only then, and only where
     ``resources`` are given, against its equivalents.
     """
     if rules.matches_request(asked.operation, asked.resource, asked.subresource, asked.namespace):
-        return Target(asked.resource, asked.kind)
+        return MatchedResource(asked.resource, asked.kind)
     if resources is None:
         return None
     others = served_beside(resources, asked.resource, asked.subresource)
@@ -95,4 +95,4 @@ def find_target(rules: RuleSet, asked: Asked, resources: Resources | None) -> Ta
     if found is None:
         return None
     registered = resources.for_resource(found, asked.subresource)
-    return Target(found, registered.kind if registered is not None and registered.kind.kind else None)
+    return MatchedResource(found, registered.kind if registered is not None and registered.kind.kind else None)

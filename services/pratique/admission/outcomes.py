@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.statuses import Status
 
 
-class Ending(enum.StrEnum):
+class OutcomeStatus(enum.StrEnum):
     """How a controller, a webhook or a policy ended with a review."""
 
     ALLOWED = "allowed"
@@ -37,14 +37,14 @@ class Ending(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PolicyOutcome:
     """What one member made of the review."""
 
     name: str
     """The member's, for example a policy's."""
     configuration: str = ""
     """What put it to work, for example a binding's name."""
-    ending: Ending
+    ending: OutcomeStatus
     reason: str = ""
     """Why it ended so, for people."""
     denials: tuple[Status, ...] = ()
@@ -103,7 +103,7 @@ class Failed:
     """The HTTP code as which the API server's metrics count it."""
 
 
-Decided: TypeAlias = Allowed | Patched | Denied | Failed
+OutcomeDecision: TypeAlias = Allowed | Patched | Denied | Failed
 
 ALLOWED = Allowed()
 
@@ -113,7 +113,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     controller: str
     """Its name, as it was called."""
-    decision: Decided
+    decision: OutcomeDecision
     """What it decided, or that it did not."""
     warnings: tuple[str, ...] = ()
     """Texts for the user."""
@@ -121,7 +121,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Entries for the audit log, keyed as the controller wrote them."""
     duration_seconds: float = 0.0
     """How long the controller itself took; 0 where not measured."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PolicyOutcome, ...] = ()
     """What its own members made of it, in the order in which they ran."""
     endpoint: str = ""
     """Who answered, where several can be asked; empty where there is only one."""

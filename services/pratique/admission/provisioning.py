@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 _PROVISIONER = "NamespaceAutoProvision"
 
 
-def provisions(controllers: Iterable[Controller]) -> bool:
+def provisions_namespaces(controllers: Iterable[Controller]) -> bool:
     """Tell whether a chain of these controllers makes namespaces."""
     return any(one.name == _PROVISIONER for one in controllers)
 
 
-def with_provisioned(review: Review) -> Review:
+def with_provisioned_namespace(review: Review) -> Review:
     """The review with the namespace that it is in, where a chain that makes namespaces has made that.
 
     A CREATE makes its namespace. What is updated, deleted or connected to was once created in its namespace, so
     that was made then. A CREATE that is a dry run makes nothing, and finds only what the cluster holds.
     """
-    if not store.is_inside(review) or (review.dry_run and review.operation is Operation.CREATE):
+    if not store.is_in_namespace(review) or (review.dry_run and review.operation is Operation.CREATE):
         return review
     if review.cluster.get("", "namespaces", review.namespace) is not None:
         return review
     try:
-        store.check_name(review.namespace)
+        store.check_namespace_name(review.namespace)
     except RefusalError:
         return review  # nobody can make it, and the controller says why
-    return dataclasses.replace(review, cluster=_Provisioned(review.cluster, review.namespace))
+    return dataclasses.replace(review, cluster=_ClusterWithNamespace(review.cluster, review.namespace))
 
 
-class _Provisioned(ReloadableCluster):
+class _ClusterWithNamespace(ReloadableCluster):
     """One state of a cluster, in which one namespace more exists, with its ``default`` ServiceAccount.
 
     What is kept for each state of a cluster, such as compiled roles, is that of the state itself.
@@ -65,7 +65,7 @@ class _Provisioned(ReloadableCluster):
         if found is None and (name if resource == "namespaces" else namespace) == self._namespace:
             assumed = ANY_NAMESPACE.get(group, resource, name, namespace)
             # Selectors and policies may ask for its name's label, as in every namespace that an API server stores.
-            return assumed and store.with_defaults(assumed) if resource == "namespaces" else assumed
+            return assumed and store.with_namespace_defaults(assumed) if resource == "namespaces" else assumed
         return found
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:

@@ -34,14 +34,14 @@ class Operation(enum.StrEnum):
     __hash__ = str.__hash__  # an enum's own is a call into Python, and every rule looks requests up by this
 
 
-class Charging(enum.Enum):
+class QuotaMode(enum.Enum):
     """What is charged for a request that is admitted."""
 
-    DUE = enum.auto()
+    COMMIT = enum.auto()
     """All that it uses."""
-    TRIED = enum.auto()
+    CHECK = enum.auto()
     """Nothing, as it is not going to be: what charges finds out whether it could."""
-    DONE = enum.auto()
+    COUNTED = enum.auto()
     """Nothing, as it is part of what is counted already: what charges has no say."""
 
 
@@ -54,7 +54,7 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, tuple[str, ...]] = {}
 
 
-_NO_ROLES = RbacAuthorizer(ANY_NAMESPACE)
+_DEFAULT_AUTHORIZER = RbacAuthorizer(ANY_NAMESPACE)
 NOBODY = UserInfo()
 """A user without name and groups."""
 
@@ -99,7 +99,7 @@ class Review:
     """Nothing will be stored; nothing may be changed because of this review."""
     cluster: Cluster = ANY_NAMESPACE
     """What the controller may look up."""
-    authorizer: Authorizer = _NO_ROLES
+    authorizer: Authorizer = _DEFAULT_AUTHORIZER
     """Whom the controller may ask who may do what: the roles of :attr:`cluster`, unless it is somebody else's."""
     deadline: Deadline | None = None
     """When the half at hand, if it is ``async``, is ended and has failed; None where nothing ends it. What waits for
@@ -109,12 +109,12 @@ class Review:
     phase; None in the first round."""
     explain: bool = False
     """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
-    charging: Charging = Charging.DUE
+    charging: QuotaMode = QuotaMode.COMMIT
     """What is charged for it. Unlike ``dry_run`` it shows nowhere, and it stays within the process."""
     digest: str = ""
     """Of what it is to be decided by, where others have a part in deciding it and have to agree
     (:mod:`pratique.digests`); empty where nobody has to."""
-    repeats: bool = False
+    is_retry: bool = False
     """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
 
     def __post_init__(self) -> None:
@@ -142,9 +142,9 @@ class Review:
         """The same review of another object."""
         # As ``dataclasses.replace`` does it, in a third of its time: this is done after each mutation.
         other = object.__new__(type(self))
-        for put, value in zip(_PUTS, _VALUES(self), strict=True):
+        for put, value in zip(_SETTERS, _GET_VALUES(self), strict=True):
             put(other, value)
-        _PUT_OBJECT(other, document)
+        _SET_OBJECT_DOCUMENT(other, document)
         return other
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
@@ -156,10 +156,10 @@ class Review:
         )
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Review))
-_VALUES = operator.attrgetter(*_FIELDS)
-_PUTS = tuple(vars(Review)[name].__set__ for name in _FIELDS)
-_PUT_OBJECT = vars(Review)["object_document"].__set__
+_FIELD_NAMES = tuple(field.name for field in dataclasses.fields(Review))
+_GET_VALUES = operator.attrgetter(*_FIELD_NAMES)
+_SETTERS = tuple(vars(Review)[name].__set__ for name in _FIELD_NAMES)
+_SET_OBJECT_DOCUMENT = vars(Review)["object_document"].__set__
 
 
 _ANONYMOUS = "system:anonymous"
@@ -170,7 +170,7 @@ _SERVICE_ACCOUNT = re.compile(
 )
 
 
-def impersonated(name: str, groups: Sequence[str] = ()) -> UserInfo:
+def impersonated_user(name: str, groups: Sequence[str] = ()) -> UserInfo:
     """Say who asks, as ``kubectl --as NAME --as-group GROUP`` does.
 
     Whoever is not anonymous is in ``system:authenticated`` as well, and a ServiceAccount without groups in those

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.kinds import GroupVersionResource
 
-    _Asked: TypeAlias = tuple[str, GroupVersionResource, str, bool]
+    _RequestKey: TypeAlias = tuple[str, GroupVersionResource, str, bool]
     """What rules know of a request: operation, resource, subresource, and whether it is namespaced."""
 
 
@@ -33,9 +33,9 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
     scope: str | None = None
 
 
-_MOST_REMEMBERED = 200
+_MAX_REMEMBERED = 200
 """Kinds of requests that a rule set remembers: about as many as Kubernetes has kinds."""
-_LONGEST_REMEMBERED = 200
+_MAX_REMEMBERED_CHARACTERS = 200
 """Characters in which such a request names what it is about; those of Kubernetes take fewer than 100."""
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -66,9 +66,9 @@ def rule(
         if isinstance(entries, str):
             raise ValueError(f'rule: {field} is a tuple of strings, such as ("{entries}",), not a string')  # noqa: TRY004 - as for all that is wrong with a rule
     written = Rule(operations, (group,), versions, resources, scope)
-    from pratique.admission.futile_rules import futile_rules  # noqa: PLC0415 - which knows rules
+    from pratique.admission.futile_rules import built_in_rule_checker  # noqa: PLC0415 - which knows rules
 
-    if wrong := [one.text for one in futile_rules().find(written) if one.certain]:
+    if wrong := [one.text for one in built_in_rule_checker().find(written) if one.certain]:
         raise ValueError(f"rule: {'; '.join(wrong)}")
     return written
 
@@ -88,11 +88,11 @@ def mismatch(rules: Iterable[Rule], review: Review) -> str:
 def compile_rules(rules: Iterable[Rule]) -> RuleSet:
     """Prepare rules for being matched against many requests."""
     kept = tuple(rules)
-    return RuleSet(kept, tuple(_digest(rule) for rule in kept))
+    return RuleSet(kept, tuple(_compile_rule(rule) for rule in kept))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Digest:
+class _CompiledRule:
     """A rule as sets. None in place of a set means that everything is in it."""
 
     operations: frozenset[str] | None
@@ -119,8 +119,8 @@ class RuleSet:
 
     rules: tuple[Rule, ...]
     """As they were written."""
-    _digests: tuple[_Digest, ...]
-    _mismatches: dict[_Asked, str] = dataclasses.field(
+    _digests: tuple[_CompiledRule, ...]
+    _mismatches: dict[_RequestKey, str] = dataclasses.field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     """What was said of requests: the same few kinds of them come again and again."""
@@ -163,12 +163,12 @@ class RuleSet:
         found = self._mismatches.get(asked)
         return self._remembered(asked, self._mismatch(review)) if found is None else found
 
-    def _remembered(self, asked: _Asked, mismatch: str) -> str:
+    def _remembered(self, asked: _RequestKey, mismatch: str) -> str:
         """Requests choose what they are about: neither what is kept of one nor of all may grow without end."""
         _, resource, subresource, _ = asked
         texts = (resource.group, resource.version, resource.resource, subresource)
-        if sum(map(len, texts)) <= _LONGEST_REMEMBERED:
-            if len(self._mismatches) >= _MOST_REMEMBERED:
+        if sum(map(len, texts)) <= _MAX_REMEMBERED_CHARACTERS:
+            if len(self._mismatches) >= _MAX_REMEMBERED:
                 self._mismatches.clear()
             self._mismatches[asked] = mismatch
         return mismatch
@@ -179,17 +179,17 @@ class RuleSet:
         return f"no rule matches: {', '.join(nearest)}" if nearest else ""
 
 
-def _digest(rule: Rule) -> _Digest:
-    return _Digest(
+def _compile_rule(rule: Rule) -> _CompiledRule:
+    return _CompiledRule(
         operations=_set_or_all(rule.operations),
         groups=_set_or_all(rule.api_groups),
         versions=_set_or_all(rule.api_versions),
-        resources=frozenset(_split(entry) for entry in rule.resources),
-        namespaced=_NAMESPACED.get(rule.scope, frozenset()),
+        resources=frozenset(_split_resource(entry) for entry in rule.resources),
+        namespaced=_NAMESPACED_BY_SCOPE.get(rule.scope, frozenset()),
     )
 
 
-_NAMESPACED = {
+_NAMESPACED_BY_SCOPE = {
     None: frozenset({True, False}),
     "*": frozenset({True, False}),
     "Namespaced": frozenset({True}),
@@ -201,7 +201,7 @@ def _set_or_all(entries: tuple[str, ...]) -> frozenset[str] | None:
     return None if "*" in entries else frozenset(entries)
 
 
-def _split(entry: str) -> tuple[str, str]:
+def _split_resource(entry: str) -> tuple[str, str]:
     resource, _, subresource = entry.partition("/")
     return resource, subresource
 
@@ -218,7 +218,7 @@ def _is_namespaced(resource: GroupVersionResource, namespace: str) -> bool:
     )
 
 
-def _obstacles(rule: Rule, digest: _Digest, review: Review) -> list[str]:
+def _obstacles(rule: Rule, digest: _CompiledRule, review: Review) -> list[str]:
     """The parts of a rule that do not match, in the order in which a person looks at them."""
     resource = review.resource
     found = [
@@ -242,9 +242,9 @@ def _obstacles(rule: Rule, digest: _Digest, review: Review) -> list[str]:
 
 
 def _obstacle(label: str, entries: tuple[str, ...], value: str) -> str:
-    return f"{label} [{', '.join(map(_shown, entries))}] do not include {_shown(value)}"
+    return f"{label} [{', '.join(map(_group_text, entries))}] do not include {_group_text(value)}"
 
 
-def _shown(text: str) -> str:
+def _group_text(text: str) -> str:
     """The core group is written as it is in a rule."""
     return text or '""'

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import member
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.kinds import ResourceType
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
-_CREATED = frozenset({"Binding", "DeploymentRollback", "Eviction", "TokenRequest"})
-_ONLY_READ = frozenset({"log"})
+_CREATE_KINDS = frozenset({"Binding", "DeploymentRollback", "Eviction", "TokenRequest"})
+_READ_ONLY = frozenset({"log"})
 # As kubectl asks and SetDefaults_TokenRequestSpec (pkg/apis/authentication/v1/defaults.go) completes: one hour.
-_TOKEN: JSONObject = {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}
+_TOKEN_SPEC: JSONObject = {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}
 
 
 def operation_on(type_: ResourceType) -> Operation | None:
     """The operation that a subresource takes; None where it can only be read, which admission never sees."""
-    if type_.subresource in _ONLY_READ:
+    if type_.subresource in _READ_ONLY:
         return None
     if type_.kind.kind.endswith("Options"):
         return Operation.CONNECT
-    return Operation.CREATE if type_.kind.kind in _CREATED else Operation.UPDATE
+    return Operation.CREATE if type_.kind.kind in _CREATE_KINDS else Operation.UPDATE
 
 
-def check_operation(type_: ResourceType, operation: Operation, resources: Resources) -> None:
+def check_operation(type_: ResourceType, operation: Operation, resources: ApiResources) -> None:
     """See that the collection or subresource takes the operation.
 
     Raises:
@@ -43,7 +43,7 @@ def check_operation(type_: ResourceType, operation: Operation, resources: Resour
     collection = type_.resource.resource
     if not type_.subresource:
         if operation is Operation.CONNECT:
-            raise InputError(f"a CONNECT is to a subresource, and names it: {_connections(type_, resources)}")
+            raise InputError(f"a CONNECT is to a subresource, and names it: {_connect_hint(type_, resources)}")
         return
     path = f"{collection}/{type_.subresource}"
     wanted = operation_on(type_)
@@ -53,7 +53,7 @@ def check_operation(type_: ResourceType, operation: Operation, resources: Resour
         raise InputError(f"{path} takes {wanted}, not {operation}: give --operation {wanted}")
 
 
-def _connections(type_: ResourceType, resources: Resources) -> str:
+def _connect_hint(type_: ResourceType, resources: ApiResources) -> str:
     to = [
         each.subresource
         for each in resources
@@ -64,7 +64,7 @@ def _connections(type_: ResourceType, resources: Resources) -> str:
     )
 
 
-def sent_to(type_: ResourceType, document: JSONObject) -> JSONObject:
+def subresource_object(type_: ResourceType, document: JSONObject) -> JSONObject:
     """What is sent to a collection, or to a subresource, of the object that ``document`` is.
 
     That is the document, where its kind is the one wanted. Options of connections are made of nothing, as those of
@@ -79,14 +79,14 @@ def sent_to(type_: ResourceType, document: JSONObject) -> JSONObject:
     made: JSONObject = {"kind": kind.kind, "apiVersion": kind.api_version}
     if operation_on(type_) is Operation.CONNECT:
         return made
-    made["metadata"] = _only(document, "name", "namespace")
+    made["metadata"] = _metadata_subset(document, "name", "namespace")
     match kind.kind:
         case "Eviction":
             return made
         case "TokenRequest":
-            return {**made, "spec": _TOKEN}
-        case "Scale" if built_in().for_resource(type_.resource, type_.subresource) is not None:
-            return {**made, **_scale(document)}
+            return {**made, "spec": _TOKEN_SPEC}
+        case "Scale" if built_in_resources().for_resource(type_.resource, type_.subresource) is not None:
+            return {**made, **_scale_fields(document)}
     path = f"{type_.resource.resource}/{type_.subresource}"
     raise InputError(
         f'kind "{document["kind"]}" does not say what is sent to {path}: give the {kind.kind} itself, or an'
@@ -94,15 +94,15 @@ def sent_to(type_: ResourceType, document: JSONObject) -> JSONObject:
     )
 
 
-def _scale(document: JSONObject) -> JSONObject:
+def _scale_fields(document: JSONObject) -> JSONObject:
     # What no manifest says is one replica: SetDefaults_Deployment and its like in pkg/apis/*/v1/defaults.go.
     wanted: JSON = member(document, "spec", "replicas")
     return {
-        "metadata": _only(document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"),
+        "metadata": _metadata_subset(document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"),
         "spec": {"replicas": 1 if wanted is None else wanted},
         "status": {"replicas": member(document, "status", "replicas") or 0},
     }
 
 
-def _only(document: JSONObject, *names: str) -> JSONObject:
+def _metadata_subset(document: JSONObject, *names: str) -> JSONObject:
     return {name: value for name, value in document["metadata"].items() if name in names}

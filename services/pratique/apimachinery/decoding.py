@@ -15,7 +15,7 @@ from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldPath, invalid, type_invalid
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_errors import syntax_error, type_error
-from pratique.apimachinery.json_reading import TOO_MUCH, holds_too_much
+from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Problem:
+class DecodingProblem:
     """One mistake: where, and what is said of it. The text names the field too."""
 
     path: FieldPath
@@ -39,7 +39,7 @@ class Problem:
 class StrictDecodingError(ValueError):
     """Data is not of the type expected. Prints as the API server prints it."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[DecodingProblem]) -> None:
         """Hold all that is wrong, in the order of the data."""
         super().__init__(f"strict decoding error: {', '.join(str(problem) for problem in problems)}")
         self.problems = tuple(problems)
@@ -51,14 +51,14 @@ def decode_strictly(data: JSON, kind: type[T]) -> T:
     Raises:
         StrictDecodingError: a member is unknown or of another type; it holds every such mistake.
     """
-    walk = _Walk()
+    walk = _StrictDecoder()
     cleaned = walk.clean(data, _type_info(kind), ROOT)
     if walk.problems:
         raise StrictDecodingError(walk.problems)
     try:
         return msgspec.convert(cleaned, kind)
     except msgspec.ValidationError as error:
-        raise StrictDecodingError([Problem(ROOT, str(error))]) from None
+        raise StrictDecodingError([DecodingProblem(ROOT, str(error))]) from None
 
 
 @functools.cache
@@ -66,18 +66,18 @@ def _type_info(kind: type) -> inspect.Type:
     return inspect.type_info(kind)
 
 
-class _Walk:
+class _StrictDecoder:
     """One pass over data and its type side by side, which collects what is wrong."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[DecodingProblem] = []
 
     def clean(self, value: JSON, info: inspect.Type, path: FieldPath) -> JSON:
         """Check a value, and leave out of it what is null."""
         info = _without_none(info)
         if value is None:
-            return _ZEROS.get(type(info))
-        wanted, types = _WANTED.get(type(info), ("", (object,)))
+            return _ZERO_VALUES.get(type(info))
+        wanted, types = _EXPECTED.get(type(info), ("", (object,)))
         if not isinstance(value, types) or (wanted == "integer" and isinstance(value, bool)):
             self._mismatch(value, path, wanted)
             return value
@@ -105,7 +105,7 @@ class _Walk:
         for name, item in value.items():
             place = path / name
             if name not in fields:
-                self.problems.append(Problem(place, f'unknown field "{place}"'))
+                self.problems.append(DecodingProblem(place, f'unknown field "{place}"'))
             elif item is not None:
                 cleaned[name] = self.clean(item, fields[name], place)
         return cleaned
@@ -114,23 +114,23 @@ class _Walk:
         low, high = info.ge, info.le
         if low is not None and high is not None and not low <= value <= high:
             detail = f"must be between {low} and {high}, inclusive"
-            self.problems.append(Problem(path, str(invalid(path, value, detail))))
+            self.problems.append(DecodingProblem(path, str(invalid(path, value, detail))))
 
     def _decode(self, value: str, path: FieldPath) -> bytes:
         try:
             return decode_base64(value)
         except ValueError as error:
-            self.problems.append(Problem(path, str(invalid(path, OMITTED, str(error)))))
+            self.problems.append(DecodingProblem(path, str(invalid(path, OMITTED, str(error)))))
             return b""
 
     def _mismatch(self, value: JSON, path: FieldPath, wanted: str) -> None:
         found = _type_name(value)
         body = f"{path} in body" if path.steps else "body"
         error = type_invalid(path, found, f'{body} must be of type {wanted}: "{found}"')
-        self.problems.append(Problem(path, str(error) if path.steps else error.body))
+        self.problems.append(DecodingProblem(path, str(error) if path.steps else error.body))
 
 
-_WANTED: Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
+_EXPECTED: Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
     inspect.StructType: ("object", (dict,)),
     inspect.DictType: ("object", (dict,)),
     inspect.ListType: ("array", (list,)),
@@ -141,7 +141,7 @@ _WANTED: Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
     inspect.IntType: ("integer", (int,)),
     inspect.FloatType: ("number", (int, float)),
 }
-_ZEROS: Mapping[type[inspect.Type], JSON] = {
+_ZERO_VALUES: Mapping[type[inspect.Type], JSON] = {
     inspect.StructType: {},
     inspect.DictType: {},
     inspect.ListType: [],
@@ -181,19 +181,19 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _GO_KINDS = {"str": "string", "int": "number", "float": "number"}
 """What Go calls the kinds of JSON values that msgspec calls otherwise."""
 
-_VALIDATION = re.compile(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
-_ITEM = re.compile(r"\[[^\]]*\]")
+_MSGSPEC_MISMATCH = re.compile(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
+_ITEM_INDEX = re.compile(r"\[[^\]]*\]")
 
 GoTypes: TypeAlias = "Mapping[str, tuple[str, str]]"
 """By path: the Go struct that has the field, and the field's Go type."""
 
-_Document = TypeVar("_Document", bound=msgspec.Struct)
+_ResponseType = TypeVar("_Document", bound=msgspec.Struct)
 
 
-class AnswerDecoder(Generic[_Document]):
+class ResponseDecoder(Generic[_ResponseType]):
     """Reads answers of one kind."""
 
-    def __init__(self, document: type[_Document], kind: str, go_types: GoTypes) -> None:
+    def __init__(self, document: type[_ResponseType], kind: str, go_types: GoTypes) -> None:
         """Read answers as ``document``, every member of which may be absent.
 
         ``kind`` is what Kubernetes calls it; ``go_types`` serve to word what is of another type.
@@ -203,82 +203,82 @@ class AnswerDecoder(Generic[_Document]):
         self._go_types = go_types
         self._decoder = msgspec.json.Decoder(document)
 
-    def decode(self, body: bytes) -> _Document:
+    def decode(self, body: bytes) -> _ResponseType:
         """Read an answer.
 
         Raises:
             BadAnswerError: it is not JSON, or a member is of another type. The text is the decoder's.
         """
         if not body.lstrip().startswith(b"{"):
-            return self._convert(_outer_yaml(body))
+            return self._convert(_decode_yaml_object(body))
         try:
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
             raise self._type_mismatch(error) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._convert(_mended(body))
+            return self._convert(_decode_with_replacement(body))
         except RecursionError:
-            raise _unreadable(_TOO_DEEP) from None
+            raise _parse_error(_TOO_DEEP) from None
 
-    def _convert(self, data: JSON) -> _Document:
+    def _convert(self, data: JSON) -> _ResponseType:
         try:
             return msgspec.convert(data, self._document)
         except msgspec.ValidationError as error:
             raise self._type_mismatch(error) from None
 
     def _type_mismatch(self, error: msgspec.ValidationError) -> BadAnswerError:
-        found = _VALIDATION.search(str(error))
-        path = _ITEM.sub("[]", (found and found["path"]) or "")
+        found = _MSGSPEC_MISMATCH.search(str(error))
+        path = _ITEM_INDEX.sub("[]", (found and found["path"]) or "")
         if found is None or path not in self._go_types:
             return BadAnswerError(f"json: {error}")
         struct, go_type = self._go_types[path]
         got = _GO_KINDS.get(found["got"], found["got"])
         if struct == self._kind and go_type == "string":
-            return _unreadable(f"json: cannot unmarshal {got} into Go struct field .{path} of type string")
-        return mismatch(got, f"{struct}.{path.replace('[]', '')}", go_type)
+            return _parse_error(f"json: cannot unmarshal {got} into Go struct field .{path} of type string")
+        return go_type_mismatch(got, f"{struct}.{path.replace('[]', '')}", go_type)
 
 
-def mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
+def go_type_mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
     """The error of a member that is of another type."""
     return BadAnswerError(f"json: cannot unmarshal {kind} into Go struct field {field} of type {go_type}")
 
 
-def _mended(body: bytes) -> JSON:
+def _decode_with_replacement(body: bytes) -> JSON:
     """Read JSON that Go reads and msgspec does not: its strings are no valid Unicode."""
-    if holds_too_much(body):
-        raise BadAnswerError(f"response body holds {TOO_MUCH}")
+    if has_too_many_values(body):
+        raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")
     fault = syntax_error(body)
     if fault:
-        raise _unreadable(fault)
+        raise _parse_error(fault)
     try:
         text = json.dumps(json.loads(body.decode("utf-8", "replace")), ensure_ascii=False)
     except RecursionError:
-        raise _unreadable(_TOO_DEEP) from None
+        raise _parse_error(_TOO_DEEP) from None
     return json.loads(_LONE_SURROGATE.sub("\ufffd", text))
 
 
-def _outer_yaml(body: bytes) -> JSON:
+def _decode_yaml_object(body: bytes) -> JSON:
     """Read an answer that does not begin as a JSON object does; it must hold one, or nothing."""
-    data = _yaml(body) if len(body) <= _YAML_LIMIT else ""
+    data = _first_yaml_document(body) if len(body) <= _YAML_LIMIT else ""
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise _unreadable(type_error(data, _KIND_TYPE))
+        raise _parse_error(type_error(data, _KIND_TYPE))
     return data
 
 
-def _yaml(body: bytes) -> JSON:
+def _first_yaml_document(body: bytes) -> JSON:
     # Here, because only an answer that is not JSON needs it.
-    from pratique.apimachinery.yaml_values import YamlFault, read_values  # noqa: PLC0415
+    from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415
 
     try:
         first = next(read_values(body), None)
-    except YamlFault as fault:
+    except YamlReadError as fault:
         raise BadAnswerError(
             f"error converting YAML to JSON: yaml: line {fault.line}: {fault.problem}"
         ) from None
     return None if first is None else first.value
 
 
-def _unreadable(reason: str) -> BadAnswerError:
+def _parse_error(reason: str) -> BadAnswerError:
     return BadAnswerError(f"couldn't get version/kind; json parse error: {reason}")

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON, JSONObject
 
-_Change: TypeAlias = "tuple[str, JSON, JSON]"
+_DifferingValues: TypeAlias = "tuple[str, JSON, JSON]"
 """A pointer, and the two values found there that differ."""
 
-_Run: TypeAlias = "tuple[int, int, int, int]"
+_DifferingRun: TypeAlias = "tuple[int, int, int, int]"
 """Items ``old[a:b]`` that stand where ``new[c:d]`` belong."""
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -36,7 +36,7 @@ def diff(before: JSON, after: JSON) -> list[JSONObject]:
     operations share their values with ``after``.
     """
     operations: list[JSONObject] = []
-    pending: list[_Change] = [] if identical(before, after) else [("", before, after)]
+    pending: list[_DifferingValues] = [] if identical(before, after) else [("", before, after)]
     while pending:
         pointer, old, new = pending.pop()
         if isinstance(old, dict) and isinstance(new, dict):
@@ -62,16 +62,16 @@ def identical(first: JSON, second: JSON) -> bool:
     return _encoder.encode(first) == _encoder.encode(second)
 
 
-def pairs(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
+def pair_items(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
     """Pair the items of two arrays that are the same ones: indexes in both, each rising.
 
     Equal ones are, ones of the same name, and changed ones in the same place, unless both have names.
     """
     old_at, shift = 0, len(new) - len(old)
-    for a, b, c, d in _runs(list(old), list(new)):
+    for a, b, c, d in _differing_runs(list(old), list(new)):
         yield from ((place, place + c - a) for place in range(old_at, a))
         for i, j in zip(range(a, b), range(c, d), strict=False):
-            if _name(old[i]) == _name(new[j]):
+            if _item_name(old[i]) == _item_name(new[j]):
                 yield i, j
         old_at = b
     yield from ((place, place + shift) for place in range(old_at, len(old)))
@@ -79,8 +79,8 @@ def pairs(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]
 
 def _diff_objects(
     pointer: str, old: JSONObject, new: JSONObject, operations: list[JSONObject]
-) -> list[_Change]:
-    deeper: list[_Change] = []
+) -> list[_DifferingValues]:
+    deeper: list[_DifferingValues] = []
     for name, value in old.items():
         if name not in new:
             operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
@@ -96,14 +96,14 @@ def _diff_objects(
 
 def _diff_arrays(
     pointer: str, old: list[JSON], new: list[JSON], operations: list[JSONObject]
-) -> list[_Change]:
+) -> list[_DifferingValues]:
     """Write what is inserted and removed; return the items that stay and change, at their final places."""
-    deeper: list[_Change] = []
+    deeper: list[_DifferingValues] = []
     old_at = 0
-    for a, b, c, d in _runs(old, new):
-        deeper += _changed(pointer, old, new, range(old_at, a), c - a)
+    for a, b, c, d in _differing_runs(old, new):
+        deeper += _differing_items(pointer, old, new, range(old_at, a), c - a)
         paired = min(b - a, d - c)
-        deeper += _changed(pointer, old, new, range(a, a + paired), c - a)
+        deeper += _differing_items(pointer, old, new, range(a, a + paired), c - a)
         # At this moment the array is new[:c + paired] + old[a + paired:].
         operations += [
             {"op": "remove", "path": f"{pointer}/{index}"}
@@ -113,18 +113,18 @@ def _diff_arrays(
             {"op": "add", "path": f"{pointer}/{index}", "value": new[index]} for index in range(c + paired, d)
         ]
         old_at = b
-    deeper += _changed(pointer, old, new, range(old_at, len(old)), len(new) - len(old))
+    deeper += _differing_items(pointer, old, new, range(old_at, len(old)), len(new) - len(old))
     return deeper
 
 
-def _changed(pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int) -> Iterator[_Change]:
+def _differing_items(pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int) -> Iterator[_DifferingValues]:
     """The items at ``places`` that differ from those ``shift`` further in the other array."""
     for place in places:
         if not identical(old[place], new[place + shift]):
             yield f"{pointer}/{place + shift}", old[place], new[place + shift]
 
 
-def _runs(old: list[JSON], new: list[JSON]) -> list[_Run]:
+def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     """Where two arrays have different items, between those that both have."""
     shorter = min(len(old), len(new))
     start = 0
@@ -138,7 +138,7 @@ def _runs(old: list[JSON], new: list[JSON]) -> list[_Run]:
         return []
     if a == b or c == d or (b - a) * (d - c) > _MATCHING_LIMIT:
         return [(a, b, c, d)]
-    keys = _keys(old[a:b], new[c:d])
+    keys = _item_keys(old[a:b], new[c:d])
     return [
         (a + i, a + j, c + k, c + m)
         for tag, i, j, k, m in SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
@@ -146,21 +146,21 @@ def _runs(old: list[JSON], new: list[JSON]) -> list[_Run]:
     ]
 
 
-def _keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashable]]:
+def _item_keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashable]]:
     """By what items of two arrays are recognised: by name where they have different ones, else by content."""
-    by_name = _names(old), _names(new)
+    by_name = _item_names(old), _item_names(new)
     if by_name[0] and by_name[1]:
         return by_name
     return [_encoder.encode(item) for item in old], [_encoder.encode(item) for item in new]
 
 
-def _names(items: list[JSON]) -> list[Hashable]:
-    names = [_name(item) for item in items]
+def _item_names(items: list[JSON]) -> list[Hashable]:
+    names = [_item_name(item) for item in items]
     distinct = {name for name in names if isinstance(name, str)}
     return list(names) if len(distinct) == len(names) else []
 
 
-def _name(item: JSON) -> JSON:
+def _item_name(item: JSON) -> JSON:
     return item.get("name") if isinstance(item, dict) else None
 
 
@@ -172,7 +172,7 @@ def semantically_equal(first: JSON, second: JSON) -> bool:
     return identical(_without_empty(first), _without_empty(second))
 
 
-def differing_places(first: JSON, second: JSON) -> list[str]:
+def differing_pointers(first: JSON, second: JSON) -> list[str]:
     """Where two values say different things, as JSON Pointers; their contents are not among them."""
     return [operation["path"] for operation in diff(_without_empty(first), _without_empty(second))]
 

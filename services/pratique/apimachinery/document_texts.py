@@ -16,7 +16,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, decode, json_type
 from pratique.apimachinery.positions import Position, find_duplicate, position_of_offset
-from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText, YamlOrigin, shown
+from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText, YamlOrigin, display_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ _FOREIGN_MARKS = {
 }
 
 
-def read_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+def _read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
     """Read the documents of a text, which may hold none.
 
     Args:
@@ -79,7 +79,7 @@ def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument 
 def _check_encoding(text: SourceText) -> None:
     for mark, name in _FOREIGN_MARKS.items():
         if text.raw.startswith(mark):
-            raise InputError(f"{shown(text.file)}: is {name}; save it as UTF-8", file=text.file)
+            raise InputError(f"{display_path(text.file)}: is {name}; save it as UTF-8", file=text.file)
 
 
 class _Value(NamedTuple):
@@ -164,7 +164,7 @@ def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: 
 
 
 def _read_yaml(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocument]:
-    from pratique.apimachinery.yaml_values import YamlFault, read_values  # noqa: PLC0415 - JSON alone needs no YAML parser
+    from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415 - JSON alone needs no YAML parser
 
     index = 0
     try:
@@ -172,7 +172,7 @@ def _read_yaml(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocumen
             origin = YamlOrigin(text, value.line)
             yield _document(text, index, value.line, value.value, origin)
             index += 1
-    except YamlFault as fault:
+    except YamlReadError as fault:
         raise text.fault(index, Position(fault.line, fault.column), fault.problem) from None
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.document_texts import JSON_LINES, read_line
-from pratique.apimachinery.document_texts import read_text as _read_source_text
+from pratique.apimachinery.document_texts import _read_source_text
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.folders import walk
 from pratique.apimachinery.json_values import member
-from pratique.apimachinery.readings import noted
-from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, shown
+from pratique.apimachinery.readings import read_recorded
+from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON
 
-GROUP = "test.pratique"
+SUITE_GROUP = "test.pratique"
 """The API group of suites, which no API server knows."""
 
 
 def is_suite(data: JSON) -> bool:
     """True for a document of that group, whatever its version and kind."""
     version = member(data, "apiVersion")
-    return isinstance(version, str) and version.startswith(f"{GROUP}/")
+    return isinstance(version, str) and version.startswith(f"{SUITE_GROUP}/")
 
 
 NO_DOCUMENTS = "holds no documents; expected an object with apiVersion and kind"
@@ -58,7 +58,7 @@ def read_documents(
         found = True
         yield document
     if not found:
-        raise InputError(f"{shown(str(path))}: {NO_DOCUMENTS}")
+        raise InputError(f"{display_path(str(path))}: {NO_DOCUMENTS}")
 
 
 def read_text(raw: bytes, file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
@@ -78,9 +78,9 @@ def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocumen
     """
     try:
         with Path(file).open("rb") as stream:
-            yield from noted(file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys))
+            yield from read_recorded(file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys))
     except OSError as error:
-        raise InputError(f"{file}: {_reason(error)}") from None
+        raise InputError(f"{file}: {_os_error_text(error)}") from None
 
 
 def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
@@ -101,14 +101,14 @@ def list_files(path: Path | str) -> list[str]:
     try:
         files = [str(entry) for entry, is_folder in walk(folder) if not is_folder]
     except OSError as error:
-        raise InputError(f"{error.filename or path}: {_reason(error)}", file=str(path)) from None
+        raise InputError(f"{error.filename or path}: {_os_error_text(error)}", file=str(path)) from None
     if not files:
         problem = "holds no .yaml, .yml or .json file, and neither do its subfolders"
-        raise InputError(f"{path}: {problem}{_others(folder)}", file=str(path))
+        raise InputError(f"{path}: {problem}{_other_files_hint(folder)}", file=str(path))
     return files
 
 
-def _others(folder: Path) -> str:
+def _other_files_hint(folder: Path) -> str:
     """Name a file that a folder holds instead, so that a wrong ending is noticed."""
     names = sorted(entry.name for entry in folder.iterdir() if not entry.is_dir())
     return f"; files with other endings, such as {names[0]}, are not read" if names else ""
@@ -138,7 +138,7 @@ def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[
         index += 1
 
 
-def _reason(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file or folder"
     return (error.strerror or str(error)).lower()

@@ -27,13 +27,13 @@ _PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class GoDuration:
     """A span of time, exact to the nanosecond. Prints as Go prints it."""
 
     nanoseconds: int
 
     @classmethod
-    def of_seconds(cls, seconds: float) -> Duration:
+    def of_seconds(cls, seconds: float) -> GoDuration:
         """The span of so many seconds, rounded to the nearest nanosecond."""
         return cls(round(seconds * _SECOND))
 
@@ -47,7 +47,7 @@ class Duration:
         return sign + _print(abs(self.nanoseconds))
 
 
-def parse(text: str) -> Duration:
+def parse(text: str) -> GoDuration:
     """Read a Go duration: a signed sequence of decimal numbers, each with a unit (ns, us, ms, s, m, h).
 
     Raises:
@@ -55,7 +55,7 @@ def parse(text: str) -> Duration:
     """
     unsigned = text[1:] if text[:1] in {"-", "+"} else text
     if unsigned == "0":
-        return Duration(0)
+        return GoDuration(0)
     parts = _PART.findall(unsigned)
     # An empty match ends every search; it stands alone where there is nothing to read.
     total = 0
@@ -66,7 +66,7 @@ def parse(text: str) -> Duration:
     negative = text[0] == "-"
     if total > _MAXIMUM + negative:
         raise _invalid(text)
-    return Duration(-total if negative else total)
+    return GoDuration(-total if negative else total)
 
 
 def _part_nanoseconds(whole: str, fraction: str, unit_name: str, text: str) -> int:

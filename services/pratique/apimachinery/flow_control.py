@@ -99,7 +99,7 @@ def _digest(key: str) -> bytes:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
-BYTES_OF_A_BUCKET = 512
+MAX_BUCKET_BYTES = 512
 """The most memory that a bucket takes, with its key and its place in the cache.
 
 On a 64-bit CPython, as allocated: key 64, bucket 48, its float 32 and its integer 32, together 176. The cache has two
@@ -111,7 +111,7 @@ reference of 8 to each place: 80. That makes 496.
 
 _Answer = TypeVar("_Answer")
 
-_RETRIED = ((500, "InternalError"), (504, "Timeout"), (429, "TooManyRequests"))
+_RETRYABLE = ((500, "InternalError"), (504, "Timeout"), (429, "TooManyRequests"))
 """What is asked again, by the code where the reason is none that Kubernetes knows. 501, 502 and all above 504 come as
 an ``InternalError``; 503 is not among them."""
 
@@ -135,7 +135,7 @@ class Backoff:
         return base * (1 + self.jitter * random.random())  # noqa: S311  # spreads load, guards nothing
 
 
-async def retried(
+async def retry_with_backoff(
     ask: Callable[[], Awaitable[_Answer]],
     backoff: Backoff,
     deadline: Deadline,
@@ -174,5 +174,5 @@ def should_retry(error: BaseException) -> bool:
 def _is_transient(status: Status) -> bool:
     details = status.details
     delayed = details is not None and (status.reason == "ServerTimeout" or details.retry_after_seconds > 0)
-    known = any(has_reason(status, code, reason) for code, reason in _RETRIED)
+    known = any(has_reason(status, code, reason) for code, reason in _RETRYABLE)
     return delayed or known or status.code == 429

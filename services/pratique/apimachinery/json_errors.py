@@ -28,10 +28,10 @@ def syntax_error(raw: bytes) -> str:
     text = raw.decode("latin-1")
     try:
         _scan(text)
-    except _FaultError as fault:
+    except _SyntaxFaultError as fault:
         if fault.position >= len(text):
             return "unexpected end of JSON input"
-        return f"invalid character {_quoted(text[fault.position])} {fault.context}"
+        return f"invalid character {_go_quoted_character(text[fault.position])} {fault.context}"
     return ""
 
 
@@ -57,7 +57,7 @@ def go_kind(value: JSON) -> str:
             return "number"
 
 
-class _FaultError(Exception):
+class _SyntaxFaultError(Exception):
     def __init__(self, position: int, context: str) -> None:
         super().__init__(context)
         self.position = position
@@ -80,7 +80,7 @@ def _scan(text: str) -> None:
         if opened[-1] == "{":
             position = _skip_key(text, position)
     if position < len(text):
-        raise _FaultError(position, "after top-level value")
+        raise _SyntaxFaultError(position, "after top-level value")
 
 
 def _begin_value(text: str, position: int, opened: list[str]) -> tuple[int, bool]:
@@ -109,7 +109,7 @@ def _skip_scalar(text: str, position: int) -> int:
         return _skip_literal(text, position, _LITERALS[first])
     if first == "-" or (first.isascii() and first.isdigit()):
         return _skip_number(text, position)
-    raise _FaultError(position, "looking for beginning of value")
+    raise _SyntaxFaultError(position, "looking for beginning of value")
 
 
 def _skip_string(text: str, position: int) -> int:
@@ -117,8 +117,8 @@ def _skip_string(text: str, position: int) -> int:
     if text[position : position + 1] != "\\":
         return _expect(text, position, '"', "in string literal")
     if text[position + 1 : position + 2] == "u":
-        raise _FaultError(_end(_HEX_DIGITS, text, position + 2), "in \\u hexadecimal character escape")
-    raise _FaultError(position + 1, "in string escape code")
+        raise _SyntaxFaultError(_end(_HEX_DIGITS, text, position + 2), "in \\u hexadecimal character escape")
+    raise _SyntaxFaultError(position + 1, "in string escape code")
 
 
 def _skip_literal(text: str, position: int, literal: str) -> int:
@@ -145,7 +145,7 @@ def _skip_number(text: str, position: int) -> int:
 def _skip_digits(text: str, position: int, context: str) -> int:
     end = _end(_DIGITS, text, position)
     if end == position:
-        raise _FaultError(position, context)
+        raise _SyntaxFaultError(position, context)
     return end
 
 
@@ -155,7 +155,7 @@ def _skip_spaces(text: str, position: int) -> int:
 
 def _expect(text: str, position: int, character: str, context: str) -> int:
     if text[position : position + 1] != character:
-        raise _FaultError(position, context)
+        raise _SyntaxFaultError(position, context)
     return position + 1
 
 
@@ -164,7 +164,7 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _quoted(character: str) -> str:
+def _go_quoted_character(character: str) -> str:
     """Quote as the scanner does: Go's ``%q`` of the character, between single quotes."""
     if character in "'\"":
         return "'\\''" if character == "'" else "'\"'"

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON
 
-_MARKS = b'"{}[],'
-_NO_MARKS = bytes(set(range(256)) - set(_MARKS))
+_STRUCTURAL = b'"{}[],'
+_NOT_STRUCTURAL = bytes(set(range(256)) - set(_STRUCTURAL))
 _COMMAS = b","
 _PORTION_BYTES = 64 * 1024
-_STEPS = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
-_MOST_PASSES = 8
+_DEPTH_CHANGES = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
+_MAX_PASSES = 8
 """What is less nested than that is soon nothing. Each pass looks at all that is left."""
 
 
-def structure(raw: bytes) -> bytes:
+def structural_characters(raw: bytes) -> bytes:
     """The brackets and commas of a text that stand in no string."""
     if b"\\" in raw:
         # In pairs from the left, so that what is left escapes what follows it.
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     # Two quotes side by side are a string without marks, or the end of one string and the beginning of the next.
-    marks = b"".join(portion.translate(None, _NO_MARKS) for portion in _portions(raw)).replace(b'""', b"")
+    marks = b"".join(portion.translate(None, _NOT_STRUCTURAL) for portion in _chunks(raw)).replace(b'""', b"")
     return _outside_strings(marks) if b'"' in marks else marks
 
 
-def _portions(text: bytes) -> Iterator[bytes]:
+def _chunks(text: bytes) -> Iterator[bytes]:
     """A text in pieces, between which others run; a list of what is in all of it would take ten times its memory."""
     for start in range(0, len(text), _PORTION_BYTES):
         yield text[start : start + _PORTION_BYTES]
@@ -49,7 +49,7 @@ def _portions(text: bytes) -> Iterator[bytes]:
 def _outside_strings(marks: bytes) -> bytes:
     """What stands between strings."""
     outside, inside = [], 0
-    for portion in _portions(marks):
+    for portion in _chunks(marks):
         pieces = portion.split(b'"')
         outside.append(b"".join(pieces[inside::2]))
         inside ^= (len(pieces) - 1) % 2
@@ -61,19 +61,19 @@ def count_values(marks: bytes) -> int:
     return marks.count(b"{") + marks.count(b"[") + marks.count(b",")
 
 
-def has_more_levels(marks: bytes, most: int) -> bool:
+def exceeds_depth(marks: bytes, most: int) -> bool:
     """True where brackets are open at a time that are more than ``most``."""
     brackets = marks.translate(None, _COMMAS)
-    for taken in range(_MOST_PASSES):
+    for taken in range(_MAX_PASSES):
         # Without its innermost pairs a text has a level less. What is still open then is on as many levels at most.
         if taken + brackets.count(b"{") + brackets.count(b"[") <= most:
             return False
         brackets = brackets.replace(b"[]", b"") if taken % 2 else brackets.replace(b"{}", b"")
-    return _levels(marks) > most
+    return _depth(marks) > most
 
 
-def _levels(marks: bytes) -> int:
-    steps = array("b", marks.translate(_STEPS, _COMMAS))
+def _depth(marks: bytes) -> int:
+    steps = array("b", marks.translate(_DEPTH_CHANGES, _COMMAS))
     return max(itertools.accumulate(steps), default=0)
 
 
@@ -81,7 +81,7 @@ _LONGEST_FLOAT64 = 308
 """Digits that a float64 always has room for."""
 
 
-class MemberFaultError(InputError):
+class InvalidMemberError(InputError):
     """A member or item cannot be."""
 
 
@@ -92,47 +92,47 @@ def check_members(raw: bytes) -> None:
         MemberFaultError: what is wrong, and the byte at which the object or array begins that holds it.
         msgspec.DecodeError: it is no JSON.
     """
-    _skimmer.decode(raw)
+    _syntax_decoder.decode(raw)
     text = str(raw, "utf-8")
     try:
-        _reader.decode(text)
-    except MemberFaultError as fault:
+        _checking_decoder.decode(text)
+    except InvalidMemberError as fault:
         begin = len(text[: _fault_position(text)].encode())
-        raise MemberFaultError(f"{fault}, in the object or array that begins at byte {begin}") from None
+        raise InvalidMemberError(f"{fault}, in the object or array that begins at byte {begin}") from None
 
 
-def _members(pairs: list[tuple[str, JSON]]) -> None:
+def _check_member_names(pairs: list[tuple[str, JSON]]) -> None:
     """Look at an object's members. Nothing is kept of it, so that a large text takes no memory."""
     names = {name for name, _ in pairs}
     if len(names) != len(pairs):
-        raise MemberFaultError("holds a member twice")
+        raise InvalidMemberError("holds a member twice")
     if "\0" in "".join(names):
-        raise MemberFaultError("holds a member whose name has a NUL")
+        raise InvalidMemberError("holds a member whose name has a NUL")
 
 
-def _integer(text: str) -> int:
+def _check_integer(text: str) -> int:
     """One that is no int64 is read as a float64."""
-    return 0 if len(text) <= _LONGEST_FLOAT64 else _float(text)
+    return 0 if len(text) <= _LONGEST_FLOAT64 else _check_float(text)
 
 
-def _float(text: str) -> int:
+def _check_float(text: str) -> int:
     if not math.isfinite(float(text)):
-        raise MemberFaultError("holds a number out of the range of float64")
+        raise InvalidMemberError("holds a number out of the range of float64")
     return 0
 
 
-def _constant(_: str) -> NoReturn:
-    raise MemberFaultError("holds NaN or an infinite number")
+def _refuse_constant(_: str) -> NoReturn:
+    raise InvalidMemberError("holds NaN or an infinite number")
 
 
-_READING: dict[str, Any] = {
-    "object_pairs_hook": _members,
-    "parse_int": _integer,
-    "parse_float": _float,
-    "parse_constant": _constant,
+_CHECKING_HOOKS: dict[str, Any] = {
+    "object_pairs_hook": _check_member_names,
+    "parse_int": _check_integer,
+    "parse_float": _check_float,
+    "parse_constant": _refuse_constant,
 }
-_reader = json.JSONDecoder(**_READING)
-_skimmer = msgspec.json.Decoder(msgspec.Raw)
+_checking_decoder = json.JSONDecoder(**_CHECKING_HOOKS)
+_syntax_decoder = msgspec.json.Decoder(msgspec.Raw)
 """Finds what is no JSON, and builds nothing."""
 
 
@@ -144,30 +144,30 @@ def _fault_position(text: str) -> int:
         def parse_container(text_and_start: tuple[str, int], *rest: Any) -> Any:
             try:
                 return parse(text_and_start, *rest)
-            except MemberFaultError:
+            except InvalidMemberError:
                 found.append(text_and_start[1] - 1)
                 raise
 
         return parse_container
 
-    locator = cast("Any", json.JSONDecoder(**_READING))
+    locator = cast("Any", json.JSONDecoder(**_CHECKING_HOOKS))
     locator.parse_object, locator.parse_array = noting(locator.parse_object), noting(locator.parse_array)
     begin = len(text) - len(text.lstrip())
-    with contextlib.suppress(MemberFaultError):
+    with contextlib.suppress(InvalidMemberError):
         json.scanner.py_make_scanner(locator)(text, begin)  # type: ignore[attr-defined] # not in the stubs
     return found[0] if found else begin
 
 
 _encoder = msgspec.json.Encoder()
-_DOUBTFUL = (b"\\u0000", b"\\u003a", b"\\u003A")
+_UNCERTAIN_ESCAPES = (b"\\u0000", b"\\u003a", b"\\u003A")
 """Escapes for which a glance is not enough: of NUL, and of a colon, which is written as a colon."""
 
 
-class DoubtError(Exception):
+class UncertainError(Exception):
     """It takes a closer look to tell."""
 
 
-def decode_undoubted(raw: bytes) -> JSON:
+def decode_if_certain(raw: bytes) -> JSON:
     """Parse a text whose members may all be.
 
     Raises:
@@ -175,25 +175,25 @@ def decode_undoubted(raw: bytes) -> JSON:
         msgspec.DecodeError: it is no JSON; as a ``ValidationError`` where it holds a number that is no float64.
         RecursionError: it has more levels than Python has.
     """
-    if b"\\" in raw and any(escape in raw for escape in _DOUBTFUL):
-        raise DoubtError
+    if b"\\" in raw and any(escape in raw for escape in _UNCERTAIN_ESCAPES):
+        raise UncertainError
     data = decode(raw)
     written = _encoder.encode(data)
     # Most are written as they were; in others, colons in strings stay.
     if written != raw and written.count(b":") != raw.count(b":"):
-        raise DoubtError
+        raise UncertainError
     return data
 
 
-MOST_LEVELS = 200
+MAX_LEVELS = 200
 """How deep objects and arrays may nest. A schema of a CustomResourceDefinition takes two levels a field and is the
 deepest that is met: 60. Python's own limit, which is a crash, is at less than 1,000."""
 
-MOST_NODES = 600_000
+MAX_VALUES = 600_000
 """How many values a text may hold. Pods have one in 20 bytes, so that a legal review of 7 MiB holds 370,000; the worst
 of the same length holds 2.4 million and takes a second and 200 MiB to build."""
 
-TOO_MUCH = f"more than {MOST_NODES} values"
+TOO_MANY_VALUES = f"more than {MAX_VALUES} values"
 """What is said of a text that holds more."""
 
 LARGE_BYTES = 256 * 1024
@@ -240,28 +240,28 @@ def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
     str(raw, "utf-8")
     if _check_structure(raw) <= WHOLE_VALUES:
         try:
-            return decode_undoubted(raw)
-        except (DoubtError, msgspec.ValidationError):
+            return decode_if_certain(raw)
+        except (UncertainError, msgspec.ValidationError):
             pass  # a number that is no float64, like all that is in doubt, is to be told where
         except RecursionError:
-            raise _too_deep() from None
+            raise _too_deep_error() from None
     _check_members(raw)
     return msgspec.UNSET
 
 
-def _too_much() -> JsonLimitError:
-    return JsonLimitError(f"holds {TOO_MUCH}")
+def _too_many_values_error() -> JsonLimitError:
+    return JsonLimitError(f"holds {TOO_MANY_VALUES}")
 
 
-def _too_deep() -> JsonLimitError:
-    return JsonLimitError(f"is nested too deeply: it has more than {MOST_LEVELS} levels")
+def _too_deep_error() -> JsonLimitError:
+    return JsonLimitError(f"is nested too deeply: it has more than {MAX_LEVELS} levels")
 
 
-def holds_too_much(raw: bytes) -> bool:
+def has_too_many_values(raw: bytes) -> bool:
     """True where a text holds more than :data:`MOST_NODES` values; of a text that is no JSON it says nothing."""
-    if len(raw) <= MOST_NODES or raw.count(b"{") + raw.count(b"[") + raw.count(b",") <= MOST_NODES:
+    if len(raw) <= MAX_VALUES or raw.count(b"{") + raw.count(b"[") + raw.count(b",") <= MAX_VALUES:
         return False
-    return count_values(structure(raw)) > MOST_NODES
+    return count_values(structural_characters(raw)) > MAX_VALUES
 
 
 def _check_structure(raw: bytes) -> int:
@@ -269,19 +269,19 @@ def _check_structure(raw: bytes) -> int:
 
     Brackets in strings count at first, for most texts have few of both.
     """
-    if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS:
+    if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= MAX_LEVELS:
         return 0
-    marks = structure(raw)
+    marks = structural_characters(raw)
     values = count_values(marks) if len(raw) > LARGE_BYTES else 0
-    if values > MOST_NODES:
-        raise _too_much()
-    if has_more_levels(marks, MOST_LEVELS):
-        raise _too_deep()
+    if values > MAX_VALUES:
+        raise _too_many_values_error()
+    if exceeds_depth(marks, MAX_LEVELS):
+        raise _too_deep_error()
     return values
 
 
 def _check_members(raw: bytes) -> None:
     try:
         check_members(raw)
-    except MemberFaultError as fault:
+    except InvalidMemberError as fault:
         raise JsonLimitError(str(fault)) from None

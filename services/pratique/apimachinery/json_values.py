@@ -18,10 +18,10 @@ OUT_OF_RANGE = "Number out of range"
 """What msgspec says of a number that is no float64."""
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LONG = b"0" * 19
+_INT64_DIGITS = b"0" * 19
 """What no int64 is longer than; anything shorter fits."""
-_EVERY = 4
-_LONG_SEEN = b"0" * (19 // _EVERY)
+_SAMPLING_STEP = 4
+_SAMPLED_DIGITS = b"0" * (19 // _SAMPLING_STEP)
 """What is seen of 19 digits by who looks at every fourth byte."""
 
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
@@ -31,20 +31,20 @@ _FLOAT = re2.compile(rb"[:\[,]-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)
 """A float where a value of compact JSON can stand. 2 us for a Pod, half of what Python's own patterns would take."""
 
 
-def may_hold_long(raw: bytes | str) -> bool:
+def may_hold_big_integers(raw: bytes | str) -> bool:
     """True where a text has so many digits in a row that they may be no int64."""
     text = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
-    return _LONG_SEEN in text[::_EVERY].translate(_DIGITS) and _LONG in text.translate(_DIGITS)
+    return _SAMPLED_DIGITS in text[::_SAMPLING_STEP].translate(_DIGITS) and _INT64_DIGITS in text.translate(_DIGITS)
 
 
-def with_floats(value: JSON) -> JSON:
+def big_integers_as_floats(value: JSON) -> JSON:
     """Make floats of the integers that are no int64. Lists and dicts are changed in place.
 
     Raises:
         msgspec.ValidationError: one is no float64, either.
     """
     if type(value) is int:
-        return _number(value)
+        return _as_go_number(value)
     pending = [value]
     while pending:
         container = pending.pop()
@@ -52,13 +52,13 @@ def with_floats(value: JSON) -> JSON:
             for key, item in container.items() if isinstance(container, dict) else enumerate(container):
                 if type(item) is int:
                     if item not in INT64:
-                        container[key] = _number(item)
+                        container[key] = _as_go_number(item)
                 elif isinstance(item, dict | list):
                     pending.append(item)
     return value
 
 
-def _number(value: int) -> int | float:
+def _as_go_number(value: int) -> int | float:
     if value in INT64:
         return value
     try:
@@ -111,7 +111,7 @@ def decode(raw: bytes | str) -> JSON:
         msgspec.DecodeError: it is not JSON; as a ``ValidationError`` where a number is no float64.
     """
     value = _decoder.decode(raw)
-    return with_floats(value) if may_hold_long(raw) else value
+    return big_integers_as_floats(value) if may_hold_big_integers(raw) else value
 
 
 def encode(value: JSON) -> bytes:
@@ -238,10 +238,10 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join(f"/{escape(step) if isinstance(step, str) else step}" for step in path)
 
 
-_MOST_LOOKED_AT = 100
+_MAX_VISITED = 100
 """Values among which one is looked for that was measured before. 100 take 40 microseconds. A value that doubles by
 being copied into itself has two that are new each time; the rest of its megabytes is in one that is known."""
-_MOST_NESTED = 100
+_MAX_NESTED = 100
 """Measured values within one another. What is in more of them is written all the same, for it may be too deep to be."""
 
 
@@ -264,7 +264,7 @@ class TextSizes:
         if known is not None:
             return known[1]
         size, nested = (self._sum(value) if self._known else None) or (0, 0)
-        if not size or nested > _MOST_NESTED:
+        if not size or nested > _MAX_NESTED:
             size = _text_size(value)
         self._known[id(value)] = (value, size, nested)
         return size
@@ -272,7 +272,7 @@ class TextSizes:
     def _sum(self, value: JSON) -> tuple[int, int] | None:
         """Add up the sizes of what a value holds; None where that is too much to look at."""
         size, nested, left = 0, 0, [value]
-        for _ in range(_MOST_LOOKED_AT):
+        for _ in range(_MAX_VISITED):
             if not left:
                 return size, nested
             one = left.pop()
@@ -282,7 +282,7 @@ class TextSizes:
                 nested = max(nested, known[2] + 1)
             elif not isinstance(one, dict | list):
                 size += _text_size(one)
-            elif len(one) > _MOST_LOOKED_AT:
+            elif len(one) > _MAX_VISITED:
                 return None
             else:
                 # Brackets, commas, and names with their colons.

@@ -44,8 +44,8 @@ _MAXIMUM_SUBDOMAIN = 253  # RFC 1035: 255 bytes with the length bytes of the fir
 def check_dns1123_label(value: str) -> list[str]:
     """Check the form of a namespace's or a container's name: ``IsDNS1123Label``."""
     messages = _check_length(value, _MAXIMUM_LABEL)
-    if not _is(_LABEL, value):
-        dotted = _is(_SUBDOMAIN, value)
+    if not _matches(_LABEL, value):
+        dotted = _matches(_SUBDOMAIN, value)
         other = _regex_message(_LABEL_MESSAGE, _LABEL, "my-name", "123-abc")
         messages.append("must not contain dots" if dotted else other)
     return messages
@@ -54,7 +54,7 @@ def check_dns1123_label(value: str) -> list[str]:
 def check_dns1123_subdomain(value: str) -> list[str]:
     """Check the form that most objects' names have: ``IsDNS1123Subdomain``."""
     messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
-    if not _is(_SUBDOMAIN, value):
+    if not _matches(_SUBDOMAIN, value):
         messages.append(_regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
     return messages
 
@@ -62,7 +62,7 @@ def check_dns1123_subdomain(value: str) -> list[str]:
 def check_dns1035_label(value: str) -> list[str]:
     """Check the form of a Service's name, and of an API version: ``IsDNS1035Label``."""
     messages = _check_length(value, _MAXIMUM_LABEL)
-    if not _is(_DNS1035_LABEL, value):
+    if not _matches(_DNS1035_LABEL, value):
         messages.append(_regex_message(_DNS1035_LABEL_MESSAGE, _DNS1035_LABEL, "my-name", "abc-123"))
     return messages
 
@@ -79,7 +79,7 @@ def check_qualified_name(value: str) -> list[str]:
         messages.append("name part must be non-empty")
     elif _length(name) > _MAXIMUM_LABEL:
         messages.append(f"name part must be no more than {_MAXIMUM_LABEL} bytes")
-    if not _is(_LABEL_KEY, name):
+    if not _matches(_LABEL_KEY, name):
         messages.append(f"name part {name_message}")
     return messages
 
@@ -89,7 +89,7 @@ def check_label_value(value: str) -> list[str]:
     messages = []
     if _length(value) > _MAXIMUM_LABEL:
         messages.append(f"must be no more than {_MAXIMUM_LABEL} bytes")
-    if not _is(_LABEL_VALUE, value):
+    if not _matches(_LABEL_VALUE, value):
         messages.append(_regex_message(_LABEL_VALUE_MESSAGE, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return messages
 
@@ -112,7 +112,7 @@ def _check_prefix(prefix: str) -> list[str]:
     messages = (
         [f"must be no more than {_MAXIMUM_SUBDOMAIN} bytes"] if _length(prefix) > _MAXIMUM_SUBDOMAIN else []
     )
-    if not _is(_SUBDOMAIN, prefix):
+    if not _matches(_SUBDOMAIN, prefix):
         messages.append(_regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
     return [f"prefix part {message}" for message in messages]
 
@@ -125,7 +125,7 @@ def _length(value: str) -> int:
     return len(value.encode("utf-8", "surrogatepass"))
 
 
-def _is(pattern: str, value: str) -> bool:
+def _matches(pattern: str, value: str) -> bool:
     return re.fullmatch(pattern, value) is not None
 
 
@@ -144,7 +144,7 @@ def name_of(document: JSONObject) -> str:
     Raises:
         InputError: there is no metadata, or the name is no string.
     """
-    return _text(_metadata(document), "name")
+    return _metadata_text(_metadata(document), "name")
 
 
 def generate_name_of(document: JSONObject) -> str:
@@ -153,7 +153,7 @@ def generate_name_of(document: JSONObject) -> str:
     Raises:
         InputError: there is no metadata, or the value is no string.
     """
-    return _text(_metadata(document), "generateName")
+    return _metadata_text(_metadata(document), "generateName")
 
 
 def namespace_of(document: JSONObject) -> str:
@@ -162,10 +162,10 @@ def namespace_of(document: JSONObject) -> str:
     Raises:
         InputError: there is no metadata, or the namespace is no string.
     """
-    return _text(_metadata(document), "namespace")
+    return _metadata_text(_metadata(document), "namespace")
 
 
-def placed(document: JSONObject, namespace: str, name: str = "") -> JSONObject:
+def with_namespace(document: JSONObject, namespace: str, name: str = "") -> JSONObject:
     """The object as it is stored: in ``namespace``, or none where that is empty; called ``name`` if given."""
     written: JSON = document.get("metadata")
     metadata: JSONObject = written if isinstance(written, dict) else {}
@@ -188,7 +188,7 @@ def _metadata(document: JSONObject) -> JSONObject:
     return cast("JSONObject", metadata)
 
 
-def _text(metadata: JSONObject, member: str) -> str:
+def _metadata_text(metadata: JSONObject, member: str) -> str:
     value: JSON = metadata.get(member)
     if value is None:
         return ""
@@ -200,14 +200,14 @@ def _text(metadata: JSONObject, member: str) -> str:
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels, which leave nothing to be ashamed of, and without what looks like one."""
-_RANDOM = 5
-_MAXIMUM = 63
+_RANDOM_LENGTH = 5
+_MAX_NAME_LENGTH = 63
 """Characters of a DNS label."""
 
 
 def generate_name(base: str) -> str:
     """Make a name that begins with ``base``, of 63 characters at most."""
-    return base[: _MAXIMUM - _RANDOM] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))
+    return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
 
 
 def named_uid(root: str, name: bytes) -> str:

@@ -31,7 +31,7 @@ import msgspec
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_errors import syntax_error, type_error
-from pratique.apimachinery.json_reading import TOO_MUCH, holds_too_much
+from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values
 from pratique.apimachinery.json_values import (
     JSON,
     Document,
@@ -89,8 +89,8 @@ def decode_patch(raw: bytes) -> list[JSONObject]:
         PatchDecodeError: the text is not JSON, or no array of objects; or, which the API server would let pass, it
             holds more values than any review.
     """
-    if holds_too_much(raw):
-        raise PatchDecodeError(f"the patch holds {TOO_MUCH}")
+    if has_too_many_values(raw):
+        raise PatchDecodeError(f"the patch holds {TOO_MANY_VALUES}")
     try:
         operations = decode(raw.decode("utf-8", "replace"))
     except msgspec.DecodeError as error:
@@ -119,7 +119,7 @@ def apply_patch(document: JSON, operations: Iterable[JSONObject]) -> JSON:
     draft = _Draft(document)
     for operation in operations:
         kind = operation.get("op")
-        apply = _KINDS.get(kind) if isinstance(kind, str) else None
+        apply = _OPERATIONS.get(kind) if isinstance(kind, str) else None
         if apply is None:
             raise PatchError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
         try:
@@ -149,7 +149,7 @@ class _UnfitError(Exception):
     """A key, path or value cannot be used; the operation at hand says of what."""
 
 
-class _Place(NamedTuple):
+class _PatchTarget(NamedTuple):
     """A member or item, which may not exist yet, in a container that belongs to the draft alone."""
 
     container: JSON
@@ -231,7 +231,7 @@ class _Draft:
         self._own: set[int] = set()
         self._is_shared = False
 
-    def find(self, path: str) -> _Place | None:
+    def find(self, path: str) -> _PatchTarget | None:
         """Walk to the container of what a path names; None where there is none."""
         _, *steps = path.split("/")
         if not steps:
@@ -242,7 +242,7 @@ class _Draft:
             if key is None:
                 return None
             container = self._owned(container, key)
-        return _Place(container, unescape(steps[-1])) if isinstance(container, dict | list) else None
+        return _PatchTarget(container, unescape(steps[-1])) if isinstance(container, dict | list) else None
 
     def disown(self, value: JSON) -> None:
         """Let a value be in two places: wherever it is changed from here on, it is copied first, as is what it holds.
@@ -276,7 +276,7 @@ def _step_key(container: JSON, step: str) -> str | int | None:
 
 
 def _add(draft: _Draft, operation: JSONObject) -> None:
-    path = _text(operation, "path", "add", "missing value")
+    path = _pointer_of(operation, "path", "add", "missing value")
     place = draft.find(path)
     if place is None:
         raise PatchError(f'add operation does not apply: doc is missing path: "{path}": missing value')
@@ -287,7 +287,7 @@ def _add(draft: _Draft, operation: JSONObject) -> None:
 
 
 def _remove(draft: _Draft, operation: JSONObject) -> None:
-    path = _text(operation, "path", "remove", "missing value")
+    path = _pointer_of(operation, "path", "remove", "missing value")
     place = draft.find(path)
     if place is None:
         raise PatchError(f'remove operation does not apply: doc is missing path: "{path}": missing value')
@@ -298,7 +298,7 @@ def _remove(draft: _Draft, operation: JSONObject) -> None:
 
 
 def _replace(draft: _Draft, operation: JSONObject) -> None:
-    path = _text(operation, "path", "replace")
+    path = _pointer_of(operation, "path", "replace")
     value = operation.get("value")
     if path == "":
         if not isinstance(value, dict | list):
@@ -318,7 +318,7 @@ def _replace(draft: _Draft, operation: JSONObject) -> None:
 
 
 def _move(draft: _Draft, operation: JSONObject) -> None:
-    source = _text(operation, "from", "move")
+    source = _pointer_of(operation, "from", "move")
     place = draft.find(source)
     if place is None:
         raise PatchError(f"move operation does not apply: doc is missing from path: {source}: missing value")
@@ -327,7 +327,7 @@ def _move(draft: _Draft, operation: JSONObject) -> None:
         place.remove()
     except _UnfitError as error:
         raise PatchError(f"error in move for path: '{place.key}': {error}") from None
-    path = _text(operation, "path", "move")
+    path = _pointer_of(operation, "path", "move")
     target = draft.find(path)
     if target is None:
         raise PatchError(
@@ -340,7 +340,7 @@ def _move(draft: _Draft, operation: JSONObject) -> None:
 
 
 def _copy(draft: _Draft, operation: JSONObject) -> None:
-    source = _text(operation, "from", "copy")
+    source = _pointer_of(operation, "from", "copy")
     place = draft.find(source)
     if place is None:
         raise PatchError(f"copy operation does not apply: doc is missing from path: {source}: missing value")
@@ -348,14 +348,14 @@ def _copy(draft: _Draft, operation: JSONObject) -> None:
         value = place.get()
     except _UnfitError as error:
         raise PatchError(f"error in copy for from: '{source}': {error}") from None
-    path = _text(operation, "path", "copy", "missing value")
+    path = _pointer_of(operation, "path", "copy", "missing value")
     draft.disown(value)
     target = draft.find(path)
     if target is None:
         raise PatchError(
             f"copy operation does not apply: doc is missing destination path: {path}: missing value"
         )
-    _count_copied(draft, value)
+    _charge_copy(draft, value)
     try:
         target.share(value)
     except _UnfitError as error:
@@ -363,7 +363,7 @@ def _copy(draft: _Draft, operation: JSONObject) -> None:
 
 
 def _test(draft: _Draft, operation: JSONObject) -> None:
-    path = _text(operation, "path", "test")
+    path = _pointer_of(operation, "path", "test")
     place = draft.find(path) if path else None
     if path and place is None:
         raise PatchError(f"test operation does not apply: is missing path: {path}: missing value")
@@ -375,7 +375,7 @@ def _test(draft: _Draft, operation: JSONObject) -> None:
         raise PatchTestError(f"testing value {path} failed: test failed")
 
 
-_KINDS: dict[str, Callable[[_Draft, JSONObject], None]] = {
+_OPERATIONS: dict[str, Callable[[_Draft, JSONObject], None]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,
@@ -385,7 +385,7 @@ _KINDS: dict[str, Callable[[_Draft, JSONObject], None]] = {
 }
 
 
-def _text(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
+def _pointer_of(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
     """Read ``path`` or ``from``; some operations report every fault of it alike."""
     value = operation.get(name)
     if isinstance(value, str):
@@ -396,7 +396,7 @@ def _text(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
     raise PatchError(f"{kind} operation failed to decode {name}: {fault or type_error(value, 'string')}")
 
 
-def _count_copied(draft: _Draft, value: JSON) -> None:
+def _charge_copy(draft: _Draft, value: JSON) -> None:
     """Keep account of what copies add."""
     if value is None:
         return

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _SPACES = re.compile(r"[ \t\r\n]*")
 _BREAK = re.compile(r"\n")
 _DECODER = json.JSONDecoder()
-_TEXTS = 8
+_CACHED_TEXTS = 8
 """Texts whose lines are remembered: who asks for one place in a text asks for more."""
-_VALUES = 32
+_CACHED_VALUES = 32
 """Objects and arrays whose members are remembered: those on the way to a few places, lists of objects among them."""
 
 
@@ -36,19 +36,19 @@ class Position:
 
 def position_of_offset(text: str, offset: int) -> Position:
     """The line and column of the character at ``offset``."""
-    breaks = _breaks(text)
+    breaks = _line_breaks(text)
     line = bisect.bisect_left(breaks, offset)
     return Position(line + 1, offset - (breaks[line - 1] if line else -1))
 
 
-@functools.lru_cache(maxsize=_TEXTS)
-def _breaks(text: str) -> list[int]:
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _line_breaks(text: str) -> list[int]:
     """Where lines end, looked for once for all places in a text."""
     return [found.start() for found in _BREAK.finditer(text)]
 
 
-@functools.lru_cache(maxsize=_TEXTS)
-def decoded(raw: bytes) -> str:
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def decode_text(raw: bytes) -> str:
     """A text in UTF-8 as characters, decoded once for all places in it."""
     return raw.decode()
 
@@ -61,15 +61,15 @@ def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
     """
     offset = found = _skip_spaces(text, offset)
     for step in path:
-        places = _places(text, offset, is_array=not isinstance(step, str))
+        places = _child_places(text, offset, is_array=not isinstance(step, str))
         if step not in places:
             break
         found, offset = places[step]
     return found
 
 
-@functools.lru_cache(maxsize=_VALUES)
-def _places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple[int, int]]:
+@functools.lru_cache(maxsize=_CACHED_VALUES)
+def _child_places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple[int, int]]:
     """Place and value's offset of everything in an array or object; of a member that is there twice, the last."""
     steps = _items(text, offset) if is_array else _members(text, offset)
     return {key: (place, value) for key, place, value in steps}

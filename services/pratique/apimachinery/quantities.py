@@ -30,7 +30,7 @@ _BINARY_NAMES = ("", *_BINARY_SUFFIXES)
 _MAXIMUM_INT64 = 2**63 - 1
 _FINEST = -9
 """Nothing is finer than a billionth: finer amounts are rounded away from zero."""
-_FAST_DIGITS = 18
+_INT64_DECIMAL_DIGITS = 18
 """Decimal digits that an int64 always holds: ``maxInt64Factors``."""
 _MAXIMUM_DIGITS = 1000
 """Longer numbers are refused: they are beyond any amount, and take time quadratic in their length."""
@@ -38,7 +38,7 @@ _MAXIMUM_EXPONENT = 1000
 """Larger exponents are refused: their integers would fill the memory. Kubernetes' own go to the edge of int32."""
 
 
-class Format(enum.Enum):
+class QuantityFormat(enum.Enum):
     """How a quantity is written."""
 
     DECIMAL_SI = "DecimalSI"
@@ -56,7 +56,7 @@ class Quantity:
 
     number: int
     scale: int = 0
-    format: Format = Format.DECIMAL_SI
+    format: QuantityFormat = QuantityFormat.DECIMAL_SI
     is_big: bool = False
     """Held as a decimal of any size, not as an int64: such quantities never count as integers."""
 
@@ -90,7 +90,7 @@ class Quantity:
     def _of_parts(cls, sign: int, whole: str, fraction: str, suffix: str) -> Self:
         base, exponent, form = _interpret(suffix)
         digits = int(whole + fraction)
-        if _is_fast(base, exponent, whole, fraction):
+        if _fits_int64(base, exponent, whole, fraction):
             if base == 2:
                 return cls(sign * (digits << exponent), 0, form)
             return cls(sign * digits, exponent - len(fraction), form)
@@ -100,7 +100,7 @@ class Quantity:
         else:
             scale += exponent
         number, scale = _rounded(digits, scale)
-        if form is Format.BINARY_SI:
+        if form is QuantityFormat.BINARY_SI:
             number, scale, form = _bounded(number, scale)
         return cls(sign * number, scale, form, is_big=True)
 
@@ -188,12 +188,12 @@ class Quantity:
         """The canonical form: no fraction, and the largest suffix that loses nothing."""
         if self.number == 0:
             return "0"
-        if self.format is Format.BINARY_SI and (whole := self._whole()) is not None and abs(whole) >= 1024:
+        if self.format is QuantityFormat.BINARY_SI and (whole := self._whole()) is not None and abs(whole) >= 1024:
             return _binary_text(whole)
         number, scale = self._reduced()
         spare = scale % 3
         number, scale = number * 10**spare, scale - spare
-        if self.format is not Format.DECIMAL_EXPONENT and scale in _DECIMAL_NAMES:
+        if self.format is not QuantityFormat.DECIMAL_EXPONENT and scale in _DECIMAL_NAMES:
             return f"{number}{_DECIMAL_NAMES[scale]}"
         return f"{number}e{scale}" if scale else str(number)
 
@@ -202,21 +202,21 @@ class Quantity:
         return number * 10**scale if scale >= 0 else None
 
 
-def _interpret(suffix: str) -> tuple[int, int, Format]:
+def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
     if suffix in _DECIMAL_SUFFIXES:
-        return 10, _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI
+        return 10, _DECIMAL_SUFFIXES[suffix], QuantityFormat.DECIMAL_SI
     if suffix in _BINARY_SUFFIXES:
-        return 2, _BINARY_SUFFIXES[suffix], Format.BINARY_SI
+        return 2, _BINARY_SUFFIXES[suffix], QuantityFormat.BINARY_SI
     if re.fullmatch(r"[eE][+-]?[0-9]{1,9}", suffix) and abs(int(suffix[1:])) <= _MAXIMUM_EXPONENT:
-        return 10, int(suffix[1:]), Format.DECIMAL_EXPONENT
+        return 10, int(suffix[1:]), QuantityFormat.DECIMAL_EXPONENT
     raise QuantityError(_SUFFIX_WRONG)
 
 
-def _is_fast(base: int, exponent: int, whole: str, fraction: str) -> bool:
+def _fits_int64(base: int, exponent: int, whole: str, fraction: str) -> bool:
     """Tell whether Kubernetes holds the amount as an int64: ``ParseQuantity``'s ``precision``."""
     if base == 2:
         return not fraction and 15 - len(whole) - int(exponent * 3 / 10) - 1 >= 0
-    return len(whole) + len(fraction) <= _FAST_DIGITS and exponent - len(fraction) >= _FINEST
+    return len(whole) + len(fraction) <= _INT64_DECIMAL_DIGITS and exponent - len(fraction) >= _FINEST
 
 
 def _rounded(digits: int, scale: int) -> tuple[int, int]:
@@ -225,14 +225,14 @@ def _rounded(digits: int, scale: int) -> tuple[int, int]:
     return -(-digits // 10 ** (_FINEST - scale)), _FINEST
 
 
-def _bounded(number: int, scale: int) -> tuple[int, int, Format]:
+def _bounded(number: int, scale: int) -> tuple[int, int, QuantityFormat]:
     """Cap a binary amount at the largest int64; one below 1 is written in decimals."""
     unit = 10**-scale
     if number > _MAXIMUM_INT64 * unit:
-        return _MAXIMUM_INT64, 0, Format.BINARY_SI
+        return _MAXIMUM_INT64, 0, QuantityFormat.BINARY_SI
     if 0 < number < unit:
-        return number, scale, Format.DECIMAL_SI
-    return number, scale, Format.BINARY_SI
+        return number, scale, QuantityFormat.DECIMAL_SI
+    return number, scale, QuantityFormat.BINARY_SI
 
 
 def _binary_text(whole: int) -> str:
@@ -245,16 +245,16 @@ def _binary_text(whole: int) -> str:
 _REQUESTS = "requests."
 
 
-def is_native(name: str) -> bool:
+def is_native_resource(name: str) -> bool:
     """Tell whether a resource is Kubernetes' own: it has no domain, or one of ``kubernetes.io``."""
     return "/" not in name or "kubernetes.io/" in name
 
 
-def is_extended(name: str) -> bool:
+def is_extended_resource(name: str) -> bool:
     """Tell whether a resource is one that a cluster was extended by: ``example.com/gpu``.
 
     It must be possible to limit its requests by a quota, which writes ``requests.`` before the name.
     """
-    if is_native(name) or name.startswith(_REQUESTS):
+    if is_native_resource(name) or name.startswith(_REQUESTS):
         return False
     return not names.check_qualified_name(f"{_REQUESTS}{name}")

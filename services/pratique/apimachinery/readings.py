@@ -58,19 +58,19 @@ def _items(document: SourceDocument) -> Iterator[SourceDocument]:
         yield document.part(item if named else {**item, **inherited}, path)
 
 
-Identity: TypeAlias = tuple[str, str, str]
+ObjectIdentity: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name: by these an object is still there, whatever has changed in it."""
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """How many objects a text names; it says how many more there are."""
 
 
 @dataclasses.dataclass(slots=True)
-class FileReading:
+class FileSnapshot:
     """What one file held."""
 
     content: bytes
-    objects: set[Identity] = dataclasses.field(default_factory=set)
+    objects: set[ObjectIdentity] = dataclasses.field(default_factory=set)
     is_empty_on_purpose: bool = False
     """It holds a list with ``items: []``: somebody wrote down that there is nothing."""
 
@@ -79,7 +79,7 @@ class FileReading:
         """It holds no object, and does not say so."""
         return not self.objects and not self.is_empty_on_purpose
 
-    def may_be_cut_off(self, before: FileReading) -> bool:
+    def may_be_cut_off(self, before: FileSnapshot) -> bool:
         """True where this is the beginning of what it was before, or does not end its last line as that did."""
         if len(self.content) < len(before.content) and before.content.startswith(self.content):
             return True
@@ -91,23 +91,23 @@ class FileReading:
             self.is_empty_on_purpose = True
         # Whoever reads the document says what is wrong with such a list.
         with contextlib.suppress(InputError):
-            self.objects |= {_identity(each.data) for each in unwrap_lists([document])}
+            self.objects |= {_identity_of(each.data) for each in unwrap_lists([document])}
 
 
-def _identity(data: JSON) -> Identity:
+def _identity_of(data: JSON) -> ObjectIdentity:
     metadata = data.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return str(data.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name"))
 
 
 @dataclasses.dataclass(slots=True)
-class Reading:
+class FilesSnapshot:
     """What all files held."""
 
-    files: dict[str, FileReading] = dataclasses.field(default_factory=dict)
+    files: dict[str, FileSnapshot] = dataclasses.field(default_factory=dict)
 
     @property
-    def objects(self) -> set[Identity]:
+    def objects(self) -> set[ObjectIdentity]:
         """All objects of all files."""
         return set().union(*(file.objects for file in self.files.values()))
 
@@ -121,7 +121,7 @@ class Reading:
         """The folders of all files."""
         return {str(Path(name).parent) for name in self.files}
 
-    def check_after(self, before: Reading) -> None:
+    def check_after(self, before: FilesSnapshot) -> None:
         """Refuse to follow ``before`` where a file or folder that held objects has become empty.
 
         A folder is empty while what it holds is mounted anew.
@@ -143,12 +143,12 @@ class Reading:
         if problems:
             raise ConfigurationError("\n".join(problems))
 
-    def doubt_after(self, before: Reading) -> str:
+    def doubt_after(self, before: FilesSnapshot) -> str:
         """Say why this may be what a half-written file holds; empty where nothing speaks for it."""
         lost = sorted(before.objects - self.objects)
         if lost:
-            named = ", ".join(f"{kind} {name}" for kind, _, name in lost[:_MOST_NAMED])
-            more = f" and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+            named = ", ".join(f"{kind} {name}" for kind, _, name in lost[:_MAX_NAMED])
+            more = f" and {len(lost) - _MAX_NAMED} more" if len(lost) > _MAX_NAMED else ""
             return f"without {named}{more}"
         for name, file in self.files.items():
             if name in before.files and file.may_be_cut_off(before.files[name]):
@@ -156,13 +156,13 @@ class Reading:
         return ""
 
 
-_current: contextvars.ContextVar[Reading | None] = contextvars.ContextVar("reading", default=None)
+_current: contextvars.ContextVar[FilesSnapshot | None] = contextvars.ContextVar("reading", default=None)
 
 
 @contextlib.contextmanager
-def noting() -> Iterator[Reading]:
+def record_files() -> Iterator[FilesSnapshot]:
     """Note what is read in this context until the block ends."""
-    reading = Reading()
+    reading = FilesSnapshot()
     token = _current.set(reading)
     try:
         yield reading
@@ -170,7 +170,7 @@ def noting() -> Iterator[Reading]:
         _current.reset(token)
 
 
-def noted(
+def read_recorded(
     file: str, stream: BinaryIO, read: Callable[[BinaryIO], Iterator[SourceDocument]]
 ) -> Iterator[SourceDocument]:
     """Read the documents of a file, and note them where somebody wants that."""
@@ -178,7 +178,7 @@ def noted(
     if reading is None:
         yield from read(stream)
         return
-    noted_file = reading.files[file] = FileReading(stream.read())
+    noted_file = reading.files[file] = FileSnapshot(stream.read())
     for document in read(io.BytesIO(noted_file.content)):
         noted_file.note(document)
         yield document

@@ -23,21 +23,21 @@ def parse_label_set(text: str) -> dict[str, str]:
         InputError: it is not a list of ``key=value``, or a key or value has the wrong form. The text is Kubernetes'
             own, which names no field.
     """
-    return dict(_parse(pair) for pair in text.split(",")) if text else {}
+    return dict(_parse_label(pair) for pair in text.split(",")) if text else {}
 
 
-def _parse(pair: str) -> tuple[str, str]:
+def _parse_label(pair: str) -> tuple[str, str]:
     parts = pair.split("=")
     if len(parts) != 2:
         raise InputError(f"invalid selector: [{' '.join(parts)}]")
     key, value = parts[0].strip(), parts[1].strip()
     # Kubernetes prints the path to a field that it does not know.
-    _refuse("<nil>", key, names.check_qualified_name(key))
-    _refuse(f"[{key}]", value, names.check_label_value(value))
+    _check_form("<nil>", key, names.check_qualified_name(key))
+    _check_form(f"[{key}]", value, names.check_label_value(value))
     return key, value
 
 
-def _refuse(where: str, value: str, messages: list[str]) -> None:
+def _check_form(where: str, value: str, messages: list[str]) -> None:
     if messages:
         raise InputError(f"{where}: Invalid value: {go_quoted(value)}: {'; '.join(messages)}")
 
@@ -62,7 +62,7 @@ EXISTS = "Exists"
 DOES_NOT_EXIST = "DoesNotExist"
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class LabelSelectorRequirement(msgspec.Struct, frozen=True):
     """What one label must be: one of ``matchExpressions``."""
 
     key: str = ""
@@ -74,7 +74,7 @@ class LabelSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     """A label selector as it is written: all of it must hold."""
 
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[Requirement, ...] = ()
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -86,19 +86,19 @@ EVERYTHING = LabelSelector()
 """The empty selector."""
 
 
-def contradiction(*selectors: LabelSelector) -> str:
+def first_contradiction(*selectors: LabelSelector) -> str:
     """The first label of which selectors together ask what cannot be; empty where some labels satisfy them all."""
-    wanted: dict[str, list[Requirement]] = {}
+    wanted: dict[str, list[LabelSelectorRequirement]] = {}
     for selector in selectors:
-        exact = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+        exact = [LabelSelectorRequirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
         for requirement in (*exact, *selector.match_expressions):
             wanted.setdefault(requirement.key, []).append(requirement)
     return next((key for key, requirements in wanted.items() if not _is_possible(requirements)), "")
 
 
-def _is_possible(requirements: list[Requirement]) -> bool:
+def _is_possible(requirements: list[LabelSelectorRequirement]) -> bool:
     """Whether one label can be as several requirements want it."""
-    by_operator: dict[str, list[Requirement]] = {}
+    by_operator: dict[str, list[LabelSelectorRequirement]] = {}
     for requirement in requirements:
         by_operator.setdefault(requirement.operator, []).append(requirement)
     must_be_absent = DOES_NOT_EXIST in by_operator
@@ -154,11 +154,11 @@ def compile_selector(selector: LabelSelector) -> Selector:
     Raises:
         InputError: a key, operator or value is wrong; the text is what the API server answers then.
     """
-    wanted = [Requirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
+    wanted = [LabelSelectorRequirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
     return Selector(tuple(_compile(requirement) for requirement in (*wanted, *selector.match_expressions)))
 
 
-def _compile(requirement: Requirement) -> Matcher:
+def _compile(requirement: LabelSelectorRequirement) -> Matcher:
     build = _MATCHERS.get(requirement.operator)
     if build is None:
         raise InputError(f"{go_quoted(requirement.operator)} is not a valid label selector operator")
@@ -168,7 +168,7 @@ def _compile(requirement: Requirement) -> Matcher:
     return build(requirement.key, requirement.values)
 
 
-def _requirement_errors(requirement: Requirement) -> list[FieldError]:
+def _requirement_errors(requirement: LabelSelectorRequirement) -> list[FieldError]:
     """What ``labels.NewRequirement`` says, which differs from what validation says of the same mistakes."""
     errors = []
     if messages := names.check_qualified_name(requirement.key):
@@ -180,7 +180,7 @@ def _requirement_errors(requirement: Requirement) -> list[FieldError]:
     return errors
 
 
-def _value_errors(requirement: Requirement, path: FieldPath) -> list[FieldError]:
+def _value_errors(requirement: LabelSelectorRequirement, path: FieldPath) -> list[FieldError]:
     return [
         invalid((path / index).key(requirement.key), value, "; ".join(messages))
         for index, value in enumerate(requirement.values)
@@ -188,7 +188,7 @@ def _value_errors(requirement: Requirement, path: FieldPath) -> list[FieldError]
     ]
 
 
-def _values_message(requirement: Requirement) -> str:
+def _values_message(requirement: LabelSelectorRequirement) -> str:
     if requirement.operator in {IN, NOT_IN}:
         return "" if requirement.values else "for 'in', 'notin' operators, values set can't be empty"
     return "values set must be empty for exists and does not exist" if requirement.values else ""
@@ -254,7 +254,7 @@ def validate_label_name(name: str, path: FieldPath) -> list[FieldError]:
     return [invalid(path, name, message) for message in names.check_qualified_name(name)]
 
 
-def _validate_requirement(requirement: Requirement, path: FieldPath) -> list[FieldError]:
+def _validate_requirement(requirement: LabelSelectorRequirement, path: FieldPath) -> list[FieldError]:
     errors = []
     if requirement.operator in {IN, NOT_IN}:
         if not requirement.values:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.positions import Position, decoded, find_in_json, position_of_offset
+from pratique.apimachinery.positions import Position, decode_text, find_in_json, position_of_offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ STDIN = "-"
 """Names standard input."""
 
 
-def shown(file: str) -> str:
+def display_path(file: str) -> str:
     """The name of a file as messages show it."""
     return "standard input" if file == STDIN else file
 
@@ -38,7 +38,7 @@ class SourceText:
 
     def fault(self, index: int, place: Position | None, problem: str) -> InputError:
         """Make the error of one of its documents; ``place`` counts lines from the beginning of the text."""
-        where = f"{shown(self.file)}: document {self.first_index + index + 1}"
+        where = f"{display_path(self.file)}: document {self.first_index + index + 1}"
         in_file = None if place is None else self.in_file(place)
         if in_file is not None:
             where += f", {in_file}"
@@ -58,7 +58,7 @@ class JsonOrigin:
 
     def find(self, path: Sequence[Step]) -> Position:
         """Find a field in the file."""
-        text = decoded(self.text.raw)
+        text = decode_text(self.text.raw)
         return self.text.in_file(position_of_offset(text, find_in_json(text, self.offset, path)))
 
 
@@ -113,5 +113,5 @@ class SourceDocument:
     def fault(self, path: Sequence[Step], problem: str) -> InputError:
         """Make the error that a field of this document is wrong."""
         place = self.position(path)
-        where = f"{shown(self.file)}: document {self.index + 1}, {place}"
+        where = f"{display_path(self.file)}: document {self.index + 1}, {place}"
         return InputError(f"{where}: {problem}", file=self.file, place=place)

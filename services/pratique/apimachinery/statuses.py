@@ -46,7 +46,7 @@ class Status(msgspec.Struct, frozen=True, omit_defaults=True):
     code: int = 0
 
 
-_KNOWN_REASONS = frozenset(
+_STATUS_REASONS = frozenset(
     {
         "Unauthorized", "Forbidden", "NotFound", "AlreadyExists", "Conflict", "Gone", "Invalid", "ServerTimeout",
         "StoreReadError", "Timeout", "TooManyRequests", "BadRequest", "MethodNotAllowed", "NotAcceptable",
@@ -57,7 +57,7 @@ _KNOWN_REASONS = frozenset(
 
 def has_reason(status: Status, code: int, reason: str) -> bool:
     """Tell whether a Status has a reason, or the reason's code and no reason that is known: ``errors.IsForbidden``."""
-    return status.reason == reason or (status.reason not in _KNOWN_REASONS and status.code == code)
+    return status.reason == reason or (status.reason not in _STATUS_REASONS and status.code == code)
 
 
 def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Status:

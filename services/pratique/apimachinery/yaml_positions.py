@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.field_errors import Step
 
-_REMEMBERED = 8
+_CACHED_DOCUMENTS = 8
 """Documents that are kept composed, and texts whose lines are kept: who asks for one field's place asks for others' of
 the same few documents."""
 _BREAK = re.compile(rb"\r\n|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]")
@@ -61,7 +61,7 @@ class _Composer(CParser):
         """Not needed either."""
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@functools.lru_cache(maxsize=_CACHED_DOCUMENTS)
 def _document(raw: bytes, line: int) -> Node | None:
     """Compose one document. Nothing before or after it is read, so that all those of a text cost what it is long."""
     layout = _layout(raw)
@@ -84,7 +84,7 @@ class _Layout(NamedTuple):
         return start, self.markers[following] if following < len(self.markers) else self.end
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@functools.lru_cache(maxsize=_CACHED_DOCUMENTS)
 def _layout(raw: bytes) -> _Layout:
     lines = [0, *(found.end() for found in _BREAK.finditer(raw))]
     return _Layout(lines, [start for start in lines if raw.startswith(_MARKERS, start)], len(raw))

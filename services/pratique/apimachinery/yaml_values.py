@@ -52,9 +52,9 @@ _CONSTANTS: Mapping[str, JSON] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_TEXT_BUT_MAYBE_CONSTANT = frozenset("yYnNtTfFoO~")
+_CONSTANT_STARTS = frozenset("yYnNtTfFoO~")
 _NUMBER_STARTS = frozenset("+-0123456789.")
-STARTS = _TEXT_BUT_MAYBE_CONSTANT | _NUMBER_STARTS
+NON_STRING_STARTS = _CONSTANT_STARTS | _NUMBER_STARTS
 """The first characters of all that is no text where it stands without quotes; nothing at all is none, either."""
 
 _INTEGER = re.compile(
@@ -76,7 +76,7 @@ def resolve(text: str) -> JSON:
     first = text[:1]
     if first in _NUMBER_STARTS:
         return _CONSTANTS[text] if text in _CONSTANTS else _resolve_number(text)
-    if not first or first in _TEXT_BUT_MAYBE_CONSTANT:
+    if not first or first in _CONSTANT_STARTS:
         return _CONSTANTS.get(text, text)
     return text
 
@@ -94,12 +94,12 @@ def resolve_tagged(tag: str, text: str) -> JSON:
         return text
     types = _TAG_TYPES.get(name) if name != tag else None
     if types is None:
-        raise ValueError(f"the tag {_shown(tag)} is not supported; leave it out")
+        raise ValueError(f"the tag {_short_tag(tag)} is not supported; leave it out")
     value = resolve(text)
     if name == "float" and type(value) is int:
         return float(value)
     if type(value) not in types:
-        raise ValueError(f"cannot decode `{text}` as a {_shown(tag)}")
+        raise ValueError(f"cannot decode `{text}` as a {_short_tag(tag)}")
     return value
 
 
@@ -110,7 +110,7 @@ def check_collection_tag(tag: str | None, own: str) -> None:
         ValueError: it is another.
     """
     if tag not in {None, "!", f"{_TAG_PREFIX}{own}"}:
-        raise ValueError(f"the tag {_shown(tag or '')} is not supported; leave it out")
+        raise ValueError(f"the tag {_short_tag(tag or '')} is not supported; leave it out")
 
 
 def key_text(value: JSON) -> str:
@@ -196,7 +196,7 @@ def _single_precision(value: float) -> float:
     return float(single)
 
 
-def _shown(tag: str) -> str:
+def _short_tag(tag: str) -> str:
     return f"!!{tag.removeprefix(_TAG_PREFIX)}" if tag.startswith(_TAG_PREFIX) else tag
 
 
@@ -214,12 +214,12 @@ MAXIMUM_DEPTH = 500
 _NUMBERS = frozenset({int, float})
 _NO_KEY = "a key must be text, a number or a boolean"
 _MERGE: Any = object()
-_MAYBE_NO_TEXT = STARTS | {"", MERGE_KEY[0]}
+_MAYBE_NON_STRING = NON_STRING_STARTS | {"", MERGE_KEY[0]}
 """How a plain scalar begins that may be something else than the text that it is."""
 _key = key_text
 
 
-class YamlFault(ValueError):  # noqa: N818 - it becomes an InputError, which says in which file
+class YamlReadError(ValueError):  # noqa: N818 - it becomes an InputError, which says in which file
     """A YAML text cannot be read. ``line`` and ``column`` count from 1; 0 where there is no telling."""
 
     def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
@@ -256,7 +256,7 @@ def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]
                 if document.value is not None:
                     yield document
     except YAMLError as error:
-        raise _fault(error, raw) from None
+        raise _read_error(error, raw) from None
 
 
 class _Builder:
@@ -280,13 +280,13 @@ class _Builder:
 
     def build(self) -> YamlValue:
         event = self._next_event()
-        line, _ = _place_of(event)
+        line, _ = _line_and_column(event)
         try:
             value = self._value(event)
-        except YamlFault:
+        except YamlReadError:
             raise
         except ValueError as error:
-            raise YamlFault(str(error), *_place_of(event)) from None
+            raise YamlReadError(str(error), *_line_and_column(event)) from None
         self._next_event()  # the end of the document
         return YamlValue(value, line)
 
@@ -316,7 +316,7 @@ class _Builder:
                 if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
                     self._count += 1
                     key = event.value
-                    if event.implicit[0] and key[:1] in _MAYBE_NO_TEXT:
+                    if event.implicit[0] and key[:1] in _MAYBE_NON_STRING:
                         key = _MERGE if key == MERGE_KEY else _key(resolve(key))
                 else:
                     key = self._key(event)
@@ -330,7 +330,7 @@ class _Builder:
                 if kind is ScalarEvent and event.tag is None and event.anchor is None:
                     self._count += 1
                     value = event.value
-                    if event.implicit[0] and value[:1] in _MAYBE_NO_TEXT:
+                    if event.implicit[0] and value[:1] in _MAYBE_NON_STRING:
                         value = resolve(value)
                 elif kind is MappingStartEvent or kind is SequenceStartEvent:
                     path.append(MERGE_KEY if key is _MERGE else key)
@@ -343,10 +343,10 @@ class _Builder:
                     _merge(container, merged, value)
                 else:
                     container[key] = _json_number(value) if type(value) in _NUMBERS else value
-        except YamlFault:
+        except YamlReadError:
             raise
         except ValueError as error:
-            raise YamlFault(str(error), *_place_of(event)) from None
+            raise YamlReadError(str(error), *_line_and_column(event)) from None
         self._leave(start, container, event, count_before)
         return container
 
@@ -366,10 +366,10 @@ class _Builder:
                     value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
                     path.pop()
                 container.append(_json_number(value))
-        except YamlFault:
+        except YamlReadError:
             raise
         except ValueError as error:
-            raise YamlFault(str(error), *_place_of(event)) from None
+            raise YamlReadError(str(error), *_line_and_column(event)) from None
         self._leave(start, container, event, count_before)
         return container
 
@@ -427,7 +427,7 @@ class _Builder:
         return _copy(value, len(self._open))
 
 
-def _place_of(event: Event) -> tuple[int, int]:
+def _line_and_column(event: Event) -> tuple[int, int]:
     mark = event.start_mark
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
@@ -482,18 +482,18 @@ def _copy(value: JSON, depth: int) -> JSON:
     return [_copy(item, depth + 1) for item in value]
 
 
-def _fault(error: YAMLError, raw: bytes) -> YamlFault:
+def _read_error(error: YAMLError, raw: bytes) -> YamlReadError:
     if isinstance(error, ReaderError):
         before = raw[: error.position]
         column = len(before) - before.rfind(b"\n")
-        return YamlFault(f"{error.reason}: the text must be UTF-8", before.count(b"\n") + 1, column)
+        return YamlReadError(f"{error.reason}: the text must be UTF-8", before.count(b"\n") + 1, column)
     if not isinstance(error, MarkedYAMLError):
-        return YamlFault(str(error))
+        return YamlReadError(str(error))
     mark = error.problem_mark or error.context_mark
     problem = ": ".join(text for text in (error.context, error.problem) if text)
     if mark is None:
-        return YamlFault(problem)
-    return YamlFault(problem + _hint(raw, mark.line), mark.line + 1, mark.column + 1)
+        return YamlReadError(problem)
+    return YamlReadError(problem + _hint(raw, mark.line), mark.line + 1, mark.column + 1)
 
 
 def _hint(raw: bytes, line_index: int) -> str:

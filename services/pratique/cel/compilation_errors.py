@@ -78,9 +78,9 @@ _TAIL = re.compile(r" \[[A-Z_]+\]\Z")
 _ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
 """Between two errors, each of which has its source under it."""
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
-_AFTERMATH = "expression of type '*error*' cannot be the operand of a select operation"
+_FOLLOW_UP_ERROR = "expression of type '*error*' cannot be the operand of a select operation"
 """What the C++ checker says besides where a field is selected from what is wrong already."""
-_REWORDED = (
+_REWORDINGS = (
     (
         re.compile(
             r"undefined field '[^']*' not found in struct"
@@ -113,13 +113,13 @@ TOO_DEEP = "ERROR: <input>:-1:0: expression recursion limit exceeded: 32"
 """For expressions nested more deeply than the parser goes."""
 
 
-def in_api_servers_words(text: str, source: str) -> str:
+def to_api_server_message(text: str, source: str) -> str:
     """Translate what the checker says of ``source``."""
     if _TOO_DEEP.search(text):
         return TOO_DEEP
     text = _TAIL.sub("", _KIND.sub("", text))
-    text = _QUALIFIED.sub(lambda match: _unqualified(match, source), text)
-    errors = [_reworded(error, source) for error in _ENTRY.split(text) if _AFTERMATH not in error]
+    text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
+    errors = [_reword(error, source) for error in _ENTRY.split(text) if _FOLLOW_UP_ERROR not in error]
     return "\n".join(sorted(errors, key=_place))
 
 
@@ -129,22 +129,22 @@ def _place(error: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _reworded(error: str, source: str) -> str:
+def _reword(error: str, source: str) -> str:
     head, newline, shown = error.partition("\n")
-    for pattern, replacement in _REWORDED:
+    for pattern, replacement in _REWORDINGS:
         head = pattern.sub(replacement, head)
-    head = _OVERLOAD.sub(lambda match: _applied(match, _written_before(error, source)), head)
+    head = _OVERLOAD.sub(lambda match: _reword_method_call(match, _source_before(error, source)), head)
     return head + newline + shown
 
 
-def _written_before(error: str, source: str) -> str:
+def _source_before(error: str, source: str) -> str:
     """The part of the source's line that stands before the place of an error."""
     line, column = _place(error)
     lines = source.split("\n")
     return lines[line - 1][: column - 1] if 0 < line <= len(lines) else ""
 
 
-def _applied(match: re.Match[str], before: str) -> str:
+def _reword_method_call(match: re.Match[str], before: str) -> str:
     """Set what a method is called on before the point: ``string.(int)``; the place of a call is its parenthesis."""
     if not re.search(rf"\.\s*{match[2]}\s*\Z", before):
         return match[0]
@@ -152,7 +152,7 @@ def _applied(match: re.Match[str], before: str) -> str:
     return f"{match[1]}{target}.({', '.join(arguments)})'"
 
 
-def _unqualified(match: re.Match[str], source: str) -> str:
+def _blame_root_name(match: re.Match[str], source: str) -> str:
     """Blame ``a`` for ``a.b.c``, and at its beginning: the C++ checker stands at the last point."""
     line, point, name, rest = int(match[1]), int(match[2]), match[3], match[4]
     written = name + rest
@@ -165,10 +165,10 @@ def _unqualified(match: re.Match[str], source: str) -> str:
     ):
         return match[0].replace(f"'{written}'", f"'{name}'")
     offset = sum(len(one) + 1 for one in lines[: line - 1]) + start
-    return error_at(source, offset, f"undeclared reference to '{name}'{match[5]}")
+    return format_error(source, offset, f"undeclared reference to '{name}'{match[5]}")
 
 
-def error_at(source: str, offset: int, message: str) -> str:
+def format_error(source: str, offset: int, message: str) -> str:
     """Word an error of our own at a place in the source, as the checkers do."""
     before = source[:offset]
     line = before.count("\n")

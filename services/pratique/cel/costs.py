@@ -31,42 +31,42 @@ class Budget:
 
 
 @dataclasses.dataclass(slots=True)
-class Patience:
+class InlineBudget:
     """What may be spent on expressions where others wait, such as on an event loop."""
 
     cost: int
     """By cel-go's count; a step of it takes about 0.2 µs."""
-    toil: int
+    uncounted_work: int
     """Of what cel-go does not count."""
 
-    def spend(self, cost: int, toil: int) -> None:
+    def spend(self, cost: int, uncounted_work: int) -> None:
         """Take off what an expression took."""
         self.cost -= cost
-        self.toil -= toil
+        self.uncounted_work -= uncounted_work
 
 
-Cost: TypeAlias = Callable[..., int]
+CostFunction: TypeAlias = Callable[..., int]
 """Gives the cost of a call from its arguments."""
 
-PER_EXPRESSION = 1_000_000
+PER_CALL_LIMIT = 1_000_000
 """What one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
-PER_MATCH_CONDITIONS = 2_500_000
+RUNTIME_COST_BUDGET_MATCH_CONDITIONS = 2_500_000
 """What the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
-PER_POLICY = 10_000_000
+RUNTIME_COST_BUDGET = 10_000_000
 """What a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
 
-_TRAVERSAL = 0.1
+_STRING_TRAVERSAL_COST_FACTOR = 0.1
 """Of one character or byte: ``common.StringTraversalCostFactor``."""
-_REGEX = 0.25
+_REGEX_STRING_LENGTH_COST_FACTOR = 0.25
 """Of one character of a pattern: ``common.RegexStringLengthCostFactor``."""
 _LIST = 10
 """Of making a list: ``common.ListCreateBaseCost``."""
-MAP = 30
+MAP_CREATE_BASE_COST = 30
 """Of making a map: ``common.MapCreateBaseCost``."""
-LIST = _LIST
-STRUCT = 40
+LIST_CREATE_BASE_COST = _LIST
+STRUCT_CREATE_BASE_COST = 40
 """Of making a struct: ``common.StructCreateBaseCost``."""
-_CHECK = 350_000
+_AUTHORIZER_CHECK_COST = 350_000
 """Of asking the authorizer: two checks fit into an expression."""
 
 
@@ -79,23 +79,23 @@ def size(value: Value) -> int:
     return int(getattr(value, "cel_size", 1))
 
 
-def traversal(value: Value, factor: float = 1) -> int:
+def traversal_cost(value: Value, factor: float = 1) -> int:
     """The cost of going through a value ``factor`` times."""
-    return math.ceil(size(value) * factor * _TRAVERSAL)
+    return math.ceil(size(value) * factor * _STRING_TRAVERSAL_COST_FACTOR)
 
 
 def pattern(text: Value, length: int) -> int:
     """The cost of matching a text with a pattern of ``length`` characters."""
-    return math.ceil((1.0 + size(text)) * _TRAVERSAL) * math.ceil(length * _REGEX)
+    return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(length * _REGEX_STRING_LENGTH_COST_FACTOR)
 
 
 def tree(value: Value) -> int:
     """The cost of going through a value and all in it."""
     kind = type(value)
     if kind is str:
-        return int(len(value.encode()) * _TRAVERSAL)
+        return int(len(value.encode()) * _STRING_TRAVERSAL_COST_FACTOR)
     if kind is bytes:
-        return int(len(value) * _TRAVERSAL)
+        return int(len(value) * _STRING_TRAVERSAL_COST_FACTOR)
     if kind is list:
         return sum(map(tree, value))
     if kind is dict:
@@ -117,19 +117,19 @@ def equality(left: Value, right: Value) -> int:
     """The cost of ``==`` and ``!=``; Kubernetes' own types cost 1."""
     if hasattr(left, "cel_type"):
         return 1
-    return math.ceil(min(size(left), size(right)) * _TRAVERSAL)
+    return math.ceil(min(size(left), size(right)) * _STRING_TRAVERSAL_COST_FACTOR)
 
 
-def _of_first(factor: float = 1) -> Cost:
-    return lambda first, *_: traversal(first, factor)
+def _traversal_of_first(factor: float = 1) -> CostFunction:
+    return lambda first, *_: traversal_cost(first, factor)
 
 
-def _constantly(cost: int) -> Cost:
+def _constant_cost(cost: int) -> CostFunction:
     return lambda *_: cost
 
 
 def _inequality(left: Value, right: Value) -> int:
-    return math.ceil(min(size(left), size(right)) * _TRAVERSAL)
+    return math.ceil(min(size(left), size(right)) * _STRING_TRAVERSAL_COST_FACTOR)
 
 
 def _match(text: Value, expression: Value, *_: Value) -> int:
@@ -139,21 +139,21 @@ def _match(text: Value, expression: Value, *_: Value) -> int:
 def _selector(_: Value, text: Value) -> int:
     """A list, the parsing, and half a requirement of a list and a struct for each character."""
     length = size(text)
-    return _LIST + math.ceil(length * _TRAVERSAL) + math.ceil(length * 0.5) * (_LIST + STRUCT)
+    return _LIST + math.ceil(length * _STRING_TRAVERSAL_COST_FACTOR) + math.ceil(length * 0.5) * (_LIST + STRUCT_CREATE_BASE_COST)
 
 
 def _join(items: Value, separator: str = "") -> int:
     length = sum(map(size, items)) + len(separator) * max(len(items) - 1, 0)
-    return math.ceil(length * 2 * _TRAVERSAL)
+    return math.ceil(length * 2 * _STRING_TRAVERSAL_COST_FACTOR)
 
 
 def _contains_ip(network: Value, other: Value) -> int:
-    parsing = traversal(other) if type(other) is str else 0
-    return traversal(network, 2) + parsing
+    parsing = traversal_cost(other) if type(other) is str else 0
+    return traversal_cost(network, 2) + parsing
 
 
 def _contains_cidr(network: Value, other: Value) -> int:
-    return _contains_ip(network, other) + traversal(network) + 1
+    return _contains_ip(network, other) + traversal_cost(network) + 1
 
 
 def _tree_of_first(first: Value, *_: Value) -> int:
@@ -161,7 +161,7 @@ def _tree_of_first(first: Value, *_: Value) -> int:
 
 
 def _ip(value: Value) -> int:
-    return traversal(value) if type(value) is str else 1
+    return traversal_cost(value) if type(value) is str else 1
 
 
 def _validate(form: Value, text: Value) -> int:
@@ -169,14 +169,14 @@ def _validate(form: Value, text: Value) -> int:
 
 
 def _add_sizes(left: Value, right: Value) -> int:
-    return math.ceil((size(left) + size(right)) * _TRAVERSAL)
+    return math.ceil((size(left) + size(right)) * _STRING_TRAVERSAL_COST_FACTOR)
 
 
 def _contains(text: Value, part: Value) -> int:
-    return traversal(text) * traversal(part)
+    return traversal_cost(text) * traversal_cost(part)
 
 
-def _sets(factor: int) -> Cost:
+def _sets(factor: int) -> CostFunction:
     return lambda left, right: 1 + size(left) * size(right) * factor
 
 
@@ -193,20 +193,20 @@ def _flatten(items: Value, depth: int = 1) -> int:
 
 
 def _self_compare(items: Value) -> int:
-    factor = 2 + _TRAVERSAL if items and type(items[0]) in (str, bytes) else 2
+    factor = 2 + _STRING_TRAVERSAL_COST_FACTOR if items and type(items[0]) in (str, bytes) else 2
     return _new_list(len(items) ** 2, factor)
 
 
-BY_FUNCTION: dict[str, Cost] = {
-    "check": _constantly(_CHECK),
+FUNCTION_COSTS: dict[str, CostFunction] = {
+    "check": _constant_cost(_AUTHORIZER_CHECK_COST),
     "fieldSelector": _selector,
     "labelSelector": _selector,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _tree_of_first),
     **dict.fromkeys(
-        ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _of_first()
+        ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _traversal_of_first()
     ),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _of_first()),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _of_first(2)),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _traversal_of_first()),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traversal_of_first(2)),
     **dict.fromkeys(("find", "findAll"), _match),
     "join": _join,
     "ip": _ip,
@@ -216,7 +216,7 @@ BY_FUNCTION: dict[str, Cost] = {
 }
 """The costs that go by the name of a function. Kubernetes' other functions cost 1, as any function does."""
 
-BY_OVERLOAD: dict[str, Cost] = {
+OVERLOAD_COSTS: dict[str, CostFunction] = {
     **dict.fromkeys(
         (
             "starts_with_string",
@@ -226,7 +226,7 @@ BY_OVERLOAD: dict[str, Cost] = {
             "strings_quote",
             "string_format",
         ),
-        _of_first(),
+        _traversal_of_first(),
     ),
     **{
         f"{comparison}_{kind}": _inequality
@@ -252,10 +252,10 @@ BY_OVERLOAD: dict[str, Cost] = {
 """The costs that go by the overload, where the types of the arguments leave but one."""
 
 
-def cost_of(call: Call) -> Cost | None:
+def cost_function(call: Call) -> CostFunction | None:
     """Find what a call costs; None where it is 1."""
-    if call.function in BY_FUNCTION:
-        return BY_FUNCTION[call.function]
+    if call.function in FUNCTION_COSTS:
+        return FUNCTION_COSTS[call.function]
     if len(call.overloads) != 1:
         return None
     (overload,) = call.overloads
@@ -263,4 +263,4 @@ def cost_of(call: Call) -> Cost | None:
         return _self_compare
     if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):
         return lambda _, keys: _self_compare(keys)
-    return BY_OVERLOAD.get(overload)
+    return OVERLOAD_COSTS.get(overload)

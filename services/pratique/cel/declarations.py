@@ -139,7 +139,7 @@ class StructNames:
 
 
 @functools.lru_cache(1024)
-def scan(source: str) -> StructNames:
+def scan_struct_names(source: str) -> StructNames:
     """Find the types of an expression and give them names that the checker takes."""
     tokens = list(_TOKEN.finditer(source))
     written = {token["type"] for token in tokens if token["type"]}
@@ -219,7 +219,7 @@ def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, Stru
     return name, tuple((each, tuple(fields)) for each, fields in declared.types.items())
 
 
-def as_shown(text: str) -> str:
+def restore_type_paths(text: str) -> str:
     """Put the paths of types in the place of the names that :func:`declare` has given them."""
     return _CODED.sub(lambda name: _CODE.sub(lambda code: chr(int(code[1], 16)), name[1]), text)
 

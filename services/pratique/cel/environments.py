@@ -11,7 +11,7 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from pratique.cel.activation import TYPE, VARIABLES
+from pratique.cel.activation import VARIABLES_TYPE, VARIABLES
 from pratique.cel.declarations import function_configurations, type_configuration
 from pratique.cel.libraries import (
     addresses,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cel.activation import Field
+    from pratique.cel.activation import DeclaredVariable
     from pratique.cel.declarations import Library
     from pratique.cel.plan_nodes import Functions
     from pratique.cel.type_descriptors import StructTypes
@@ -55,12 +55,12 @@ _EXTENSIONS = ("lists", "optional", "sets", "two-var-comprehensions")
 """The checker's own extensions: ``lists`` for the macro ``sortBy``, the others as they are."""
 _LIBRARIES: tuple[Library, ...] = (
     operators.LIBRARY,
-    conversions.LIBRARY,
-    times.LIBRARY,
-    strings.LIBRARY,
-    lists.LIBRARY,
-    sets.LIBRARY,
-    optionals.LIBRARY,
+    conversions.CONVERSIONS,
+    times.TIMES,
+    strings.STRINGS,
+    lists.LISTS,
+    sets.SETS,
+    optionals.OPTIONALS,
     regexes.LIBRARY,
     urls.LIBRARY,
     addresses.LIBRARY,
@@ -85,13 +85,13 @@ class Environment:
     """Other variables: names and types, as :mod:`pratique.cel.declarations` writes them."""
     structs: StructTypes = ()
     """Types that values can be made of."""
-    composited: tuple[Field, ...] | None = None
+    composited: tuple[DeclaredVariable, ...] | None = None
     """The fields of the variable ``variables``; None where there is no such variable."""
 
     @property
     def libraries(self) -> tuple[Library, ...]:
         """The libraries of its functions."""
-        return (*_LIBRARIES, json_patches.LIBRARY) if self.has_patches else _LIBRARIES
+        return (*_LIBRARIES, json_patches.JSON_PATCH) if self.has_patches else _LIBRARIES
 
     def variable_types(self) -> dict[str, str]:
         """The types of all its variables by name."""
@@ -103,17 +103,17 @@ class Environment:
         if self.composited is not None:
             # The checker takes `variables.x` for a variable of that name, whose type can be any; as field of a
             # message, it could not be a list of lists. But it would take `has(variables.x)` for that, too.
-            types[VARIABLES] = TYPE
+            types[VARIABLES] = VARIABLES_TYPE
             types |= {f"{VARIABLES}.{one.name}": one.kind for one in self.composited if not one.is_tested}
         return types | dict(self.variables)
 
 
-MATCH_CONDITIONS = Environment(has_authorizer=True)
+MATCH_CONDITION_ENVIRONMENT = Environment(has_authorizer=True)
 """What the ``matchConditions`` of webhooks may use."""
 
 
 @functools.lru_cache(maxsize=64)
-def checker_of(environment: Environment) -> cel.Env:
+def type_checker(environment: Environment) -> cel.Env:
     """Make the type checker of an environment, which takes a tenth of a second."""
     from cel_expr_python import cel  # noqa: PLC0415 - 14 MB of code that only expressions need
 
@@ -124,7 +124,7 @@ def checker_of(environment: Environment) -> cel.Env:
 
 
 @functools.lru_cache(maxsize=64)
-def functions_of(environment: Environment) -> Functions:
+def functions_by_name(environment: Environment) -> Functions:
     """All functions of an environment by name."""
     libraries = environment.libraries
     return {name: function for library in libraries for name, function in library.functions.items()}
@@ -132,7 +132,7 @@ def functions_of(environment: Environment) -> Functions:
 
 def _configuration(environment: Environment) -> JSONObject:
     overloads = tuple(overload for library in environment.libraries for overload in library.overloads)
-    excluded = (*operators.EXCLUDED, *conversions.EXCLUDED)
+    excluded = (*operators.EXCLUDED, *conversions.EXCLUDED_CONVERSIONS)
     return {
         "name": "kubernetes",
         "stdlib": {"exclude_functions": [{"name": name} for name in excluded]},

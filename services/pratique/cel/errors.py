@@ -25,11 +25,11 @@ class NoSuchOverloadError(EvaluationError):
         self.is_final = bool(operator)
 
 
-class CancelledError(PratiqueError):
+class EvaluationCancelledError(PratiqueError):
     """An evaluation was ended from outside; nothing in the expression forgives it."""
 
 
-class CostLimitError(CancelledError):
+class CostLimitError(EvaluationCancelledError):
     """The expression cost more than one expression may."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class CostLimitError(CancelledError):
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
-class InterruptedEvaluationError(CancelledError):
+class InterruptedEvaluationError(EvaluationCancelledError):
     """The request's time was up before the expression had a value."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class InterruptedEvaluationError(CancelledError):
         super().__init__("operation interrupted")
 
 
-class SlowEvaluationError(CancelledError):
+class SlowEvaluationError(EvaluationCancelledError):
     """The expression costs more than may be spent where it runs; it is to be evaluated in a thread."""
 
 

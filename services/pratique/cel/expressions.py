@@ -7,19 +7,19 @@ import functools
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel import costs
-from pratique.cel.activation import TOIL_LIMIT, Frame
-from pratique.cel.compilation_errors import error_at, in_api_servers_words, render_type
-from pratique.cel.costs import Budget, Patience
-from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan
-from pratique.cel.environments import checker_of, functions_of
+from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
+from pratique.cel.compilation_errors import format_error, to_api_server_message, render_type
+from pratique.cel.costs import Budget, InlineBudget
+from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
+from pratique.cel.environments import type_checker, functions_by_name
 from pratique.cel.errors import (
-    CancelledError,
+    EvaluationCancelledError,
     CompilationError,
     CostLimitError,
     EvaluationError,
     SlowEvaluationError,
 )
-from pratique.cel.inspections import inspect
+from pratique.cel.inspections import validate_ast
 from pratique.cel.plans import plan
 from pratique.cel.syntax_trees import decode
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pratique.cel.environments import Environment
-    from pratique.cel.plans import Plan
+    from pratique.cel.plans import Program
     from pratique.cel.syntax_trees import SyntaxTree
     from pratique.cel.type_descriptors import StructTypes
     from pratique.cel.values import Value
 
-_REMEMBERED = 1024
+_COMPILED_CACHE_SIZE = 1024
 """Expressions that are remembered compiled: a reload compiles what has changed."""
 _NO_NAMES = StructNames("", {}, frozenset())
 _TOO_DEEP = "expression nests values too deeply"
@@ -47,7 +47,7 @@ class Expression:
     """As it was written."""
     result_type: str
     """The type of its value, as cel-go writes it."""
-    _plan: Plan
+    _plan: Program
 
     def evaluate(
         self,
@@ -55,7 +55,7 @@ class Expression:
         budget: Budget,
         *,
         until: float | None = None,
-        patience: Patience | None = None,
+        inline_budget: InlineBudget | None = None,
     ) -> Value:
         """Evaluate it.
 
@@ -69,9 +69,9 @@ class Expression:
             EvaluationError: it has no value. The text is the API server's:
                 ``expression '…' resulted in error: no such key: foo``.
             OutOfBudgetError: the budget is used up.
-            SlowEvaluationError: it takes more than ``patience``; nothing has been charged to the budget.
+            SlowEvaluationError: it takes more than ``inline_budget``; nothing has been charged to the budget.
         """
-        value, cost = self.measure(variables, until=until, patience=patience)
+        value, cost = self.measure(variables, until=until, inline_budget=inline_budget)
         budget.charge(cost)
         if isinstance(value, EvaluationError):
             raise EvaluationError(f"expression '{self.source}' resulted in error: {value}")
@@ -82,34 +82,34 @@ class Expression:
         variables: Mapping[str, Value],
         *,
         until: float | None = None,
-        patience: Patience | None = None,
+        inline_budget: InlineBudget | None = None,
     ) -> tuple[Value | EvaluationError, int]:
         """Evaluate it, and tell what that cost. An error is given back as the evaluator words it.
 
         Raises:
-            SlowEvaluationError: it takes more than ``patience``.
+            SlowEvaluationError: it takes more than ``inline_budget``.
         """
-        frame = Frame(variables, self._plan.slots, costs.PER_EXPRESSION, TOIL_LIMIT, until)
-        if patience is not None:
-            frame.limit, frame.toil_limit = min(patience.cost, frame.limit), patience.toil
+        frame = Frame(variables, self._plan.slots, costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT, until)
+        if inline_budget is not None:
+            frame.limit, frame.uncounted_work_limit = min(inline_budget.cost, frame.limit), inline_budget.uncounted_work
         try:
             value = self._plan.step(frame)
         except SlowEvaluationError:
             raise  # of a variable that it asked for
         except CostLimitError as error:
-            if frame.cost <= costs.PER_EXPRESSION and frame.toil <= TOIL_LIMIT and patience is not None:
+            if frame.cost <= costs.PER_CALL_LIMIT and frame.uncounted_work <= UNCOUNTED_WORK_LIMIT and inline_budget is not None:
                 raise SlowEvaluationError from None
             return EvaluationError(str(error)), frame.cost
-        except (EvaluationError, CancelledError) as error:
+        except (EvaluationError, EvaluationCancelledError) as error:
             return EvaluationError(str(error)), frame.cost
         except RecursionError:
             return EvaluationError(_TOO_DEEP), frame.cost
-        if patience is not None:
-            patience.spend(frame.cost, frame.toil)
+        if inline_budget is not None:
+            inline_budget.spend(frame.cost, frame.uncounted_work)
         return value, frame.cost
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(_COMPILED_CACHE_SIZE)
 def compile_expression(source: str, environment: Environment, *result_types: str) -> Expression:
     """Compile an expression.
 
@@ -121,12 +121,12 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     Raises:
         CompilationError: it cannot be compiled. The text is the API server's.
     """
-    names = scan(source) if environment.has_patches else _NO_NAMES
-    tree, functions = _checked(source, environment, names), functions_of(environment)
-    findings = inspect(tree, functions)
+    names = scan_struct_names(source) if environment.has_patches else _NO_NAMES
+    tree, functions = _parse_and_check(source, environment, names), functions_by_name(environment)
+    findings = validate_ast(tree, functions)
     if findings:
         lines = [
-            error_at(source, tree.offsets.get(one.number, 0), names.restore(one.message)) for one in findings
+            format_error(source, tree.offsets.get(one.number, 0), names.restore(one.message)) for one in findings
         ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
     result_type = names.restore(render_type(tree.types.get(tree.root.number, b"")))
@@ -138,14 +138,14 @@ def compile_expression(source: str, environment: Environment, *result_types: str
         raise CompilationError("compilation failed: expression is nested too deeply") from None
 
 
-def _checked(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
+def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))
     try:
-        return decode(checker_of(environment).compile(names.source or source).serialize())
+        return decode(type_checker(environment).compile(names.source or source).serialize())
     except RuntimeError as error:
         text = names.restore(str(error))
-        raise CompilationError(f"compilation failed: {in_api_servers_words(text, source)}") from None
+        raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None
 
 
 def _structs(names: StructNames) -> StructTypes:
@@ -161,12 +161,12 @@ def _wrong_type(expected: tuple[str, ...], found: str) -> str:
     return f"must evaluate to one of [{' '.join(expected)}] but got {found}"
 
 
-ConditionFinding: TypeAlias = "tuple[str, bool | EvaluationError]"
+ConditionResult: TypeAlias = "tuple[str, bool | EvaluationError]"
 """A condition's name, and what it came to: true, false, or why it is neither."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Condition:
+class CompiledCondition:
     """One condition, compiled."""
 
     name: str
@@ -174,11 +174,11 @@ class Condition:
 
 
 def evaluate_conditions(
-    conditions: Sequence[Condition],
+    conditions: Sequence[CompiledCondition],
     variables: Mapping[str, Value],
     until: float | None = None,
-    patience: Patience | None = None,
-) -> list[ConditionFinding]:
+    inline_budget: InlineBudget | None = None,
+) -> list[ConditionResult]:
     """Evaluate all conditions, those after a false one too: the API server does, and it tells in the cost.
 
     Args:
@@ -189,24 +189,24 @@ def evaluate_conditions(
 
     Raises:
         OutOfBudgetError: together they cost more than they may.
-        SlowEvaluationError: they take more than ``patience``.
+        SlowEvaluationError: they take more than ``inline_budget``.
     """
-    budget = Budget(costs.PER_MATCH_CONDITIONS)
-    findings: list[ConditionFinding] = []
+    budget = Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS)
+    findings: list[ConditionResult] = []
     for condition in conditions:
         try:
-            value = condition.expression.evaluate(variables, budget, until=until, patience=patience)
+            value = condition.expression.evaluate(variables, budget, until=until, inline_budget=inline_budget)
             findings.append((condition.name, value is True))
         except EvaluationError as error:
             findings.append((condition.name, error))
     return findings
 
 
-def first_false(findings: Sequence[ConditionFinding]) -> str | None:
+def first_false_condition(findings: Sequence[ConditionResult]) -> str | None:
     """The name of the first condition that is false; None where none is. A false one outweighs all errors."""
     return next((name for name, finding in findings if finding is False), None)
 
 
-def errors_of(findings: Sequence[ConditionFinding]) -> list[str]:
+def condition_errors(findings: Sequence[ConditionResult]) -> list[str]:
     """Why conditions are neither true nor false."""
     return [str(finding) for _, finding in findings if isinstance(finding, EvaluationError)]

@@ -36,24 +36,24 @@ _LITERALS = ("duration", "timestamp")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class AstIssue:
     """Something refused: what, and the number of the node."""
 
     number: int
     message: str
 
 
-def inspect(tree: SyntaxTree, functions: Functions) -> list[Finding]:
+def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
     """Find what is refused; it comes in the order of Kubernetes' validators."""
     nodes = list(_walk(tree.root))
     findings = [
         finding
         for name in _LITERALS
         for node in nodes
-        if (finding := _bad_argument(node, name, 0, functions))
+        if (finding := _invalid_literal(node, name, 0, functions))
     ]
-    findings += [finding for node in nodes if (finding := _bad_argument(node, "matches", 1, functions))]
-    return findings + list(_mixed(tree.root, tree))
+    findings += [finding for node in nodes if (finding := _invalid_literal(node, "matches", 1, functions))]
+    return findings + list(_mixed_literals(tree.root, tree))
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -78,7 +78,7 @@ def _children(node: Node) -> Sequence[Node]:
             return ()
 
 
-def _bad_argument(node: Node, name: str, place: int, functions: Functions) -> Finding | None:
+def _invalid_literal(node: Node, name: str, place: int, functions: Functions) -> AstIssue | None:
     if not isinstance(node, Call) or node.function != name or len(node.arguments) != place + 1:
         return None
     argument = node.arguments[place]
@@ -88,11 +88,11 @@ def _bad_argument(node: Node, name: str, place: int, functions: Functions) -> Fi
     try:
         functions[name](Frame({}, 0, 0), *values)
     except EvaluationError:
-        return Finding(argument.number, f"invalid {name} argument")
+        return AstIssue(argument.number, f"invalid {name} argument")
     return None
 
 
-def _mixed(node: Node, tree: SyntaxTree) -> Iterator[Finding]:
+def _mixed_literals(node: Node, tree: SyntaxTree) -> Iterator[AstIssue]:
     """Find lists and maps whose literals are of several types; in arguments of ``format`` they may be."""
     if isinstance(node, Call) and node.function in _EXEMPT:
         return
@@ -103,10 +103,10 @@ def _mixed(node: Node, tree: SyntaxTree) -> Iterator[Finding]:
         yield from _mixed_types([entry.key for entry in node.entries], frozenset(), tree)
         yield from _mixed_types([entry.value for entry in node.entries], optional, tree)
     for child in _children(node):
-        yield from _mixed(child, tree)
+        yield from _mixed_literals(child, tree)
 
 
-def _mixed_types(nodes: Sequence[Node], optional: frozenset[int], tree: SyntaxTree) -> Iterator[Finding]:
+def _mixed_types(nodes: Sequence[Node], optional: frozenset[int], tree: SyntaxTree) -> Iterator[AstIssue]:
     expected = ""
     for place, node in enumerate(nodes):
         kind = render_type(tree.types.get(node.number, b""))
@@ -116,5 +116,5 @@ def _mixed_types(nodes: Sequence[Node], optional: frozenset[int], tree: SyntaxTr
             continue
         expected = expected or kind
         if kind != expected:
-            yield Finding(node.number, f"expected type '{expected}' but found '{kind}'")
+            yield AstIssue(node.number, f"expected type '{expected}' but found '{kind}'")
             return

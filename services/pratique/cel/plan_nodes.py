@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel import costs
-from pratique.cel.activation import Composition, Frame
+from pratique.cel.activation import LazyVariables, Frame
 from pratique.cel.errors import CostLimitError, EvaluationError, NoSuchOverloadError
-from pratique.cel.structs import NUMBERS, Struct, contains, equal
+from pratique.cel.structs import NUMERIC_TYPES, Struct, contains, equal
 from pratique.cel.values import (
-    NOTHING,
+    OPTIONAL_NONE,
     Duration,
     Optional,
     Timestamp,
     Uint,
     Value,
-    something,
+    optional_of,
     to_text,
     type_name,
 )
@@ -27,14 +27,14 @@ from pratique.cel.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from pratique.cel.costs import Cost
+    from pratique.cel.costs import CostFunction
 
-Step: TypeAlias = Callable[[Frame], Value]
+Interpretable: TypeAlias = Callable[[Frame], Value]
 """A planned expression: gives its value in a frame, and charges for it."""
 
 _MISSING = object()
-_KEYS = NUMBERS | {str, bool}
-_STRUCTS = frozenset({Struct, Composition})
+_KEYS = NUMERIC_TYPES | {str, bool}
+_STRUCTS = frozenset({Struct, LazyVariables})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Qualifier:
 
     key: Value = None
     """The field, key or index, where it is known."""
-    computed: Step | None = None
+    computed: Interpretable | None = None
     """Gives the key, where it is not."""
     optional: bool = False
     """Selects only what is there: ``.?field`` or ``[?key]``."""
@@ -55,7 +55,7 @@ class Qualifier:
 class Attribute:
     """A value to select from, and the selections in order."""
 
-    base: Step
+    base: Interpretable
     qualifiers: tuple[Qualifier, ...] = ()
     cost: int = 1
     """What it costs beside base and qualifiers: 0 where the base is a ``?:``."""
@@ -64,11 +64,11 @@ class Attribute:
         """The attribute with one more selection."""
         return dataclasses.replace(self, qualifiers=(*self.qualifiers, qualifier))
 
-    def resolved(self, cost: int = 0) -> Step:
+    def resolved(self, cost: int = 0) -> Interpretable:
         """Plan it; ``cost`` is charged beside what base and qualifiers cost."""
         qualifiers, base = self.qualifiers, self.base
         if not qualifiers:
-            return _charged(base, cost) if cost else base
+            return _with_cost(base, cost) if cost else base
         if all(map(_is_plain_name, qualifiers)):
             return _names(base, qualifiers, cost)
         if qualifiers[-1].test_only and all(map(_is_plain_name, qualifiers[:-1])):
@@ -82,7 +82,7 @@ class Attribute:
         return resolve
 
 
-def _charged(base: Step, cost: int) -> Step:
+def _with_cost(base: Interpretable, cost: int) -> Interpretable:
     def resolve(frame: Frame) -> Value:
         frame.cost += cost
         if frame.cost > frame.limit:
@@ -97,7 +97,7 @@ def _is_plain_name(qualifier: Qualifier) -> bool:
     return plain and type(qualifier.key) is str
 
 
-def _names(base: Step, qualifiers: tuple[Qualifier, ...], cost: int) -> Step:
+def _names(base: Interpretable, qualifiers: tuple[Qualifier, ...], cost: int) -> Interpretable:
     """Plan what nearly all attributes are: fields of JSON objects."""
     names = tuple(qualifier.key for qualifier in qualifiers)
 
@@ -118,7 +118,7 @@ def _names(base: Step, qualifiers: tuple[Qualifier, ...], cost: int) -> Step:
     return resolve
 
 
-def _presence(holder: Step, qualifier: Qualifier) -> Step:
+def _presence(holder: Interpretable, qualifier: Qualifier) -> Interpretable:
     """Plan ``has(a.b.c)``."""
     name = qualifier.key
 
@@ -138,7 +138,7 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
     optional = type(value) is Optional
     if optional:
         if not value.present:
-            return NOTHING
+            return OPTIONAL_NONE
         value = value.value
     for qualifier in qualifiers:
         key = qualifier.key if qualifier.computed is None else qualifier.computed(frame)
@@ -159,8 +159,8 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
             frame.spend(1)
             value = found.value
         else:
-            return NOTHING
-    return something(value) if optional else value
+            return OPTIONAL_NONE
+    return optional_of(value) if optional else value
 
 
 def get(value: Value, key: Value) -> Value:
@@ -170,7 +170,7 @@ def get(value: Value, key: Value) -> Value:
         return found.value
     if type(value) is list:
         raise EvaluationError(f"index out of bounds: {int(key)}")
-    raise EvaluationError(f"no such key: {_shown(key)}")
+    raise EvaluationError(f"no such key: {_key_text(key)}")
 
 
 def find(value: Value, key: Value) -> Optional:
@@ -178,20 +178,20 @@ def find(value: Value, key: Value) -> Optional:
     if type(value) is dict:
         return _find_member(value, key)
     if type(value) is not list:
-        return value.find(key) if type(value) in _STRUCTS else NOTHING
-    index = index_of(key)
-    return something(value[index]) if 0 <= index < len(value) else NOTHING
+        return value.find(key) if type(value) in _STRUCTS else OPTIONAL_NONE
+    index = list_index(key)
+    return optional_of(value[index]) if 0 <= index < len(value) else OPTIONAL_NONE
 
 
 def _find_member(value: dict[Value, Value], key: Value) -> Optional:
     if type(key) not in _KEYS or key not in value:
-        return NOTHING
+        return OPTIONAL_NONE
     if key in (0, 1) and not any(key == one and (type(key) is bool) == (type(one) is bool) for one in value):
-        return NOTHING  # Python holds True and 1 for one key
-    return something(value[key])
+        return OPTIONAL_NONE  # Python holds True and 1 for one key
+    return optional_of(value[key])
 
 
-def index_of(key: Value) -> int:
+def list_index(key: Value) -> int:
     """Read an index of a list. Raises EvaluationError where it is none."""
     if type(key) in (int, Uint) or (type(key) is float and key.is_integer()):
         return int(key)
@@ -200,7 +200,7 @@ def index_of(key: Value) -> int:
     raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
 
 
-def _shown(key: Value) -> str:
+def _key_text(key: Value) -> str:
     if type(key) is bool:
         return "true" if key else "false"
     return str(key) if type(key) in _KEYS else type_name(key)
@@ -213,8 +213,8 @@ Functions: TypeAlias = Mapping[str, Implementation]
 
 
 def plan_call(
-    name: str, implementation: Implementation, arguments: Sequence[Step], cost: Cost | None
-) -> Step:
+    name: str, implementation: Implementation, arguments: Sequence[Interpretable], cost: CostFunction | None
+) -> Interpretable:
     """Plan an ordinary function; ``cost`` None means 1."""
     if cost is not None:
         return _costed(name, implementation, tuple(arguments), cost)
@@ -225,7 +225,7 @@ def plan_call(
     return _costed(name, implementation, tuple(arguments), lambda *_: 1)
 
 
-def _unary(name: str, implementation: Implementation, argument: Step) -> Step:
+def _unary(name: str, implementation: Implementation, argument: Interpretable) -> Interpretable:
     def call(frame: Frame) -> Value:
         value = argument(frame)
         frame.cost += 1
@@ -234,12 +234,12 @@ def _unary(name: str, implementation: Implementation, argument: Step) -> Step:
         try:
             return implementation(frame, value)
         except NoSuchOverloadError as error:
-            raise _refusal(error, name, (value,)) from None
+            raise _overload_error(error, name, (value,)) from None
 
     return call
 
 
-def _binary(name: str, implementation: Implementation, left: Step, right: Step) -> Step:
+def _binary(name: str, implementation: Implementation, left: Interpretable, right: Interpretable) -> Interpretable:
     def call(frame: Frame) -> Value:
         one, another = left(frame), right(frame)
         frame.cost += 1
@@ -248,24 +248,24 @@ def _binary(name: str, implementation: Implementation, left: Step, right: Step) 
         try:
             return implementation(frame, one, another)
         except NoSuchOverloadError as error:
-            raise _refusal(error, name, (one, another)) from None
+            raise _overload_error(error, name, (one, another)) from None
 
     return call
 
 
-def _costed(name: str, implementation: Implementation, arguments: tuple[Step, ...], cost: Cost) -> Step:
+def _costed(name: str, implementation: Implementation, arguments: tuple[Interpretable, ...], cost: CostFunction) -> Interpretable:
     def call(frame: Frame) -> Value:
         values = [argument(frame) for argument in arguments]
         _charge(frame, cost, values)
         try:
             return implementation(frame, *values)
         except NoSuchOverloadError as error:
-            raise _refusal(error, name, values) from None
+            raise _overload_error(error, name, values) from None
 
     return call
 
 
-def _charge(frame: Frame, cost: Cost, values: Sequence[Value]) -> None:
+def _charge(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
     if values:
         frame.work(costs.nodes(values[0]))
     try:
@@ -275,14 +275,14 @@ def _charge(frame: Frame, cost: Cost, values: Sequence[Value]) -> None:
     frame.spend(amount)
 
 
-def _refusal(error: NoSuchOverloadError, name: str, values: Sequence[Value]) -> EvaluationError:
+def _overload_error(error: NoSuchOverloadError, name: str, values: Sequence[Value]) -> EvaluationError:
     """Operators say only that there is no such overload, functions with what they were called."""
     if name.startswith(("_", "!", "-", "@")) or error.is_final:
         return error
     return EvaluationError(f"no such overload: {name}({', '.join(map(type_name, values))})")
 
 
-def plan_equality(left: Step, right: Step, *, negated: bool) -> Step:
+def plan_equality(left: Interpretable, right: Interpretable, *, negated: bool) -> Interpretable:
     """Plan ``==`` or ``!=``."""
 
     def call(frame: Frame) -> Value:
@@ -293,7 +293,7 @@ def plan_equality(left: Step, right: Step, *, negated: bool) -> Step:
     return call
 
 
-def plan_membership(value: Step, items: list[Value]) -> Step:
+def plan_membership(value: Interpretable, items: list[Value]) -> Interpretable:
     """Plan ``in`` for a list of literals, which costs nothing: cel-go makes it a look-up in a set."""
     texts = frozenset(items) if all(type(item) is str for item in items) else None
 
@@ -307,17 +307,17 @@ def plan_membership(value: Step, items: list[Value]) -> Step:
     return call
 
 
-def plan_conjunction(left: Step, right: Step) -> Step:
+def plan_conjunction(left: Interpretable, right: Interpretable) -> Interpretable:
     """Plan ``&&``: false where either side is, whatever the other may be."""
     return _logical(left, right, deciding=False)
 
 
-def plan_disjunction(left: Step, right: Step) -> Step:
+def plan_disjunction(left: Interpretable, right: Interpretable) -> Interpretable:
     """Plan ``||``: true where either side is, whatever the other may be."""
     return _logical(left, right, deciding=True)
 
 
-def _logical(left: Step, right: Step, *, deciding: bool) -> Step:
+def _logical(left: Interpretable, right: Interpretable, *, deciding: bool) -> Interpretable:
     def call(frame: Frame) -> Value:
         failure: EvaluationError | None = None
         try:
@@ -345,7 +345,7 @@ def _logical(left: Step, right: Step, *, deciding: bool) -> Step:
     return call
 
 
-def plan_condition(condition: Step, then: Step, otherwise: Step) -> Step:
+def plan_condition(condition: Interpretable, then: Interpretable, otherwise: Interpretable) -> Interpretable:
     """Plan ``condition ? then : otherwise``."""
 
     def call(frame: Frame) -> Value:
@@ -359,7 +359,7 @@ def plan_condition(condition: Step, then: Step, otherwise: Step) -> Step:
     return call
 
 
-def plan_not_strictly_false(argument: Step) -> Step:
+def plan_not_strictly_false(argument: Interpretable) -> Interpretable:
     """Plan what comprehensions go on by: an error may still be made good."""
 
     def call(frame: Frame) -> Value:
@@ -373,7 +373,7 @@ def plan_not_strictly_false(argument: Step) -> Step:
     return call
 
 
-def plan_alternative(optional: Step, otherwise: Step, *, unwrap: bool) -> Step:
+def plan_alternative(optional: Interpretable, otherwise: Interpretable, *, unwrap: bool) -> Interpretable:
     """Plan ``or``, or with ``unwrap`` ``orValue``: the other side is evaluated only where it is needed."""
 
     def call(frame: Frame) -> Value:
@@ -402,17 +402,17 @@ _GO_TYPES = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class IterationRange:
     """What is iterated over, and where the elements go."""
 
-    items: Step
+    items: Interpretable
     slots: tuple[int, ...]
     """One slot for the element or key, two for index and element or key and value."""
 
     def entries(self, frame: Frame) -> Iterable[Value]:
         """What is iterated over: elements or keys, or pairs where there are two slots."""
         items = self.items(frame)
-        return _singles(items) if len(self.slots) == 1 else _pairs(items)
+        return _elements_or_keys(items) if len(self.slots) == 1 else _pairs(items)
 
     def binder(self) -> Callable[[list[Value], Value], None]:
         """How an entry gets into the slots of a frame."""
@@ -430,7 +430,7 @@ def _bind_two(first: int, second: int, slots: list[Value], entry: Value) -> None
     slots[first], slots[second] = entry
 
 
-def _singles(items: Value) -> Iterable[Value]:
+def _elements_or_keys(items: Value) -> Iterable[Value]:
     if type(items) in (list, dict):
         return items  # type: ignore[no-any-return] # a CEL value is Any
     raise EvaluationError(f"got '{_go_type(items)}', expected iterable type")
@@ -455,7 +455,7 @@ class Quantifier(enum.Enum):
     EXISTS = True
 
 
-def plan_quantifier(quantifier: Quantifier, items: Range, predicate: Step) -> Step:
+def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: Interpretable) -> Interpretable:
     """Plan ``all`` or ``exists``.
 
     An element costs, beside the predicate: the condition ``@not_strictly_false(accumulator)`` 2 (``exists`` negates it:
@@ -496,14 +496,14 @@ def plan_quantifier(quantifier: Quantifier, items: Range, predicate: Step) -> St
 class Fold:
     """Any other fold."""
 
-    items: Range
+    items: IterationRange
     accumulator: int
     """Its slot."""
-    start: Step
-    condition: Step | None
+    start: Interpretable
+    condition: Interpretable | None
     """Ends the fold where it is not true; None where it always is."""
-    step: Step
-    result: Step
+    step: Interpretable
+    result: Interpretable
 
     def run(self, frame: Frame) -> Value:
         """Fold."""
@@ -519,19 +519,19 @@ class Fold:
         return self.result(frame)
 
 
-def _value_or_error(step: Step, frame: Frame) -> Value:
+def _value_or_error(step: Interpretable, frame: Frame) -> Value:
     try:
         return step(frame)
     except EvaluationError as error:
         return error
 
 
-def _is_over(condition: Step, frame: Frame) -> bool:
+def _is_over(condition: Interpretable, frame: Frame) -> bool:
     verdict = _value_or_error(condition, frame)
     return type(verdict) is bool and not verdict
 
 
-def read_accumulator(slot: int) -> Step:
+def read_accumulator(slot: int) -> Interpretable:
     """Plan reading an accumulator, which may hold an error."""
 
     def read(frame: Frame) -> Value:
@@ -543,23 +543,23 @@ def read_accumulator(slot: int) -> Step:
     return read
 
 
-_LITERALS_KEYS = frozenset({bool, int, Uint, str, float})
+_MAP_KEY_TYPES = frozenset({bool, int, Uint, str, float})
 
 
-def plan_list(elements: Sequence[Step], optional: Collection[int]) -> Step:
+def plan_list(elements: Sequence[Interpretable], optional: Collection[int]) -> Interpretable:
     """Plan ``[a, ?b]``; the checker has seen to it that what may be missing is an optional."""
     if not optional:
 
         def make(frame: Frame) -> Value:
             made = [element(frame) for element in elements]
-            frame.spend(costs.LIST)
+            frame.spend(costs.LIST_CREATE_BASE_COST)
             return made
 
         return make
 
     def make_with_optional(frame: Frame) -> Value:
         values = [element(frame) for element in elements]
-        frame.spend(costs.LIST)
+        frame.spend(costs.LIST_CREATE_BASE_COST)
         return [
             value.value if place in optional else value
             for place, value in enumerate(values)
@@ -569,7 +569,7 @@ def plan_list(elements: Sequence[Step], optional: Collection[int]) -> Step:
     return make_with_optional
 
 
-def plan_map(entries: Sequence[tuple[Step, Step, bool]]) -> Step:
+def plan_map(entries: Sequence[tuple[Interpretable, Interpretable, bool]]) -> Interpretable:
     """Plan ``{key: value, ?key: value}``; likewise."""
 
     def make(frame: Frame) -> Value:
@@ -581,19 +581,19 @@ def plan_map(entries: Sequence[tuple[Step, Step, bool]]) -> Step:
                     continue
                 value = value.value
             made[_checked_key(key)] = value
-        frame.spend(costs.MAP)
+        frame.spend(costs.MAP_CREATE_BASE_COST)
         return made
 
     return make
 
 
 def _checked_key(key: Value) -> Value:
-    if type(key) not in _LITERALS_KEYS:
+    if type(key) not in _MAP_KEY_TYPES:
         raise EvaluationError(f"unsupported key type: {type_name(key)}")
     return key
 
 
-def plan_append(accumulator: Step, added: Step) -> Step:
+def plan_append(accumulator: Interpretable, added: Interpretable) -> Interpretable:
     """Plan ``accumulator + [x]`` where nothing else holds the accumulator: it grows in place."""
 
     def append(frame: Frame) -> Value:
@@ -605,7 +605,7 @@ def plan_append(accumulator: Step, added: Step) -> Step:
     return append
 
 
-def plan_insert(accumulator: Step, added: Sequence[Step]) -> Step:
+def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> Interpretable:
     """Plan ``cel.@mapInsert(accumulator, key, value)``, or with the entries of a map; it grows in place."""
 
     def insert(frame: Frame) -> Value:

@@ -17,8 +17,8 @@ from pratique.cel.plan_nodes import (
     Fold,
     Qualifier,
     Quantifier,
-    Range,
-    Step,
+    IterationRange,
+    Interpretable,
     plan_append,
     plan_insert,
     plan_list,
@@ -57,10 +57,10 @@ _COMPOSITED = f"{VARIABLES}."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class Program:
     """An expression ready to be evaluated."""
 
-    step: Step
+    step: Interpretable
     slots: int
     """How many variables its comprehensions have."""
 
@@ -71,7 +71,7 @@ def plan(
     struct_names: Mapping[str, str] | None = None,
     *,
     fold_literals: bool = True,
-) -> Plan:
+) -> Program:
     """Plan an expression.
 
     Args:
@@ -84,14 +84,14 @@ def plan(
         CompilationError: a literal cannot be converted, or a type cannot be made.
     """
     planner = _Planner(tree, functions, struct_names or {}, fold_literals=fold_literals)
-    return Plan(planner.plan(tree.root, {}).step, planner.slots)
+    return Program(planner.plan(tree.root, {}).step, planner.slots)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Planned:
+class _PlannedNode:
     """A planned node."""
 
-    step: Step
+    step: Interpretable
     attribute: Attribute | None = None
     """What a selection from it extends; None where it is no attribute."""
     constant: bool = False
@@ -99,7 +99,7 @@ class _Planned:
     """What it is, where it is constant."""
 
     @property
-    def branch(self) -> Step:
+    def branch(self) -> Interpretable:
         """It as branch of ``?:``, or as an index: attributes do not cost their 1 there."""
         return self.step if self.attribute is None else self.attribute.resolved()
 
@@ -119,8 +119,8 @@ class _Planner:
         self._folds_literals = fold_literals
         self.slots = 0
 
-    def plan(self, node: Node, scope: Mapping[str, Step]) -> _Planned:
-        planners: dict[type[Node], Callable[..., _Planned]] = {
+    def plan(self, node: Node, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        planners: dict[type[Node], Callable[..., _PlannedNode]] = {
             Constant: self._constant,
             Identifier: self._identifier,
             Select: self._select,
@@ -132,20 +132,20 @@ class _Planner:
         }
         return planners[type(node)](node, scope)
 
-    def _constant(self, node: Constant, _: Mapping[str, Step]) -> _Planned:
+    def _constant(self, node: Constant, _: Mapping[str, Interpretable]) -> _PlannedNode:
         return _constant(node.value)
 
-    def _struct(self, node: StructLiteral, scope: Mapping[str, Step]) -> _Planned:
+    def _struct(self, node: StructLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         name = self._struct_names.get(node.type_name)
         if name is None:
             raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
         fields = [(field.name, self._step(field.value, scope), field.optional) for field in node.fields]
-        return _Planned(plan_struct(name, fields))
+        return _PlannedNode(plan_struct(name, fields))
 
-    def _step(self, node: Node, scope: Mapping[str, Step]) -> Step:
+    def _step(self, node: Node, scope: Mapping[str, Interpretable]) -> Interpretable:
         return self.plan(node, scope).step
 
-    def _identifier(self, node: Identifier, scope: Mapping[str, Step]) -> _Planned:
+    def _identifier(self, node: Identifier, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         if node.name in scope:
             return _attribute(Attribute(scope[node.name]))
         if node.name.startswith(_COMPOSITED):
@@ -155,40 +155,40 @@ class _Planner:
             return _constant(TypeName(node.name))
         return _attribute(Attribute(_variable(node.name)))
 
-    def _select(self, node: Select, scope: Mapping[str, Step]) -> _Planned:
+    def _select(self, node: Select, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         operand = self.plan(node.operand, scope)
         qualifier = Qualifier(node.field, test_only=node.test_only)
         selected = (operand.attribute or Attribute(operand.step)).qualified(qualifier)
         # has() costs 1 less than a selection: PresenceTestHasCost(false) in pkg/cel/environment/base.go.
-        return _Planned(selected.resolved(selected.cost - node.test_only), selected)
+        return _PlannedNode(selected.resolved(selected.cost - node.test_only), selected)
 
-    def _call(self, node: Call, scope: Mapping[str, Step]) -> _Planned:
+    def _call(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         if node.function in _INDEXES:
             return self._index(node, scope, optional=_INDEXES[node.function])
         if node.function == "_?_:_":
             condition, then, otherwise = (self.plan(argument, scope) for argument in node.arguments)
             chosen = plan_nodes.plan_condition(condition.step, then.branch, otherwise.branch)
-            return _Planned(chosen, Attribute(chosen, cost=0))
+            return _PlannedNode(chosen, Attribute(chosen, cost=0))
         if node.function == "@in" and (membership := self._membership(node, scope)):
             return membership
         if node.function in _CONVERSIONS and self._folds_literals and len(node.arguments) == 1:
             return self._conversion(node, scope)
         steps = [self._step(argument, scope) for argument in node.arguments]
         if special := _SPECIAL.get(node.function):
-            return _Planned(special(*steps))
-        return _Planned(self._ordinary(node, steps))
+            return _PlannedNode(special(*steps))
+        return _PlannedNode(self._ordinary(node, steps))
 
-    def _ordinary(self, node: Call, steps: list[Step]) -> Step:
-        return plan_nodes.plan_call(node.function, self._functions[node.function], steps, costs.cost_of(node))
+    def _ordinary(self, node: Call, steps: list[Interpretable]) -> Interpretable:
+        return plan_nodes.plan_call(node.function, self._functions[node.function], steps, costs.cost_function(node))
 
-    def _index(self, node: Call, scope: Mapping[str, Step], *, optional: bool) -> _Planned:
+    def _index(self, node: Call, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
         base = operand.attribute or Attribute(operand.step)
         if key.constant:
             return _attribute(base.qualified(Qualifier(key.value, optional=optional)))
         return _attribute(base.qualified(Qualifier(computed=key.branch, optional=optional)))
 
-    def _membership(self, node: Call, scope: Mapping[str, Step]) -> _Planned | None:
+    def _membership(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
         value, items = (self.plan(argument, scope) for argument in node.arguments)
         if node.overloads != ("in_list",) or not items.constant:
             return None
@@ -196,28 +196,28 @@ class _Planner:
             return _constant(value=False)
         if any(type(item) not in (bool, int, float, str) for item in items.value):
             return None
-        return _Planned(plan_nodes.plan_membership(value.step, items.value))
+        return _PlannedNode(plan_nodes.plan_membership(value.step, items.value))
 
-    def _conversion(self, node: Call, scope: Mapping[str, Step]) -> _Planned:
+    def _conversion(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         argument = self.plan(node.arguments[0], scope)
         if not argument.constant:
-            return _Planned(self._ordinary(node, [argument.step]))
+            return _PlannedNode(self._ordinary(node, [argument.step]))
         return self._folded(self._ordinary(node, [argument.step]))
 
-    def _folded(self, step: Step) -> _Planned:
+    def _folded(self, step: Interpretable) -> _PlannedNode:
         try:
-            return _constant(step(Frame({}, 0, costs.PER_EXPRESSION)))
+            return _constant(step(Frame({}, 0, costs.PER_CALL_LIMIT)))
         except EvaluationError as error:
             raise CompilationError(f"program instantiation failed: {error}") from None
 
-    def _list(self, node: ListLiteral, scope: Mapping[str, Step]) -> _Planned:
+    def _list(self, node: ListLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         elements = [self.plan(element, scope) for element in node.elements]
         step = plan_list([element.step for element in elements], node.optional)
         if self._folds_literals and all(element.constant for element in elements):
             return self._folded(step)
-        return _Planned(step)
+        return _PlannedNode(step)
 
-    def _map(self, node: MapLiteral, scope: Mapping[str, Step]) -> _Planned:
+    def _map(self, node: MapLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         entries = [
             (self.plan(entry.key, scope), self.plan(entry.value, scope), entry.optional)
             for entry in node.entries
@@ -225,19 +225,19 @@ class _Planner:
         step = plan_map([(key.step, value.step, optional) for key, value, optional in entries])
         if self._folds_literals and all(key.constant and value.constant for key, value, _ in entries):
             return self._folded(step)
-        return _Planned(step)
+        return _PlannedNode(step)
 
     def _slot(self) -> int:
         self.slots += 1
         return self.slots - 1
 
-    def _comprehension(self, node: Comprehension, scope: Mapping[str, Step]) -> _Planned:
+    def _comprehension(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         slots = tuple(self._slot() for _ in node.variables)
-        items = Range(items=self._step(node.items, scope), slots=slots)
+        items = IterationRange(items=self._step(node.items, scope), slots=slots)
         inner = {**scope, **{name: _local(slot) for name, slot in zip(node.variables, slots, strict=True)}}
         if shape := _quantifier(node):
             quantifier, predicate = shape
-            return _Planned(plan_quantifier(quantifier, items, self._step(predicate, inner)))
+            return _PlannedNode(plan_quantifier(quantifier, items, self._step(predicate, inner)))
         accumulator = self._slot()
         reading = read_accumulator(accumulator)
         inner[node.accumulator] = reading
@@ -250,9 +250,9 @@ class _Planner:
             step=self._accumulation(node, inner),
             result=self._step(node.result, {**scope, node.accumulator: reading}),
         )
-        return _Planned(fold.run)
+        return _PlannedNode(fold.run)
 
-    def _start(self, node: Comprehension, scope: Mapping[str, Step]) -> Step:
+    def _start(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
         """Plan the accumulator's first value: a list or map of its own, for it is changed in place."""
         step = self._step(node.start, scope)
         if isinstance(node.start, ListLiteral) and not node.start.elements:
@@ -261,11 +261,11 @@ class _Planner:
             return lambda frame: dict(step(frame))
         return step
 
-    def _accumulation(self, node: Comprehension, scope: Mapping[str, Step]) -> Step:
+    def _accumulation(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
         """Plan the step, appending in place: ``accumulator + [x]`` would copy the list for each element."""
-        return self._appending(node.step, node.accumulator, scope, starts_empty=_starts_empty(node))
+        return self._appending(node.step, node.accumulator, scope, starts_empty=_has_empty_start(node))
 
-    def _appending(self, node: Node, name: str, scope: Mapping[str, Step], *, starts_empty: bool) -> Step:
+    def _appending(self, node: Node, name: str, scope: Mapping[str, Interpretable], *, starts_empty: bool) -> Interpretable:
         match node:
             case Call(_, "_?_:_", (condition, then, otherwise)):
                 return plan_nodes.plan_condition(
@@ -286,19 +286,19 @@ class _Planner:
                 return self._step(node, scope)
 
 
-def _starts_empty(node: Comprehension) -> bool:
+def _has_empty_start(node: Comprehension) -> bool:
     return isinstance(node.start, ListLiteral) and not node.start.elements
 
 
-def _constant(value: Value) -> _Planned:
-    return _Planned(lambda _: value, constant=True, value=value)
+def _constant(value: Value) -> _PlannedNode:
+    return _PlannedNode(lambda _: value, constant=True, value=value)
 
 
-def _attribute(attribute: Attribute) -> _Planned:
-    return _Planned(attribute.resolved(attribute.cost), attribute)
+def _attribute(attribute: Attribute) -> _PlannedNode:
+    return _PlannedNode(attribute.resolved(attribute.cost), attribute)
 
 
-def _variable(name: str) -> Step:
+def _variable(name: str) -> Interpretable:
     def read(frame: Frame) -> Value:
         try:
             return frame.variables[name]
@@ -308,7 +308,7 @@ def _variable(name: str) -> Step:
     return read
 
 
-def _local(slot: int) -> Step:
+def _local(slot: int) -> Interpretable:
     return lambda frame: frame.slots[slot]
 
 
@@ -346,7 +346,7 @@ def _is_negated_accumulator(node: Node, name: str) -> bool:
 _INDEXES = {"_[_]": False, "_[?_]": True, "_?._": True}
 """The functions that select, and whether what they select may be missing."""
 
-_SPECIAL: dict[str, Callable[..., Step]] = {
+_SPECIAL: dict[str, Callable[..., Interpretable]] = {
     "_&&_": plan_nodes.plan_conjunction,
     "_||_": plan_nodes.plan_disjunction,
     "_==_": lambda left, right: plan_nodes.plan_equality(left, right, negated=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.cel.activation import declared_type, mentioned
+from pratique.cel.activation import declared_type, mentioned_variables
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import compile_expression
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pratique.cluster.authorization import Authorizer
 
 
-class AdmissionVariables(dict[str, "Value"]):
+class AdmissionActivation(dict[str, "Value"]):
     """The variables by name, each made when an expression first asks for it.
 
     Objects are the review's own parsed JSON: nothing is converted, and no expression can change it.
@@ -44,7 +44,7 @@ class AdmissionVariables(dict[str, "Value"]):
             case "oldObject":
                 return self._review.old_object
             case "request":
-                return request_of(self._review)
+                return request_variable(self._review)
             case "authorizer":
                 return AuthorizerValue(self._authorizer, self._review.user)
             case "authorizer.requestResource":
@@ -65,7 +65,7 @@ class AdmissionVariables(dict[str, "Value"]):
         )
 
 
-def request_of(review: Review) -> JSONObject:
+def request_variable(review: Review) -> JSONObject:
     """The variable ``request``: what is empty is absent, as in the JSON of an AdmissionRequest.
 
     ``kind`` is the kind that the object is shown in, ``resource`` the one that was requested: so has it the API
@@ -131,7 +131,7 @@ class PolicyCompiler:
             has_params=self.has_params,
             has_authorizer=has_authorizer,
             has_patches=has_patches,
-            composited=None if types is None else mentioned(source, types.items()),
+            composited=None if types is None else mentioned_variables(source, types.items()),
         )
         return compile_expression(source, environment, *result_types)
 

@@ -11,14 +11,14 @@ from pratique.cel import costs
 from pratique.cel.declarations import PATCH, PATCH_FIELDS
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.values import (
-    NOTHING,
+    OPTIONAL_NONE,
     Duration,
     Optional,
     Timestamp,
     Uint,
     Value,
     duration_text,
-    something,
+    optional_of,
     timestamp_text,
     type_name,
 )
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON
     from pratique.cel.activation import Frame
-    from pratique.cel.plan_nodes import Step
+    from pratique.cel.plan_nodes import Interpretable
 
-_EMPTY = {"string": "", "dyn": None}
+_EMPTY_FIELDS = {"string": "", "dyn": None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Struct:
     def find(self, name: Value) -> Optional:
         """A field, if it is set; those of a patch that are texts are never missing."""
         if name in self.fields:
-            return something(self.fields[name])
+            return optional_of(self.fields[name])
         if self.cel_type == PATCH and name in PATCH_FIELDS:
-            return something(_EMPTY[PATCH_FIELDS[name]])
-        return NOTHING
+            return optional_of(_EMPTY_FIELDS[PATCH_FIELDS[name]])
+        return OPTIONAL_NONE
 
     def has(self, name: Value) -> bool:
         """Tell whether a field is set; in a patch, an empty text is as good as none."""
@@ -76,7 +76,7 @@ def _misnamed(value: Value, path: str) -> Iterator[str]:
             yield from _misnamed(child, path)
 
 
-def plan_struct(kind: str, entries: Sequence[tuple[str, Step, bool]]) -> Step:
+def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -> Interpretable:
     """Plan ``Type{field: value, ?field: optional}``; the checker has seen to it that the type has the fields."""
 
     def make(frame: Frame) -> Value:
@@ -88,7 +88,7 @@ def plan_struct(kind: str, entries: Sequence[tuple[str, Step, bool]]) -> Step:
                     continue
                 value = value.value
             fields[name] = value
-        frame.spend(costs.STRUCT)
+        frame.spend(costs.STRUCT_CREATE_BASE_COST)
         if kind == PATCH:
             _check_texts(fields)
         return Struct(kind, fields)
@@ -102,7 +102,7 @@ def _check_texts(fields: dict[str, Value]) -> None:
             raise EvaluationError(f"unexpected type {type_name(value)} for JSONPatchType '{name}' field")
 
 
-NUMBERS = frozenset({int, Uint, float})
+NUMERIC_TYPES = frozenset({int, Uint, float})
 """The types that compare with each other."""
 
 _ORDERED = frozenset({bool, str, bytes, Duration, Timestamp})
@@ -112,7 +112,7 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     """Tell whether two values are equal; values of different types are not."""
     kind, other = type(left), type(right)
     if kind is not other:
-        return kind in NUMBERS and other in NUMBERS and bool(left == right)
+        return kind in NUMERIC_TYPES and other in NUMERIC_TYPES and bool(left == right)
     if kind is list:
         frame.work(len(left))
         return len(left) == len(right) and all(
@@ -137,7 +137,7 @@ def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Fram
 def compare(left: Value, right: Value) -> int:
     """Order two values: -1, 0 or 1. Raises EvaluationError where they have no order."""
     kind, other = type(left), type(right)
-    if kind in NUMBERS and other in NUMBERS:
+    if kind in NUMERIC_TYPES and other in NUMERIC_TYPES:
         if math.isnan(left) or math.isnan(right):
             raise EvaluationError("NaN values cannot be ordered")
     elif kind is not other or kind not in _ORDERED:
@@ -152,7 +152,7 @@ def contains(items: list[Value], value: Value, frame: Frame) -> bool:
     return any(equal(item, value, frame) for item in items)
 
 
-_SAFE = 2**53 - 1
+_MAX_JSON_INTEGER = 2**53 - 1
 """The largest whole number that every reader of JSON keeps: ``common/types/int.go`` ``isJSONSafe``."""
 
 
@@ -185,7 +185,7 @@ def _write(value: Value, *, exact: bool) -> JSON:
         case list():
             return [_write(child, exact=exact) for child in value]
         case int():
-            return int(value) if exact or -_SAFE <= value <= _SAFE else str(int(value))
+            return int(value) if exact or -_MAX_JSON_INTEGER <= value <= _MAX_JSON_INTEGER else str(int(value))
         case _:
             return _write_other(value, exact=exact)
 

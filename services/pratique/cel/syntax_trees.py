@@ -151,7 +151,7 @@ class ListLiteral:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class MapEntry:
     """``key: value`` of a map literal, ``?key: value`` where it may be missing."""
 
     key: Node
@@ -164,11 +164,11 @@ class MapLiteral:
     """``{a: b}``."""
 
     number: int
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class StructField:
     """``field: value`` of a struct literal, ``?field: value`` where it may be missing."""
 
     name: str
@@ -182,7 +182,7 @@ class StructLiteral:
 
     number: int
     type_name: str
-    fields: tuple[Field, ...]
+    fields: tuple[StructField, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -288,12 +288,12 @@ def _list(number: int, message: Message, overloads: _Overloads) -> Node:
 def _struct(number: int, message: Message, overloads: _Overloads) -> Node:
     if 1 in message:
         fields = tuple(
-            Field(text_at(entry, 2), _child(entry, 4, overloads), bool(number_at(entry, 5)))
+            StructField(text_at(entry, 2), _child(entry, 4, overloads), bool(number_at(entry, 5)))
             for entry in messages_at(message, 2)
         )
         return StructLiteral(number, text_at(message, 1), fields)
     entries = tuple(
-        Entry(_child(entry, 3, overloads), _child(entry, 4, overloads), bool(number_at(entry, 5)))
+        MapEntry(_child(entry, 3, overloads), _child(entry, 4, overloads), bool(number_at(entry, 5)))
         for entry in messages_at(message, 2)
     )
     return MapLiteral(number, entries)

@@ -22,7 +22,7 @@ from google.protobuf import (
 )
 
 if TYPE_CHECKING:
-    from pratique.cel.activation import Field
+    from pratique.cel.activation import DeclaredVariable
 
 _WELL_KNOWN = (
     any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
@@ -124,7 +124,7 @@ _EXPRESSIBLE = re.compile(
 
 
 def build_pool(
-    structs: StructTypes = (), variables: tuple[Field, ...] | None = None
+    structs: StructTypes = (), variables: tuple[DeclaredVariable, ...] | None = None
 ) -> descriptor_pool.DescriptorPool:
     """Describe all types, those of ``structs`` beside them, and the one whose fields are ``variables``."""
     pool = descriptor_pool.DescriptorPool()
@@ -139,7 +139,7 @@ def build_pool(
     return pool
 
 
-def _variables_file(variables: tuple[Field, ...]) -> descriptor_pb2.FileDescriptorProto:
+def _variables_file(variables: tuple[DeclaredVariable, ...]) -> descriptor_pb2.FileDescriptorProto:
     """Describe ``kubernetes.variables``; a field whose type no message can express has any type here."""
     file = descriptor_pb2.FileDescriptorProto(name="variables.proto", package="kubernetes", syntax="proto3")
     file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration"))

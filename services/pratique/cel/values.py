@@ -51,11 +51,11 @@ class Optional:
     value: Value = None
 
 
-NOTHING = Optional(present=False)
+OPTIONAL_NONE = Optional(present=False)
 """The optional without a value."""
 
 
-def something(value: Value) -> Optional:
+def optional_of(value: Value) -> Optional:
     """The optional that has a value."""
     return Optional(present=True, value=value)
 

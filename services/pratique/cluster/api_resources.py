@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 # What difflib calls similar enough: "Deploymnt" is, "ServiceMonitor" is not a misspelt "Service".
-_SIMILAR = 0.75
+_SIMILARITY_CUTOFF = 0.75
 
 
 def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> GroupVersionKind | None:
@@ -33,7 +33,7 @@ def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> Group
     creatable = [each for each in known if each.served and not each.subresource]
     names = {each.kind.kind.lower(): each.kind.kind for each in creatable}
     names |= {each.resource.resource: each.kind.kind for each in creatable}
-    close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILAR)
+    close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILARITY_CUTOFF)
     if not close:
         return None
     named = [each for each in creatable if each.kind.kind == names[close[0]]]
@@ -68,7 +68,7 @@ def _distance(candidate: ResourceType, wanted: GroupVersionKind) -> tuple[bool, 
 
 # Collections that share their storage with one of another group, and the group whose name they go by:
 # pkg/kubeapiserver/default_storage_factory_builder.go AddCohabitatingResources.
-_COHABITANTS = {
+_COHABITATING_GROUPS = {
     ("extensions", "daemonsets"): "apps",
     ("extensions", "deployments"): "apps",
     ("extensions", "replicasets"): "apps",
@@ -81,10 +81,10 @@ _COHABITANTS = {
 
 def storage_group(group: str, resource: str) -> str:
     """The group that a collection is stored under: ``apps`` for ``extensions`` Deployments."""
-    return _COHABITANTS.get((group, resource), group)
+    return _COHABITATING_GROUPS.get((group, resource), group)
 
 
-class Resources:
+class ApiResources:
     """What an API server knows: kinds, their collections, and which collections are the same. Immutable."""
 
     __slots__ = ("_by_kind", "_by_resource", "_equivalents")
@@ -150,14 +150,14 @@ class Resources:
         """
         return self._equivalents.get(_storage_key(resource, subresource), ())
 
-    def with_crds(self, definitions: Iterable[JSONObject]) -> Resources:
+    def with_crds(self, definitions: Iterable[JSONObject]) -> ApiResources:
         """This catalogue and the collections that CustomResourceDefinitions (v1 or v1beta1) add to it.
 
         Raises:
             ConfigurationError: a definition is malformed; the text names its field.
         """
         added = [each for definition in definitions for each in types_of_definition(definition)]
-        return Resources([*self, *added]) if added else self
+        return ApiResources([*self, *added]) if added else self
 
     def of_subresource_kind(self, kind: GroupVersionKind, subresource: str) -> tuple[ResourceType, ...]:
         """The subresources of that name that take that kind: ``pods/eviction`` for an Eviction."""
@@ -185,18 +185,18 @@ class _Row(msgspec.Struct, array_like=True, frozen=True):
     subresources: dict[str, str]
 
 
-class _File(msgspec.Struct, frozen=True):
+class _ResourcesFile(msgspec.Struct, frozen=True):
     """``resources.json``."""
 
     resources: list[_Row]
 
 
 @functools.cache
-def built_in() -> Resources:
+def built_in_resources() -> ApiResources:
     """The resources of Kubernetes itself, read on first use."""
     raw = Path(__file__).with_name("resources.json").read_bytes()
-    rows = msgspec.json.decode(raw, type=_File).resources
-    return Resources(each for row in rows for each in _types_of_row(row))
+    rows = msgspec.json.decode(raw, type=_ResourcesFile).resources
+    return ApiResources(each for row in rows for each in _types_of_row(row))
 
 
 def _types_of_row(row: _Row) -> Iterator[ResourceType]:
@@ -225,8 +225,8 @@ VIRTUAL_RESOURCES = frozenset(
 """Groups and resources that neither webhooks nor policies are asked about, lest a broken one lock everybody out."""
 
 
-def owner_collections(
-    api_version: str, kind: str, resources: Resources, asked: GroupVersionResource
+def rest_mappings(
+    api_version: str, kind: str, resources: ApiResources, asked: GroupVersionResource
 ) -> Sequence[ResourceType]:
     """The collections of a kind in an API server, at least one, each in one of its versions.
 
@@ -239,7 +239,7 @@ def owner_collections(
     Raises:
         InputError: it does not serve the kind. The text is what its REST mapper says.
     """
-    group, version = _parse(api_version)
+    group, version = _parse_group_version(api_version)
     found = {
         each.resource.resource: each
         for each in resources
@@ -255,7 +255,7 @@ def owner_collections(
     return tuple(found.values())
 
 
-def _parse(api_version: str) -> tuple[str, str]:
+def _parse_group_version(api_version: str) -> tuple[str, str]:
     """Split it as Go's ``schema.ParseGroupVersion`` does, which lets either part be empty."""
     if api_version.count("/") > 1:
         raise InputError(f"unexpected GroupVersion string: {api_version}")

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from pratique.apimachinery.statuses import aggregate, go_quoted, qualified_resource
-from pratique.cluster.rbac import GROUP, Bindings, Roles, cluster_roles, namespaced_roles
+from pratique.cluster.rbac import RBAC_GROUP, Bindings, Roles, cluster_roles, namespaced_roles
 from pratique.cluster.store import Cluster, ReloadableCluster
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import UserInfo
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.rbac import Grant, RoleRef, Rule
+    from pratique.cluster.rbac import Grant, RoleRef, CompiledPolicyRule
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes:
+class AuthorizationAttributes:
     """What is asked. ``path`` is for requests that are for no resource, all else for those that are."""
 
     user: UserInfo
@@ -35,7 +35,7 @@ class Attributes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class AuthorizationDecision:
     """What an authorizer says."""
 
     cel_type: ClassVar[str] = "kubernetes.authorization.Decision"
@@ -52,14 +52,14 @@ class Authorizer(Protocol):
     Decisions are synchronous because they are made from memory, as look-ups in a cluster are.
     """
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         """Decide. Where nothing speaks for it, it is not allowed."""
 
 
 _T = TypeVar("_T")
 
 
-class Compilation:
+class RbacCache:
     """What has been compiled of one cluster, each part when it is first asked for.
 
     A cluster gives out the same list of objects until one of them changes: so it is seen that something has.
@@ -67,30 +67,30 @@ class Compilation:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._bindings: _Parts[Bindings] = _Parts()
-        self._cluster_roles: _Parts[Roles] = _Parts()
-        self._roles: _Parts[Roles] = _Parts()
+        self._bindings: _NamespacedCache[Bindings] = _NamespacedCache()
+        self._cluster_roles: _NamespacedCache[Roles] = _NamespacedCache()
+        self._roles: _NamespacedCache[Roles] = _NamespacedCache()
 
     def cluster_role_bindings(self, cluster: Cluster) -> Bindings:
         """All ClusterRoleBindings."""
-        documents = cluster.list(GROUP, "clusterrolebindings")
+        documents = cluster.list(RBAC_GROUP, "clusterrolebindings")
         return self._bindings.part("", documents, Bindings)
 
     def role_bindings(self, cluster: Cluster, namespace: str) -> Bindings:
         """The RoleBindings of one namespace."""
-        documents = cluster.list(GROUP, "rolebindings", namespace)
+        documents = cluster.list(RBAC_GROUP, "rolebindings", namespace)
         return self._bindings.part(namespace, documents, lambda found: Bindings(found, namespace))
 
     def cluster_roles(self, cluster: Cluster) -> Roles:
         """All ClusterRoles."""
-        return self._cluster_roles.part("", cluster.list(GROUP, "clusterroles"), cluster_roles)
+        return self._cluster_roles.part("", cluster.list(RBAC_GROUP, "clusterroles"), cluster_roles)
 
     def roles(self, cluster: Cluster, namespace: str) -> Roles:
         """The Roles of one namespace."""
-        return self._roles.part(namespace, cluster.list(GROUP, "roles", namespace), namespaced_roles)
+        return self._roles.part(namespace, cluster.list(RBAC_GROUP, "roles", namespace), namespaced_roles)
 
 
-class _Parts(Generic[_T]):
+class _NamespacedCache(Generic[_T]):
     """What was made of the objects of each namespace, and of which objects."""
 
     def __init__(self) -> None:
@@ -110,14 +110,14 @@ class _Parts(Generic[_T]):
         return made
 
 
-_COMPILATIONS: weakref.WeakKeyDictionary[Cluster, Compilation] = weakref.WeakKeyDictionary()
+_RBAC_CACHES: weakref.WeakKeyDictionary[Cluster, RbacCache] = weakref.WeakKeyDictionary()
 """One for each cluster, for as long as there is that cluster."""
 
 
-def compilation_of(cluster: Cluster) -> Compilation:
+def rbac_cache_of(cluster: Cluster) -> RbacCache:
     """What has been compiled of a cluster, which is not one that can be reloaded."""
-    found = _COMPILATIONS.get(cluster)
-    return _COMPILATIONS.setdefault(cluster, Compilation()) if found is None else found
+    found = _RBAC_CACHES.get(cluster)
+    return _RBAC_CACHES.setdefault(cluster, RbacCache()) if found is None else found
 
 
 SUPERUSERS = "system:masters"
@@ -130,33 +130,33 @@ class RbacAuthorizer:
 
     cluster: Cluster
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         """Decide. Of several rules that allow it, those of ClusterRoleBindings come first, then the order of names."""
         if SUPERUSERS in attributes.user.groups:
-            return Decision(allowed=True)
-        question = _Question.of(self.cluster, attributes)
+            return AuthorizationDecision(allowed=True)
+        question = _RbacQuery.of(self.cluster, attributes)
         errors: list[str] = []
         for grant in question.grants():
             rules = question.rules_of(grant.role, grant.namespace)
             if isinstance(rules, str):
                 errors.append(rules)
             elif any(rule.allows(attributes) for rule in rules):
-                return Decision(allowed=True, reason=f"RBAC: allowed by {grant}")
-        return Decision(allowed=False, reason=f"RBAC: {aggregate(errors)}" if errors else "")
+                return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {grant}")
+        return AuthorizationDecision(allowed=False, reason=f"RBAC: {aggregate(errors)}" if errors else "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Question:
+class _RbacQuery:
     """One question, asked of one state of a cluster."""
 
     cluster: Cluster
-    compiled: Compilation
-    attributes: Attributes
+    compiled: RbacCache
+    attributes: AuthorizationAttributes
 
     @classmethod
-    def of(cls, cluster: Cluster, attributes: Attributes) -> _Question:
+    def of(cls, cluster: Cluster, attributes: AuthorizationAttributes) -> _RbacQuery:
         current = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
-        return cls(current, compilation_of(current), attributes)
+        return cls(current, rbac_cache_of(current), attributes)
 
     def grants(self) -> Iterator[Grant]:
         """The bindings that apply to the user, those of the whole cluster first."""
@@ -165,7 +165,7 @@ class _Question:
         if namespace:
             yield from self.compiled.role_bindings(self.cluster, namespace).of(user)
 
-    def rules_of(self, role: RoleRef, namespace: str) -> Sequence[Rule] | str:
+    def rules_of(self, role: RoleRef, namespace: str) -> Sequence[CompiledPolicyRule] | str:
         """The rules of a role, as a binding in ``namespace`` names it; where there are none, what is said of that."""
         if role.kind == "ClusterRole":
             rules = self.compiled.cluster_roles(self.cluster).rules(role.name)
@@ -175,5 +175,5 @@ class _Question:
         else:
             return f"unsupported role reference kind: {go_quoted(role.kind)}"
         if rules is None:
-            return f"{qualified_resource(GROUP, role.kind.lower())} {go_quoted(role.name)} not found"
+            return f"{qualified_resource(RBAC_GROUP, role.kind.lower())} {go_quoted(role.name)} not found"
         return rules

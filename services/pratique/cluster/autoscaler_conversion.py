@@ -10,7 +10,7 @@ from pratique.apimachinery.errors import ConversionError, InputError
 from pratique.apimachinery.json_values import decode, go_json
 from pratique.apimachinery.quantities import Quantity
 from pratique.cluster.conversion_shapes import (
-    Form,
+    VersionConverter,
     annotated,
     annotation,
     changed,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_shapes import Change, Family
+    from pratique.cluster.conversion_shapes import ObjectChange, KindConverters
 
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 
@@ -59,7 +59,7 @@ def cpu_utilization(metric: JSONObject, of: str) -> JSON:
     return mapping(resource.get(of), of).get("averageUtilization") if resource.get("name") == "cpu" else None
 
 
-def _each_source(metric: JSONObject, changes: Mapping[str, Change]) -> JSONObject:
+def _each_source(metric: JSONObject, changes: Mapping[str, ObjectChange]) -> JSONObject:
     ordered = present(type=metric.get("type"), **{name: metric.get(name) for name in _SOURCES})
     for name, change in changes.items():
         ordered = changed(ordered, name, change)
@@ -296,17 +296,17 @@ def _unannotated(autoscaler: JSONObject) -> JSONObject:
 
 def _v1_to_shared(autoscaler: JSONObject) -> JSONObject:
     spec, status = _spec(autoscaler), _status(autoscaler)
-    others = _kept(autoscaler, _METRICS, nested_spec) or []
+    others = _read_annotation(autoscaler, _METRICS, nested_spec) or []
     utilization = spec.get("targetCPUUtilizationPercentage")
-    metrics = others + ([_cpu(utilization, "target")] if utilization is not None else [])
+    metrics = others + ([_cpu_metric(utilization, "target")] if utilization is not None else [])
     new_spec = without(spec, "targetCPUUtilizationPercentage", "metrics", "behavior") | present(
-        metrics=metrics or [_DEFAULT_METRIC], behavior=_kept_behavior(autoscaler)
+        metrics=metrics or [_DEFAULT_METRIC], behavior=_read_behavior_annotation(autoscaler)
     )
     current = status.get("currentCPUUtilizationPercentage")
-    told = [_cpu(current, "current")] if current is not None else None
-    kept = _kept(autoscaler, _CURRENT_METRICS, nested_status)
+    told = [_cpu_metric(current, "current")] if current is not None else None
+    kept = _read_annotation(autoscaler, _CURRENT_METRICS, nested_status)
     new_status = without(status, "currentCPUUtilizationPercentage", "currentMetrics", "conditions") | present(
-        currentMetrics=told if kept is None else kept, conditions=_kept(autoscaler, _CONDITIONS, dict)
+        currentMetrics=told if kept is None else kept, conditions=_read_annotation(autoscaler, _CONDITIONS, dict)
     )
     converted = {**_unannotated(autoscaler), "spec": new_spec}
     return {**converted, "status": new_status} if new_status or "status" in autoscaler else converted
@@ -326,7 +326,7 @@ def _v1_from_shared(autoscaler: JSONObject) -> JSONObject:
         targetCPUUtilizationPercentage=next((one for one in utilizations if one is not None), None)
     )
     new_status = without(status, "currentMetrics", "conditions") | present(
-        currentCPUUtilizationPercentage=_last([cpu_utilization(metric, "current") for metric in told])
+        currentCPUUtilizationPercentage=_last_value([cpu_utilization(metric, "current") for metric in told])
     )
     conditions = mappings(status.get("conditions"), "conditions")
     texts = {
@@ -342,7 +342,7 @@ def _v1_from_shared(autoscaler: JSONObject) -> JSONObject:
 
 def _v2beta1_to_shared(autoscaler: JSONObject) -> JSONObject:
     converted = _with_metrics(autoscaler, nested_spec, nested_status)
-    behavior = _kept_behavior(autoscaler)
+    behavior = _read_behavior_annotation(autoscaler)
     if behavior:
         converted = {**converted, "spec": {**_spec(converted), "behavior": behavior}}
     return _unannotated(converted)
@@ -355,7 +355,7 @@ def _v2beta1_from_shared(autoscaler: JSONObject) -> JSONObject:
     return annotated(changed(converted, "spec", lambda spec: without(spec, "behavior")), added, _ROUND_TRIP)
 
 
-def _with_metrics(autoscaler: JSONObject, spec: Change, status: Change) -> JSONObject:
+def _with_metrics(autoscaler: JSONObject, spec: ObjectChange, status: ObjectChange) -> JSONObject:
     converted = changed(autoscaler, "spec", lambda one: changed_items(one, "metrics", spec))
     return changed(converted, "status", lambda one: changed_items(one, "currentMetrics", status))
 
@@ -382,17 +382,17 @@ def _v2beta2_from_shared(autoscaler: JSONObject) -> JSONObject:
     return annotated(converted, added, _ROUND_TRIP)
 
 
-def _cpu(utilization: JSON, of: str) -> JSONObject:
+def _cpu_metric(utilization: JSON, of: str) -> JSONObject:
     told = {"averageUtilization": utilization}
     value = {"type": "Utilization", **told} if of == "target" else told
     return {"type": "Resource", "resource": {"name": "cpu", of: value}}
 
 
-def _last(values: list[JSON]) -> JSON:
+def _last_value(values: list[JSON]) -> JSON:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _kept(autoscaler: JSONObject, key: str, change: Change) -> list[JSONObject] | None:
+def _read_annotation(autoscaler: JSONObject, key: str, change: ObjectChange) -> list[JSONObject] | None:
     """What an annotation keeps; None where it keeps nothing that can be read, as in the API server."""
     try:
         kept = decode(annotation(autoscaler, key) or "null")
@@ -435,7 +435,7 @@ def _go_rules(rules: JSON) -> JSONObject | None:
     return written
 
 
-def _kept_behavior(autoscaler: JSONObject) -> JSONObject | None:
+def _read_behavior_annotation(autoscaler: JSONObject) -> JSONObject | None:
     try:
         kept = decode(annotation(autoscaler, _BEHAVIOR) or "null")
         return None if kept is None else _read_behavior(kept)
@@ -444,15 +444,15 @@ def _kept_behavior(autoscaler: JSONObject) -> JSONObject | None:
 
 
 def _read_behavior(behavior: JSON) -> JSONObject:
-    rules = _read(behavior, _RULES)
+    rules = _read_go_fields(behavior, _RULES)
     return {name: _read_rules(value) for name, value in rules.items()}
 
 
 def _read_rules(rules: JSON) -> JSONObject:
-    return changed_items(_read(rules, _RULE_FIELDS), "policies", lambda policy: _read(policy, _POLICY_FIELDS))
+    return changed_items(_read_go_fields(rules, _RULE_FIELDS), "policies", lambda policy: _read_go_fields(policy, _POLICY_FIELDS))
 
 
-def _read(value: JSON, names: dict[str, str]) -> JSONObject:
+def _read_go_fields(value: JSON, names: dict[str, str]) -> JSONObject:
     """Members that are there, by the names of v2. Go reads names in small and capital letters alike."""
     read = {name.lower(): item for name, item in mapping(value, "behavior").items()}
     return {name: read[go.lower()] for go, name in names.items() if read.get(go.lower()) is not None}
@@ -470,9 +470,9 @@ def _go_condition(condition: JSONObject) -> JSONObject:
     }
 
 
-AUTOSCALERS: Family = {
-    "autoscaling/v2": Form(_unannotated, _unannotated),
-    "autoscaling/v2beta2": Form(_v2beta2_to_shared, _v2beta2_from_shared),
-    "autoscaling/v2beta1": Form(_v2beta1_to_shared, _v2beta1_from_shared),
-    "autoscaling/v1": Form(_v1_to_shared, _v1_from_shared),
+AUTOSCALERS: KindConverters = {
+    "autoscaling/v2": VersionConverter(_unannotated, _unannotated),
+    "autoscaling/v2beta2": VersionConverter(_v2beta2_to_shared, _v2beta2_from_shared),
+    "autoscaling/v2beta1": VersionConverter(_v2beta1_to_shared, _v2beta1_from_shared),
+    "autoscaling/v1": VersionConverter(_v1_to_shared, _v1_from_shared),
 }

@@ -8,43 +8,43 @@ from pratique.apimachinery.errors import ConversionError, InputError
 from pratique.apimachinery.json_values import Document, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.cluster import autoscaler_conversion, policy_conversion, service_conversion, workload_conversion
-from pratique.cluster.api_resources import built_in
-from pratique.cluster.custom_resources import GROUP, RESOURCE
+from pratique.cluster.api_resources import built_in_resources
+from pratique.cluster.custom_resources import CRD_GROUP, CRD_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cluster.conversion_shapes import Family
+    from pratique.cluster.conversion_shapes import KindConverters
     from pratique.cluster.store import Cluster
 
-_FAMILIES: Mapping[str, Family] = {
-    "ClusterRoleBinding": policy_conversion.BINDINGS,
-    "CustomResourceDefinition": policy_conversion.DEFINITIONS,
+_CONVERTERS: Mapping[str, KindConverters] = {
+    "ClusterRoleBinding": policy_conversion.RBAC_BINDINGS,
+    "CustomResourceDefinition": policy_conversion.CUSTOM_RESOURCE_DEFINITIONS,
     "DaemonSet": workload_conversion.DAEMON_SETS,
     "Deployment": workload_conversion.DEPLOYMENTS,
     "DeviceClass": workload_conversion.DEVICE_CLASSES,
-    "EndpointSlice": service_conversion.SLICES,
+    "EndpointSlice": service_conversion.ENDPOINT_SLICES,
     "Event": service_conversion.EVENTS,
     "HorizontalPodAutoscaler": autoscaler_conversion.AUTOSCALERS,
     "Ingress": service_conversion.INGRESSES,
-    "PodDisruptionBudget": workload_conversion.BUDGETS,
-    "PriorityLevelConfiguration": policy_conversion.LEVELS,
-    "ResourceClaim": workload_conversion.CLAIMS,
-    "ResourceClaimTemplate": workload_conversion.TEMPLATES,
-    "ResourceSlice": workload_conversion.SLICES,
-    "RoleBinding": policy_conversion.BINDINGS,
-    "RuntimeClass": workload_conversion.CLASSES,
+    "PodDisruptionBudget": workload_conversion.POD_DISRUPTION_BUDGETS,
+    "PriorityLevelConfiguration": policy_conversion.PRIORITY_LEVELS,
+    "ResourceClaim": workload_conversion.RESOURCE_CLAIMS,
+    "ResourceClaimTemplate": workload_conversion.RESOURCE_CLAIM_TEMPLATES,
+    "ResourceSlice": workload_conversion.RESOURCE_SLICES,
+    "RoleBinding": policy_conversion.RBAC_BINDINGS,
+    "RuntimeClass": workload_conversion.RUNTIME_CLASSES,
     "Scale": workload_conversion.SCALES,
 }
 
 
-def family_of(kind: str, api_version: str) -> Family | None:
+def converters_of(kind: str, api_version: str) -> KindConverters | None:
     """The versions of a kind of Kubernetes, if they differ; None where only their names do.
 
     What is called alike in another group is another kind.
     """
-    family = _FAMILIES.get(kind)
+    family = _CONVERTERS.get(kind)
     if family is None or _group(api_version) not in {_group(known) for known in family}:
         return None
     return family
@@ -77,7 +77,7 @@ def convert(
         raise ConversionError(str(error)) from None
     if before == kind:
         return document
-    if built_in().for_resource(resource) is None:
+    if built_in_resources().for_resource(resource) is None:
         _check_strategy(before, resource, cluster)
         changed = data
     else:
@@ -89,9 +89,9 @@ def _convert_built_in(data: JSONObject, before: GroupVersionKind, after: GroupVe
     if before.kind != after.kind:
         raise ConversionError(f"unable to convert {before} to {after}: they are different kinds")
     # Most requests need no conversion: the families are there for those that do.
-    from pratique.cluster.conversion import family_of  # noqa: PLC0415
+    from pratique.cluster.conversion import converters_of  # noqa: PLC0415
 
-    families = [family_of(kind.kind, kind.api_version) for kind in (before, after)]
+    families = [converters_of(kind.kind, kind.api_version) for kind in (before, after)]
     for family in families:
         if family is not None:
             return _by_way_of_shared(data, before, after, family)
@@ -99,7 +99,7 @@ def _convert_built_in(data: JSONObject, before: GroupVersionKind, after: GroupVe
 
 
 def _by_way_of_shared(
-    data: JSONObject, before: GroupVersionKind, after: GroupVersionKind, family: Family
+    data: JSONObject, before: GroupVersionKind, after: GroupVersionKind, family: KindConverters
 ) -> JSONObject:
     source, target = family.get(before.api_version), family.get(after.api_version)
     if source is None or target is None:
@@ -109,7 +109,7 @@ def _by_way_of_shared(
 
 def _check_strategy(before: GroupVersionKind, resource: GroupVersionResource, cluster: Cluster) -> None:
     """Refuse custom resources that are converted by a webhook of their own: conversion webhooks are not called."""
-    definition = cluster.get(GROUP, RESOURCE, f"{resource.resource}.{resource.group}")
+    definition = cluster.get(CRD_GROUP, CRD_RESOURCE, f"{resource.resource}.{resource.group}")
     strategy = member(definition, "spec", "conversion", "strategy") or "None"
     if strategy != "None":
         raise ConversionError(

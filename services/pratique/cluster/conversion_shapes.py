@@ -21,20 +21,20 @@ _LONGEST_INT = 4000
 
 def mapping(value: JSON, name: str) -> JSONObject:
     """Read an object; an absent one is empty. ``name`` is the member's, for the error's text."""
-    return _typed(value, dict, {}, f"{name}: must be a mapping")
+    return _checked_type(value, dict, {}, f"{name}: must be a mapping")
 
 
 def mappings(value: JSON, name: str) -> list[JSONObject]:
     """Read an array of objects; an absent one is empty."""
-    return [mapping(item, name) for item in _typed(value, list, [], f"{name}: must be a list")]
+    return [mapping(item, name) for item in _checked_type(value, list, [], f"{name}: must be a list")]
 
 
 def text(value: JSON, name: str) -> str:
     """Read a string; an absent one is empty."""
-    return _typed(value, str, "", f"{name}: must be a string")
+    return _checked_type(value, str, "", f"{name}: must be a string")
 
 
-def _typed(value: JSON, wanted: type[T], absent: T, problem: str) -> T:
+def _checked_type(value: JSON, wanted: type[T], absent: T, problem: str) -> T:
     if value is None:
         return absent
     if not isinstance(value, wanted):
@@ -42,14 +42,14 @@ def _typed(value: JSON, wanted: type[T], absent: T, problem: str) -> T:
     return value
 
 
-def changed(parent: JSONObject, name: str, change: Change) -> JSONObject:
+def changed(parent: JSONObject, name: str, change: ObjectChange) -> JSONObject:
     """The object with one member changed, which is an object too; as it is where it lacks the member."""
     if parent.get(name) is None:
         return parent
     return {**parent, name: change(mapping(parent[name], name))}
 
 
-def changed_items(parent: JSONObject, name: str, change: Change) -> JSONObject:
+def changed_items(parent: JSONObject, name: str, change: ObjectChange) -> JSONObject:
     """The object with each item of an array changed; as it is where it lacks the array."""
     if parent.get(name) is None:
         return parent
@@ -108,27 +108,27 @@ def integer(value: JSON, name: str) -> int:
     return int(cast("float", value))
 
 
-Change: TypeAlias = Callable[[JSONObject], JSONObject]
+ObjectChange: TypeAlias = Callable[[JSONObject], JSONObject]
 """Makes another object of one, and leaves that one as it is. Raises ConversionError where it cannot."""
 
 
-class Form(NamedTuple):
+class VersionConverter(NamedTuple):
     """One version of a kind."""
 
-    to_shared: Change
+    to_shared: ObjectChange
     """From this version to the form that all versions share."""
-    from_shared: Change
+    from_shared: ObjectChange
     """And back."""
 
 
-Family: TypeAlias = Mapping[str, Form]
+KindConverters: TypeAlias = Mapping[str, VersionConverter]
 """All versions of a kind, by ``apiVersion``."""
 
 
-def as_it_is(document: JSONObject) -> JSONObject:
+def unconverted(document: JSONObject) -> JSONObject:
     """Change nothing."""
     return document
 
 
-SHARED = Form(as_it_is, as_it_is)
+SHARED = VersionConverter(unconverted, unconverted)
 """The version that is the shared form."""

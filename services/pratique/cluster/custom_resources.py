@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import FieldPath
     from pratique.apimachinery.json_values import JSONObject
 
-GROUP = "apiextensions.k8s.io"
-RESOURCE = "customresourcedefinitions"
+CRD_GROUP = "apiextensions.k8s.io"
+CRD_RESOURCE = "customresourcedefinitions"
 
-_SPEC = ROOT / "spec"
+_SPEC_PATH = ROOT / "spec"
 _SCOPES = ("Cluster", "Namespaced")
 _SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -35,34 +35,34 @@ class _Subresources(msgspec.Struct, frozen=True):
     scale: dict[str, object] | None = None
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _DefinitionVersion(msgspec.Struct, frozen=True):
     name: str = ""
     served: bool = False
     subresources: _Subresources | None = None
 
 
-class _Names(msgspec.Struct, frozen=True):
+class _DefinitionNames(msgspec.Struct, frozen=True):
     plural: str = ""
     kind: str = ""
 
 
-class _Spec(msgspec.Struct, frozen=True):
+class _DefinitionSpec(msgspec.Struct, frozen=True):
     group: str = ""
-    names: _Names = _Names()
+    names: _DefinitionNames = _DefinitionNames()
     scope: str = ""
-    versions: tuple[_Version, ...] = ()
+    versions: tuple[_DefinitionVersion, ...] = ()
     version: str = ""
     subresources: _Subresources | None = None
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _DefinitionMetadata(msgspec.Struct, frozen=True):
     name: str = ""
 
 
 class _Definition(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
-    metadata: _Metadata = _Metadata()
-    spec: _Spec = _Spec()
+    metadata: _DefinitionMetadata = _DefinitionMetadata()
+    spec: _DefinitionSpec = _DefinitionSpec()
 
 
 def types_of_definition(definition: JSONObject) -> Iterator[ResourceType]:
@@ -76,14 +76,14 @@ def types_of_definition(definition: JSONObject) -> Iterator[ResourceType]:
     try:
         read = msgspec.convert(definition, _Definition)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(_at_field(str(error))) from None
+        raise ConfigurationError(_field_error_text(str(error))) from None
     spec = _with_v1beta1_defaults(read.spec) if read.api_version.endswith("/v1beta1") else read.spec
-    _check(read.metadata.name, spec)
+    _check_definition(read.metadata.name, spec)
     for version in spec.versions:
         yield from _types_of_version(spec, version)
 
 
-def _types_of_version(spec: _Spec, version: _Version) -> Iterator[ResourceType]:
+def _types_of_version(spec: _DefinitionSpec, version: _DefinitionVersion) -> Iterator[ResourceType]:
     kind = GroupVersionKind(spec.group, version.name, spec.names.kind)
     subresources = version.subresources or spec.subresources or _Subresources()
     kinds = {"": kind}
@@ -101,18 +101,18 @@ def _types_of_version(spec: _Spec, version: _Version) -> Iterator[ResourceType]:
         )
 
 
-def _with_v1beta1_defaults(spec: _Spec) -> _Spec:
+def _with_v1beta1_defaults(spec: _DefinitionSpec) -> _DefinitionSpec:
     """What v1beta1 leaves out: scope Namespaced, and ``version`` for a list of one served version."""
     versions = spec.versions
     if not versions and spec.version:
-        versions = (_Version(spec.version, served=True),)
+        versions = (_DefinitionVersion(spec.version, served=True),)
     return msgspec.structs.replace(spec, scope=spec.scope or "Namespaced", versions=versions)
 
 
-def _check(name: str, spec: _Spec) -> None:
+def _check_definition(name: str, spec: _DefinitionSpec) -> None:
     errors = [required(path) for path, value in _required_fields(spec) if not value]
     if spec.scope and spec.scope not in _SCOPES:
-        errors.append(not_supported(_SPEC / "scope", spec.scope, _SCOPES))
+        errors.append(not_supported(_SPEC_PATH / "scope", spec.scope, _SCOPES))
     if name != f"{spec.names.plural}.{spec.group}":
         detail = 'must be spec.names.plural+"."+spec.group'
         errors.append(invalid(ROOT / "metadata" / "name", name, detail))
@@ -120,17 +120,17 @@ def _check(name: str, spec: _Spec) -> None:
         raise ConfigurationError(join(errors))
 
 
-def _required_fields(spec: _Spec) -> Iterator[tuple[FieldPath, object]]:
-    yield _SPEC / "group", spec.group
-    yield _SPEC / "names" / "plural", spec.names.plural
-    yield _SPEC / "names" / "kind", spec.names.kind
-    yield _SPEC / "scope", spec.scope
-    yield _SPEC / "versions", spec.versions
+def _required_fields(spec: _DefinitionSpec) -> Iterator[tuple[FieldPath, object]]:
+    yield _SPEC_PATH / "group", spec.group
+    yield _SPEC_PATH / "names" / "plural", spec.names.plural
+    yield _SPEC_PATH / "names" / "kind", spec.names.kind
+    yield _SPEC_PATH / "scope", spec.scope
+    yield _SPEC_PATH / "versions", spec.versions
     for index, version in enumerate(spec.versions):
-        yield _SPEC / "versions" / index / "name", version.name
+        yield _SPEC_PATH / "versions" / index / "name", version.name
 
 
-def _at_field(text: str) -> str:
+def _field_error_text(text: str) -> str:
     """Turn msgspec's ``Expected `str`, got `int` - at `$.spec.group``` into ``spec.group: expected …``."""
     problem, _, path = text.partition(" - at ")
     field = path.strip("`").removeprefix("$").removeprefix(".") or "the definition"

@@ -78,7 +78,7 @@ def _put_all(documents: Iterable[SourceDocument], store: ObjectStore) -> list[st
 def _put(document: SourceDocument, store: ObjectStore, first: dict[ObjectKey, SourceDocument]) -> None:
     key = store.key_of(document.data)
     if key in first:
-        raise InputError(f"{key} is there twice, first {_where(first[key], document)}")
+        raise InputError(f"{key} is there twice, first {_document_place(first[key], document)}")
     first[key] = document
     store.put(document.data, key)
 
@@ -91,6 +91,6 @@ def _is_definition(document: SourceDocument) -> bool:
     return (kind.group, kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-def _where(first: SourceDocument, second: SourceDocument) -> str:
+def _document_place(first: SourceDocument, second: SourceDocument) -> str:
     file = "" if first.file == second.file else f"{first.file}, "
     return f"in {file}document {first.index + 1}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pratique.cluster.conversion_shapes import (
     SHARED,
-    Change,
-    Form,
+    ObjectChange,
+    VersionConverter,
     annotated,
     annotation,
     changed,
@@ -22,13 +22,13 @@ from pratique.cluster.conversion_shapes import (
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_shapes import Family
+    from pratique.cluster.conversion_shapes import KindConverters
 
-_GROUP = "rbac.authorization.k8s.io"
-_VERSIONED = f"{_GROUP}/v1alpha1"
+_RBAC_API_GROUP = "rbac.authorization.k8s.io"
+_RBAC_V1ALPHA1 = f"{_RBAC_API_GROUP}/v1alpha1"
 
 
-def _to_shared(binding: JSONObject) -> JSONObject:
+def _binding_to_shared(binding: JSONObject) -> JSONObject:
     return changed_items(binding, "subjects", _subject_to_shared)
 
 
@@ -43,13 +43,13 @@ def _subject_to_shared(subject: JSONObject) -> JSONObject:
 
 def _group_of(kind: str, api_version: str) -> str:
     if kind in {"User", "Group"}:
-        return _GROUP
+        return _RBAC_API_GROUP
     if kind == "ServiceAccount" or api_version.count("/") != 1:
         return ""
     return api_version.partition("/")[0]
 
 
-def _from_shared(binding: JSONObject) -> JSONObject:
+def _binding_from_shared(binding: JSONObject) -> JSONObject:
     return changed_items(binding, "subjects", _subject_from_shared)
 
 
@@ -57,24 +57,24 @@ def _subject_from_shared(subject: JSONObject) -> JSONObject:
     kind, group = text(subject.get("kind"), "kind"), text(subject.get("apiGroup"), "apiGroup")
     if kind == "ServiceAccount" and not group:
         api_version = "v1"
-    elif kind in {"User", "Group"} and group == _GROUP:
-        api_version = _VERSIONED
+    elif kind in {"User", "Group"} and group == _RBAC_API_GROUP:
+        api_version = _RBAC_V1ALPHA1
     else:
         api_version = f"{group}/" if group else ""
     return without(subject, "apiVersion", "apiGroup") | ({"apiVersion": api_version} if api_version else {})
 
 
-BINDINGS: Family = {
-    f"{_GROUP}/v1": SHARED,
-    f"{_GROUP}/v1beta1": SHARED,
-    _VERSIONED: Form(_to_shared, _from_shared),
+RBAC_BINDINGS: KindConverters = {
+    f"{_RBAC_API_GROUP}/v1": SHARED,
+    f"{_RBAC_API_GROUP}/v1beta1": SHARED,
+    _RBAC_V1ALPHA1: VersionConverter(_binding_to_shared, _binding_from_shared),
 }
 
 
 _ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
 
-def _renaming(old: str, new: str) -> Change:
+def _with_limited_field(old: str, new: str) -> ObjectChange:
     return lambda level: changed(
         level, "spec", lambda spec: changed(spec, "limited", lambda limited: renamed(limited, {old: new}))
     )
@@ -92,15 +92,15 @@ def _v1beta3_from_shared(level: JSONObject) -> JSONObject:
 
 
 _ASSURED, _NOMINAL = "assuredConcurrencyShares", "nominalConcurrencyShares"
-_EARLY = Form(_renaming(_ASSURED, _NOMINAL), _renaming(_NOMINAL, _ASSURED))
-_PRIORITY_LEVELS_GROUP = "flowcontrol.apiserver.k8s.io"
+_ASSURED_SHARES = VersionConverter(_with_limited_field(_ASSURED, _NOMINAL), _with_limited_field(_NOMINAL, _ASSURED))
+_FLOW_CONTROL_GROUP = "flowcontrol.apiserver.k8s.io"
 
-LEVELS: Family = {
-    f"{_PRIORITY_LEVELS_GROUP}/v1": SHARED,
-    f"{_PRIORITY_LEVELS_GROUP}/v1beta3": Form(_v1beta3_to_shared, _v1beta3_from_shared),
-    f"{_PRIORITY_LEVELS_GROUP}/v1beta2": _EARLY,
-    f"{_PRIORITY_LEVELS_GROUP}/v1beta1": _EARLY,
-    f"{_PRIORITY_LEVELS_GROUP}/v1alpha1": _EARLY,
+PRIORITY_LEVELS: KindConverters = {
+    f"{_FLOW_CONTROL_GROUP}/v1": SHARED,
+    f"{_FLOW_CONTROL_GROUP}/v1beta3": VersionConverter(_v1beta3_to_shared, _v1beta3_from_shared),
+    f"{_FLOW_CONTROL_GROUP}/v1beta2": _ASSURED_SHARES,
+    f"{_FLOW_CONTROL_GROUP}/v1beta1": _ASSURED_SHARES,
+    f"{_FLOW_CONTROL_GROUP}/v1alpha1": _ASSURED_SHARES,
 }
 
 
@@ -113,11 +113,11 @@ _SHARED_FIELDS = {
 """What a version says, and as what v1beta1 says it of all versions."""
 
 
-def _v1_to_shared(definition: JSONObject) -> JSONObject:
-    return changed(definition, "spec", _v1_spec_to_shared)
+def _definition_to_shared(definition: JSONObject) -> JSONObject:
+    return changed(definition, "spec", _definition_spec_to_shared)
 
 
-def _v1_spec_to_shared(spec: JSONObject) -> JSONObject:
+def _definition_spec_to_shared(spec: JSONObject) -> JSONObject:
     versions = [_columns_to_shared(version) for version in mappings(spec.get("versions"), "versions")]
     common = _common(versions)
     converted = changed(
@@ -168,11 +168,11 @@ def _conversion_to_shared(conversion: JSONObject) -> JSONObject:
     )
 
 
-def _v1_from_shared(definition: JSONObject) -> JSONObject:
-    return changed(definition, "spec", _v1_spec_from_shared)
+def _definition_from_shared(definition: JSONObject) -> JSONObject:
+    return changed(definition, "spec", _definition_spec_from_shared)
 
 
-def _v1_spec_from_shared(spec: JSONObject) -> JSONObject:
+def _definition_spec_from_shared(spec: JSONObject) -> JSONObject:
     versions = mappings(spec.get("versions"), "versions")
     if not versions and spec.get("version"):
         versions = [{"name": spec["version"], "served": True, "storage": True}]
@@ -196,7 +196,7 @@ def _conversion_from_shared(conversion: JSONObject) -> JSONObject:
     return {**plain, "webhook": webhook} if webhook else plain
 
 
-DEFINITIONS: Family = {
-    "apiextensions.k8s.io/v1": Form(_v1_to_shared, _v1_from_shared),
+CUSTOM_RESOURCE_DEFINITIONS: KindConverters = {
+    "apiextensions.k8s.io/v1": VersionConverter(_definition_to_shared, _definition_from_shared),
     "apiextensions.k8s.io/v1beta1": SHARED,
 }

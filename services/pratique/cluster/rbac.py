@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import UserInfo
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.authorization import Attributes
+    from pratique.cluster.authorization import AuthorizationAttributes
 
-GROUP = "rbac.authorization.k8s.io"
+RBAC_GROUP = "rbac.authorization.k8s.io"
 AUTHENTICATED = "system:authenticated"
 """The group of all who have said who they are."""
 
@@ -60,7 +60,7 @@ class RoleRef(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Subject(msgspec.Struct, frozen=True):
+class RbacSubject(msgspec.Struct, frozen=True):
     """To whom a binding grants it: a ``User``, a ``Group`` or a ``ServiceAccount``."""
 
     kind: str = ""
@@ -68,20 +68,20 @@ class Subject(msgspec.Struct, frozen=True):
     namespace: str | None = None
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class BindingMetadata(msgspec.Struct, frozen=True):
     """What a binding is called, and where it is."""
 
     name: str = ""
     namespace: str | None = None
 
 
-class Binding(msgspec.Struct, frozen=True, rename="camel"):
+class RoleBinding(msgspec.Struct, frozen=True, rename="camel"):
     """A RoleBinding or a ClusterRoleBinding."""
 
     api_version: str = ""
-    metadata: Metadata = Metadata()
+    metadata: BindingMetadata = BindingMetadata()
     role_ref: RoleRef = RoleRef()
-    subjects: tuple[Subject, ...] | None = None
+    subjects: tuple[RbacSubject, ...] | None = None
 
 
 def read_role(document: JSONObject) -> Role:
@@ -89,7 +89,7 @@ def read_role(document: JSONObject) -> Role:
     return _read(document, Role)
 
 
-def read_binding(document: JSONObject) -> Binding:
+def read_binding(document: JSONObject) -> RoleBinding:
     """Read a RoleBinding or a ClusterRoleBinding.
 
     In ``v1alpha1`` the user ``*`` is everybody who is authenticated; in other versions it is a name like others.
@@ -98,18 +98,18 @@ def read_binding(document: JSONObject) -> Binding:
     Raises:
         InputError: it is malformed.
     """
-    read = _read(document, Binding)
-    if read.api_version != f"{GROUP}/v1alpha1":
+    read = _read(document, RoleBinding)
+    if read.api_version != f"{RBAC_GROUP}/v1alpha1":
         return read
     return msgspec.structs.replace(read, subjects=tuple(map(_from_v1alpha1, read.subjects or ())))
 
 
-def _from_v1alpha1(subject: Subject) -> Subject:
+def _from_v1alpha1(subject: RbacSubject) -> RbacSubject:
     everybody = (subject.kind, subject.name) == ("User", "*")
-    return Subject("Group", AUTHENTICATED) if everybody else subject
+    return RbacSubject("Group", AUTHENTICATED) if everybody else subject
 
 
-def check(resource: str, document: JSONObject) -> None:
+def check_rbac_object(resource: str, document: JSONObject) -> None:
     """See that an object of the RBAC group can be read. Raises InputError that names the field where it cannot."""
     if resource in {"roles", "clusterroles"}:
         read_role(document)
@@ -130,7 +130,7 @@ _ALL = "*"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CompiledPolicyRule:
     """A rule made ready to be asked many times."""
 
     verbs: frozenset[str]
@@ -143,32 +143,32 @@ class Rule:
     url_prefixes: tuple[str, ...]
     """What URLs begin with that the rule writes with a star at their end."""
 
-    def allows(self, asked: Attributes) -> bool:
+    def allows(self, asked: AuthorizationAttributes) -> bool:
         """Tell whether the rule allows it. Field and label selectors are not looked at: a rule has none."""
-        if not _has(self.verbs, asked.verb):
+        if not _allows_value(self.verbs, asked.verb):
             return False
         if asked.path:
             return asked.path in self.urls or asked.path.startswith(self.url_prefixes)
         return (
-            _has(self.groups, asked.group)
+            _allows_value(self.groups, asked.group)
             and self._has_resource(asked.resource, asked.subresource)
             and (not self.names or asked.name in self.names)
         )
 
     def _has_resource(self, resource: str, subresource: str) -> bool:
         if not subresource:
-            return _has(self.resources, resource)
-        return _has(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
+            return _allows_value(self.resources, resource)
+        return _allows_value(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
 
 
-def _has(values: frozenset[str], value: str) -> bool:
+def _allows_value(values: frozenset[str], value: str) -> bool:
     return _ALL in values or value in values
 
 
-def compile_rule(rule: PolicyRule) -> Rule:
+def compile_rule(rule: PolicyRule) -> CompiledPolicyRule:
     """Make a rule ready for use."""
     urls = rule.non_resource_urls or ()
-    return Rule(
+    return CompiledPolicyRule(
         verbs=frozenset(rule.verbs or ()),
         groups=frozenset(rule.api_groups or ()),
         resources=frozenset(rule.resources or ()),
@@ -178,12 +178,12 @@ def compile_rule(rule: PolicyRule) -> Rule:
     )
 
 
-def compile_rules(rules: Iterable[PolicyRule]) -> tuple[Rule, ...]:
+def compile_rules(rules: Iterable[PolicyRule]) -> tuple[CompiledPolicyRule, ...]:
     """Make rules ready for use."""
     return tuple(map(compile_rule, rules))
 
 
-def all_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[PolicyRule, ...]:
+def aggregated_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[PolicyRule, ...]:
     """All rules of a ClusterRole: those written in it, and those of the roles that it selects, none twice.
 
     What a selected role has itself from others is among them, as it is in a cluster after a while.
@@ -225,9 +225,9 @@ class Roles:
         """Use :func:`namespaced_roles` or :func:`cluster_roles`."""
         self._documents = {document["metadata"]["name"]: document for document in documents}
         self._rules_of = rules_of
-        self._compiled: dict[str, tuple[Rule, ...]] = {}
+        self._compiled: dict[str, tuple[CompiledPolicyRule, ...]] = {}
 
-    def rules(self, name: str) -> tuple[Rule, ...] | None:
+    def rules(self, name: str) -> tuple[CompiledPolicyRule, ...] | None:
         """The rules of a role; None where there is no such role."""
         found = self._compiled.get(name)
         if found is None and name in self._documents:
@@ -242,10 +242,10 @@ def namespaced_roles(documents: Sequence[JSONObject]) -> Roles:
 
 def cluster_roles(documents: Sequence[JSONObject]) -> Roles:
     """All ClusterRoles of a cluster, with the rules that they have from one another."""
-    return Roles(documents, all_rules)
+    return Roles(documents, aggregated_rules)
 
 
-SERVICE_ACCOUNT = "system:serviceaccount"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount"
 """What the user name of a ServiceAccount begins with; its namespace and name follow, each after a colon."""
 
 
@@ -253,8 +253,8 @@ SERVICE_ACCOUNT = "system:serviceaccount"
 class Grant:
     """A binding that applies to somebody, by the first of its subjects that means him."""
 
-    binding: Binding
-    subject: Subject
+    binding: RoleBinding
+    subject: RbacSubject
     namespace: str
     """Where the binding is; empty for a ClusterRoleBinding."""
 
@@ -276,7 +276,7 @@ class Grant:
         )
 
 
-class _Place(NamedTuple):
+class _SubjectIndex(NamedTuple):
     """Where somebody is named: the binding's place among all, and the subject's in it."""
 
     binding: int
@@ -303,13 +303,13 @@ class Bindings:
         """
         self._bindings = tuple(map(read_binding, documents))
         self._namespace = namespace
-        self._users: dict[str, list[_Place]] = {}
-        self._groups: dict[str, list[_Place]] = {}
+        self._users: dict[str, list[_SubjectIndex]] = {}
+        self._groups: dict[str, list[_SubjectIndex]] = {}
         for place, binding in enumerate(self._bindings):
             for index, subject in enumerate(binding.subjects or ()):
-                self._enter(subject, _Place(place, index))
+                self._enter(subject, _SubjectIndex(place, index))
 
-    def _enter(self, subject: Subject, place: _Place) -> None:
+    def _enter(self, subject: RbacSubject, place: _SubjectIndex) -> None:
         if subject.kind == "Group":
             self._groups.setdefault(subject.name, []).append(place)
         elif subject.kind == "User":
@@ -317,7 +317,7 @@ class Bindings:
         elif subject.kind == "ServiceAccount":
             namespace = subject.namespace or self._namespace
             if namespace:
-                name = f"{SERVICE_ACCOUNT}:{namespace}:{subject.name}"
+                name = f"{SERVICE_ACCOUNT_PREFIX}:{namespace}:{subject.name}"
                 self._users.setdefault(name, []).append(place)
 
     def of(self, user: UserInfo) -> Iterator[Grant]:

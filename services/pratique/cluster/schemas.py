@@ -38,7 +38,7 @@ class Scalar(enum.StrEnum):
     ANY = "any"
 
 
-class Merge(enum.StrEnum):
+class MergeStrategy(enum.StrEnum):
     """How two lists become one."""
 
     ATOMIC = "atomic"
@@ -54,7 +54,7 @@ class ListType:
     """A list."""
 
     items: Type
-    merge: Merge = Merge.ATOMIC
+    merge: MergeStrategy = MergeStrategy.ATOMIC
     keys: tuple[str, ...] = ()
     """The fields by which items of a ``map`` list are told apart, in the schema's order."""
 
@@ -108,57 +108,57 @@ class _Type(msgspec.Struct, frozen=True):
     type: str = ""
     list: str | _Type | None = None
     map: str | _Type | None = None
-    by: Merge = Merge.ATOMIC
+    by: MergeStrategy = MergeStrategy.ATOMIC
     keys: tuple[str, ...] = ()
     atomic: bool = False
     granular: bool = False
 
 
-class _Document(msgspec.Struct, frozen=True):
+class _SchemaFile(msgspec.Struct, frozen=True):
     kinds: dict[str, str]
     structures: dict[str, _Structure]
 
 
 @functools.cache
-def _document() -> _Document:
-    return msgspec.json.decode(_FILE.read_bytes(), type=_Document)
+def _schema_file() -> _SchemaFile:
+    return msgspec.json.decode(_FILE.read_bytes(), type=_SchemaFile)
 
 
 def load() -> None:
     """Read the schemas now, and not with the first review that needs one."""
-    _document()
+    _schema_file()
 
 
 def built_in_schema(kind: GroupVersionKind) -> Structure | None:
     """The schema of a built-in kind; None where Kubernetes has no such kind."""
-    name = _document().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")
-    return None if name is None else structure(name)
+    name = _schema_file().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")
+    return None if name is None else built_in_type(name)
 
 
 @functools.cache
-def structure(name: str) -> Structure:
+def built_in_type(name: str) -> Structure:
     """A type of Kubernetes by its name, such as ``meta.v1.ObjectMeta``.
 
     Raises:
         KeyError: there is none of that name.
     """
-    written = _document().structures[name]
+    written = _schema_file().structures[name]
 
     def resolve() -> Mapping[str, Type]:
-        return {field: _read(kind) for field, kind in written.fields.items()}
+        return {field: _read_type(kind) for field, kind in written.fields.items()}
 
     defaults: Mapping[str, JSON] = written.defaults
     return Structure(name, resolve, written.required, defaults, written.atomic, open=not written.fields)
 
 
-def _read(written: str | _Type) -> Type:
+def _read_type(written: str | _Type) -> Type:
     if isinstance(written, str):
-        return structure(written[1:]) if written.startswith("@") else Scalar(written)
+        return built_in_type(written[1:]) if written.startswith("@") else Scalar(written)
     if written.list is not None:
-        return ListType(_read(written.list), written.by, written.keys)
+        return ListType(_read_type(written.list), written.by, written.keys)
     if written.map is not None:
-        return MapType(_read(written.map), written.atomic)
-    found = structure(written.type[1:])
+        return MapType(_read_type(written.map), written.atomic)
+    found = built_in_type(written.type[1:])
     return dataclasses.replace(found, atomic=written.atomic and not written.granular)
 
 
@@ -177,26 +177,26 @@ _FORMATS = {
 _OBJECT_FIELDS: Mapping[str, Type] = {"apiVersion": Scalar.STRING, "kind": Scalar.STRING}
 
 
-def custom_schema(definition: JSONObject, version: str) -> Structure | None:
+def custom_resource_schema(definition: JSONObject, version: str) -> Structure | None:
     """The schema of one version of a custom resource; None where the definition has no such version."""
     versions = member(definition, "spec", "versions")
     for each in versions if isinstance(versions, list) else ():
         if member(each, "name") == version:
             schema = member(each, "schema", "openAPIV3Schema")
-            return _object(
-                schema if isinstance(schema, dict) else _ANYTHING,
+            return _object_schema(
+                schema if isinstance(schema, dict) else _ANY_OBJECT,
                 str(member(definition, "spec", "names", "kind")),
             )
     return None
 
 
-_ANYTHING: JSONObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ANY_OBJECT: JSONObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _object(schema: JSONObject, name: str) -> Structure:
+def _object_schema(schema: JSONObject, name: str) -> Structure:
     """Read the schema of a whole object: what every object has is there, whatever the schema says of it."""
-    inner = _structure(schema, name)
-    known: Mapping[str, Type] = {**_OBJECT_FIELDS, "metadata": structure("meta.v1.ObjectMeta")}
+    inner = _openapi_structure(schema, name)
+    known: Mapping[str, Type] = {**_OBJECT_FIELDS, "metadata": built_in_type("meta.v1.ObjectMeta")}
     return Structure(
         name,
         lambda: {**inner.fields, **known},
@@ -207,49 +207,49 @@ def _object(schema: JSONObject, name: str) -> Structure:
     )
 
 
-def _type(schema: JSON) -> Type:
+def _openapi_type(schema: JSON) -> Type:
     if not isinstance(schema, dict):
         return Scalar.ANY
     if schema.get("x-kubernetes-int-or-string"):
         return Scalar.INT_OR_STRING
     match schema.get("type"):
         case "array":
-            return _list(schema)
+            return _openapi_list(schema)
         case "object":
-            return _map_or_structure(schema)
+            return _openapi_object(schema)
         case "string":
             return _FORMATS.get(str(schema.get("format")), Scalar.STRING)
         case kind:
             return _SCALARS.get(str(kind), Scalar.ANY)
 
 
-def _list(schema: JSONObject) -> ListType:
+def _openapi_list(schema: JSONObject) -> ListType:
     merge, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     return ListType(
-        _type(schema.get("items")),
-        Merge(merge) if merge in tuple(Merge) else Merge.ATOMIC,
+        _openapi_type(schema.get("items")),
+        MergeStrategy(merge) if merge in tuple(MergeStrategy) else MergeStrategy.ATOMIC,
         tuple(str(key) for key in keys) if isinstance(keys, list) else (),
     )
 
 
-def _map_or_structure(schema: JSONObject) -> Type:
+def _openapi_object(schema: JSONObject) -> Type:
     if schema.get("x-kubernetes-embedded-resource"):
-        return _object(schema, "")
+        return _object_schema(schema, "")
     values = schema.get("additionalProperties")
     if isinstance(values, dict):
-        return MapType(_type(values), _is_atomic(schema))
+        return MapType(_openapi_type(values), _is_atomic(schema))
     if values is True:
         return MapType(Scalar.ANY, _is_atomic(schema))
-    return _structure(schema, "")
+    return _openapi_structure(schema, "")
 
 
-def _structure(schema: JSONObject, name: str) -> Structure:
+def _openapi_structure(schema: JSONObject, name: str) -> Structure:
     written = schema.get("properties")
     properties = written if isinstance(written, dict) else {}
     required = schema.get("required")
     return Structure(
         name,
-        lambda: {field: _type(each) for field, each in properties.items()},
+        lambda: {field: _openapi_type(each) for field, each in properties.items()},
         frozenset(required) if isinstance(required, list) else frozenset(),
         {field: each["default"] for field, each in properties.items() if member(each, "default") is not None},
         _is_atomic(schema),
@@ -263,12 +263,12 @@ def _is_atomic(schema: JSONObject) -> bool:
 
 def schema_of(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
     """The schema of a kind that the cluster knows; None where it knows none."""
-    return built_in_schema(kind) or _custom(kind, cluster)
+    return built_in_schema(kind) or _find_custom_resource_schema(kind, cluster)
 
 
-def _custom(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
-    for definition in cluster.list(custom_resources.GROUP, custom_resources.RESOURCE):
+def _find_custom_resource_schema(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
+    for definition in cluster.list(custom_resources.CRD_GROUP, custom_resources.CRD_RESOURCE):
         named = (member(definition, "spec", "group"), member(definition, "spec", "names", "kind"))
         if named == (kind.group, kind.kind):
-            return custom_schema(definition, kind.version)
+            return custom_resource_schema(definition, kind.version)
     return None

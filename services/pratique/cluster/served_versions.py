@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.kinds import GroupVersionResource, ResourceType
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 _LEASE_CANDIDATES = {"v1alpha2": "1.32", "v1beta1": "1.33"}
 _ADDRESSES = {"v1beta1": "1.31", "v1": "1.33"}
@@ -45,7 +45,7 @@ _INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
 
 
 def served_beside(
-    resources: Resources, resource: GroupVersionResource, subresource: str = ""
+    resources: ApiResources, resource: GroupVersionResource, subresource: str = ""
 ) -> tuple[GroupVersionResource, ...]:
     """The other names under which an API server that serves a collection serves it, in the order of registration.
 
@@ -60,7 +60,7 @@ def served_beside(
     )
 
 
-def is_served_beside(resources: Resources, other: ResourceType, asked: GroupVersionResource) -> bool:
+def is_served_beside(resources: ApiResources, other: ResourceType, asked: GroupVersionResource) -> bool:
     """Tell whether an API server that is asked for one collection serves another one, too."""
     known = resources.for_resource(asked)
     return _is_served(other, known.removed_in if known is not None else None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pratique.cluster.conversion_shapes import (
     SHARED,
-    Form,
+    VersionConverter,
     changed,
     changed_items,
     integer,
@@ -20,17 +20,17 @@ from pratique.cluster.conversion_shapes import (
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_shapes import Change, Family
+    from pratique.cluster.conversion_shapes import ObjectChange, KindConverters
 
 _ANY_PATH_TYPE = {"pathType": "ImplementationSpecific"}
 """What v1beta1 means by no type of path (``…/v1beta1/defaults.go``), and v1 has no other word for."""
 
 
-def _to_shared(ingress: JSONObject) -> JSONObject:
-    return changed(ingress, "spec", _spec_to_shared)
+def _ingress_to_shared(ingress: JSONObject) -> JSONObject:
+    return changed(ingress, "spec", _ingress_spec_to_shared)
 
 
-def _spec_to_shared(spec: JSONObject) -> JSONObject:
+def _ingress_spec_to_shared(spec: JSONObject) -> JSONObject:
     converted = renamed(changed(spec, "backend", _backend_to_shared), {"backend": "defaultBackend"})
     return _with_paths(converted, _path_to_shared)
 
@@ -56,11 +56,11 @@ def _nested_port(port: JSON) -> JSONObject:
     return {"number": number} if number else {}
 
 
-def _from_shared(ingress: JSONObject) -> JSONObject:
-    return changed(ingress, "spec", _spec_from_shared)
+def _ingress_from_shared(ingress: JSONObject) -> JSONObject:
+    return changed(ingress, "spec", _ingress_spec_from_shared)
 
 
-def _spec_from_shared(spec: JSONObject) -> JSONObject:
+def _ingress_spec_from_shared(spec: JSONObject) -> JSONObject:
     converted = renamed(changed(spec, "defaultBackend", _backend_from_shared), {"defaultBackend": "backend"})
     return _with_paths(converted, lambda path: changed(path, "backend", _backend_from_shared))
 
@@ -75,7 +75,7 @@ def _backend_from_shared(backend: JSONObject) -> JSONObject:
     return {"serviceName": text(service.get("name"), "name"), "servicePort": flat, **plain}
 
 
-def _with_paths(spec: JSONObject, change: Change) -> JSONObject:
+def _with_paths(spec: JSONObject, change: ObjectChange) -> JSONObject:
     return changed_items(
         spec,
         "rules",
@@ -83,12 +83,12 @@ def _with_paths(spec: JSONObject, change: Change) -> JSONObject:
     )
 
 
-_FLAT = Form(_to_shared, _from_shared)
+_V1BETA1_INGRESS = VersionConverter(_ingress_to_shared, _ingress_from_shared)
 
-INGRESSES: Family = {
+INGRESSES: KindConverters = {
     "networking.k8s.io/v1": SHARED,
-    "networking.k8s.io/v1beta1": _FLAT,
-    "extensions/v1beta1": _FLAT,
+    "networking.k8s.io/v1beta1": _V1BETA1_INGRESS,
+    "extensions/v1beta1": _V1BETA1_INGRESS,
 }
 
 
@@ -124,9 +124,9 @@ def _endpoint_from_shared(endpoint: JSONObject) -> JSONObject:
     return {**plain, "topology": topology} if topology else plain
 
 
-SLICES: Family = {
+ENDPOINT_SLICES: KindConverters = {
     "discovery.k8s.io/v1": SHARED,
-    "discovery.k8s.io/v1beta1": Form(_endpoint_slices_to_shared, _endpoint_slices_from_shared),
+    "discovery.k8s.io/v1beta1": VersionConverter(_endpoint_slices_to_shared, _endpoint_slices_from_shared),
 }
 
 
@@ -141,6 +141,6 @@ _TO_CORE = {
 }
 _FROM_CORE = {core: name for name, core in _TO_CORE.items()}
 
-_NEWER = Form(functools.partial(renamed, names=_TO_CORE), functools.partial(renamed, names=_FROM_CORE))
+_NEWER = VersionConverter(functools.partial(renamed, names=_TO_CORE), functools.partial(renamed, names=_FROM_CORE))
 
-EVENTS: Family = {"v1": SHARED, "events.k8s.io/v1": _NEWER, "events.k8s.io/v1beta1": _NEWER}
+EVENTS: KindConverters = {"v1": SHARED, "events.k8s.io/v1": _NEWER, "events.k8s.io/v1beta1": _NEWER}

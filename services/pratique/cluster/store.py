@@ -9,10 +9,10 @@ from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, invalid
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import kind_of
-from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, placed
+from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
-from pratique.cluster.api_resources import Resources, built_in, storage_group
+from pratique.cluster.api_resources import ApiResources, built_in_resources, storage_group
 from pratique.cluster.custom_resources import types_of_definition
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 """The label by which every Namespace can be selected by its name."""
 
 
-def with_defaults(namespace: JSONObject) -> JSONObject:
+def with_namespace_defaults(namespace: JSONObject) -> JSONObject:
     """A Namespace as the API server reads it: labelled with its name, and Active unless it says otherwise.
 
     Source: ``pkg/apis/core/v1/defaults.go`` ``SetDefaults_Namespace`` and ``SetDefaults_NamespaceStatus``.
@@ -42,7 +42,7 @@ def with_defaults(namespace: JSONObject) -> JSONObject:
     return changed
 
 
-def is_inside(review: Review) -> bool:
+def is_in_namespace(review: Review) -> bool:
     """Tell whether what is reviewed is in a namespace; a Namespace itself is in none.
 
     An API server gives requests about a Namespace its own name as their namespace.
@@ -51,7 +51,7 @@ def is_inside(review: Review) -> bool:
     return bool(review.namespace) and not is_namespace
 
 
-def check_name(name: str) -> None:
+def check_namespace_name(name: str) -> None:
     """See that a Namespace can have this name.
 
     Source: ``pkg/apis/core/validation/validation.go`` ``ValidateNamespaceName``.
@@ -101,7 +101,7 @@ class Cluster(Protocol):
         """
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that this cluster knows; another object once they have changed."""
 
 
@@ -118,7 +118,7 @@ class WritableCluster(Cluster, Protocol):
         """
 
 
-async def create(cluster: Cluster, document: JSONObject) -> bool:
+async def create_object(cluster: Cluster, document: JSONObject) -> bool:
     """Store a new object in a cluster; False where there is one of its name already, which stays as it is.
 
     Never to be called for a review that is a dry run.
@@ -138,8 +138,8 @@ class _AnyNamespace:
     """Every namespace that is asked for exists, with its ``default`` ServiceAccount; nothing else does."""
 
     @property
-    def resources(self) -> Resources:
-        return built_in()
+    def resources(self) -> ApiResources:
+        return built_in_resources()
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
         if not name or group:
@@ -180,7 +180,7 @@ class ReloadableCluster:
         return self._current
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that the current content knows."""
         return self._current.resources
 
@@ -223,7 +223,7 @@ class ObjectStore:
         self,
         objects: Iterable[JSONObject] = (),
         *,
-        resources: Resources | None = None,
+        resources: ApiResources | None = None,
         assume_namespaces: bool = False,
     ) -> None:
         """Hold ``objects``.
@@ -239,7 +239,7 @@ class ObjectStore:
             InputError: one of the objects cannot be stored, see :meth:`put`.
         """
         self._base = resources
-        self._resources: Resources | None = None
+        self._resources: ApiResources | None = None
         self._assumed = ANY_NAMESPACE if assume_namespaces else None
         self._removed: set[ObjectKey] = set()
         self._objects: dict[tuple[str, str], dict[str, dict[str, JSONObject]]] = {}
@@ -263,15 +263,15 @@ class ObjectStore:
         return other
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that this cluster knows, those of its CustomResourceDefinitions among them."""
         if self._resources is None:
             self._resources = self._built_in.with_crds(self.list(*_DEFINITIONS))
         return self._resources
 
     @property
-    def _built_in(self) -> Resources:
-        return built_in() if self._base is None else self._base
+    def _built_in(self) -> ApiResources:
+        return built_in_resources() if self._base is None else self._base
 
     def items(self) -> Iterator[tuple[ObjectKey, JSONObject]]:
         """All objects with their keys, in the order of these."""
@@ -340,14 +340,14 @@ class ObjectStore:
             InputError: its kind is not known or it has no name, and ``at`` is not given; or it is a malformed
                 CustomResourceDefinition, role or binding.
         """
-        key = self.key_of(document) if at is None else _stored(at)
+        key = self.key_of(document) if at is None else _storage_key(at)
         if key[:2] == _DEFINITIONS:
             tuple(types_of_definition(document))
-        if key.group == rbac.GROUP:
-            rbac.check(key.resource, document)
-        stored = placed(document, key.namespace, key.name)
+        if key.group == rbac.RBAC_GROUP:
+            rbac.check_rbac_object(key.resource, document)
+        stored = with_namespace(document, key.namespace, key.name)
         if key[:2] == _NAMESPACES:
-            stored = with_defaults(stored)
+            stored = with_namespace_defaults(stored)
         self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})[key.name] = stored
         self._removed.discard(key)
         self._forget(key)
@@ -364,7 +364,7 @@ class ObjectStore:
         """
         key = self.key_of(document)
         if key[:2] == _NAMESPACES:
-            check_name(key.name)
+            check_namespace_name(key.name)
         if self.get(key.group, key.resource, key.name, key.namespace) is not None:
             return False
         self.put(document, key)
@@ -375,7 +375,7 @@ class ObjectStore:
     def remove(self, group: str, resource: str, name: str, namespace: str = "") -> bool:
         """Remove an object, an assumed one too; False where there is none."""
         existed = self.get(group, resource, name, namespace) is not None
-        key = _stored(ObjectKey(group, resource, namespace, name))
+        key = _storage_key(ObjectKey(group, resource, namespace, name))
         self._objects.get(key[:2], {}).get(namespace, {}).pop(name, None)
         if existed and self._assumed is not None:
             self._removed.add(key)
@@ -398,5 +398,5 @@ def _by_name(objects: Mapping[str, JSONObject]) -> list[JSONObject]:
     return [objects[name] for name in sorted(objects)]
 
 
-def _stored(key: ObjectKey) -> ObjectKey:
+def _storage_key(key: ObjectKey) -> ObjectKey:
     return key._replace(group=storage_group(key.group, key.resource))

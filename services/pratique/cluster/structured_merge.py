@@ -9,7 +9,7 @@ from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.go_formats import go_syntax, go_text, go_type_of
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.statuses import go_quoted
-from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pratique.cluster.schemas import Type
 
 
-class UnidentifiedError(Exception):
+class UnidentifiedItemError(Exception):
     """An item of a list that is merged says too little, or too much, to be told from others."""
 
 
@@ -40,16 +40,16 @@ def item_element(kind: ListType, item: JSON) -> str:
     Raises:
         UnidentifiedError: it is known by nothing.
     """
-    if kind.merge is Merge.SET or not kind.keys:
+    if kind.merge is MergeStrategy.SET or not kind.keys:
         return f"[={_scalar(item)}]"
     if item is None:
-        raise UnidentifiedError("associative list with keys may not have a null element")
+        raise UnidentifiedItemError("associative list with keys may not have a null element")
     if not isinstance(item, dict):
-        raise UnidentifiedError("associative list with keys may not have non-map elements")
+        raise UnidentifiedItemError("associative list with keys may not have non-map elements")
     keys = dict(_keys(kind, item))
     if not keys:
         named = " ".join(map(go_quoted, kind.keys))
-        raise UnidentifiedError(
+        raise UnidentifiedItemError(
             f"associative list with keys has an element that omits all key fields [{named}] (and doesn't have"
             " default values for any key fields)"
         )
@@ -67,11 +67,11 @@ def _keys(kind: ListType, item: JSONObject) -> Iterator[tuple[str, JSON]]:
 
 def _scalar(item: JSON) -> str:
     if isinstance(item, dict):
-        raise UnidentifiedError("associative list without keys has an element that's a map type")
+        raise UnidentifiedItemError("associative list without keys has an element that's a map type")
     if isinstance(item, list):
-        raise UnidentifiedError("not supported: associative list with lists as elements")
+        raise UnidentifiedItemError("not supported: associative list with lists as elements")
     if item is None:
-        raise UnidentifiedError("associative list without keys has an element that's an explicit null")
+        raise UnidentifiedItemError("associative list without keys has an element that's an explicit null")
     return _text(item)
 
 
@@ -83,17 +83,17 @@ _TEXTS = frozenset({Scalar.STRING, Scalar.BYTES})
 _NUMBERS = frozenset({Scalar.INTEGER, Scalar.NUMBER})
 
 
-def faults(kind: Type, value: JSON, path: str = "") -> Iterator[str]:
+def type_errors(kind: Type, value: JSON, path: str = "") -> Iterator[str]:
     """Say all that keeps a value from being of a type, each with the path to it; null is of every type."""
     if value is None or kind is Scalar.ANY:
         return
     match kind:
         case ListType():
-            yield from _list_faults(kind, value, path)
+            yield from _list_errors(kind, value, path)
         case MapType() | Structure():
-            yield from _map_faults(kind, value, path)
+            yield from _map_errors(kind, value, path)
         case Scalar():
-            problem = _scalar_fault(kind, value)
+            problem = _scalar_error(kind, value)
             if problem:
                 yield _at(path, problem)
 
@@ -102,7 +102,7 @@ def _at(path: str, problem: str) -> str:
     return f"{path}: {problem}" if path else problem
 
 
-def _map_faults(kind: MapType | Structure, value: JSON, path: str) -> Iterator[str]:
+def _map_errors(kind: MapType | Structure, value: JSON, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield _at(path, f"expected map, got &{{{go_text(value)}}}")
         return
@@ -110,31 +110,31 @@ def _map_faults(kind: MapType | Structure, value: JSON, path: str) -> Iterator[s
         inner = path + field_element(name)
         found = kind.values if isinstance(kind, MapType) else kind.fields.get(name)
         if found is not None:
-            yield from faults(found, child, inner)
+            yield from type_errors(found, child, inner)
         elif isinstance(kind, Structure) and not kind.open:
             yield _at(inner, "field not declared in schema")
 
 
-def _list_faults(kind: ListType, value: JSON, path: str) -> Iterator[str]:
+def _list_errors(kind: ListType, value: JSON, path: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield _at(path, f"expected list, got &{{{go_text(value)}}}")
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
         element = index_element(index)
-        if kind.merge is not Merge.ATOMIC:
+        if kind.merge is not MergeStrategy.ATOMIC:
             try:
                 element = item_element(kind, item)
-            except UnidentifiedError as error:
+            except UnidentifiedItemError as error:
                 yield _at(path, f"element {index}: {error}")
                 return
             if element in seen:
                 yield _at(path, f"duplicate entries for key {element}")
             seen.add(element)
-        yield from faults(kind.items, item, path + element)
+        yield from type_errors(kind.items, item, path + element)
 
 
-def _scalar_fault(kind: Scalar, value: JSON) -> str:
+def _scalar_error(kind: Scalar, value: JSON) -> str:
     if kind in _TEXTS:
         return (
             ""
@@ -149,7 +149,7 @@ def _scalar_fault(kind: Scalar, value: JSON) -> str:
     return f"expected any scalar, got &{{{go_text(value)}}}" if isinstance(value, dict | list) else ""
 
 
-def atomics(kind: Type | None, value: JSON, path: str = "") -> Iterator[str]:
+def atomic_paths(kind: Type | None, value: JSON, path: str = "") -> Iterator[str]:
     """Find what a value sets as a whole that is never merged: the paths to it.
 
     As in the API server, what is under the fields of a map is not looked at.
@@ -157,10 +157,10 @@ def atomics(kind: Type | None, value: JSON, path: str = "") -> Iterator[str]:
     if isinstance(value, dict) and isinstance(kind, MapType | Structure):
         yield from _atomic_fields(kind, value, path)
     elif isinstance(value, list) and isinstance(kind, ListType):
-        if kind.merge is Merge.ATOMIC:
+        if kind.merge is MergeStrategy.ATOMIC:
             yield path
         for index, item in enumerate(value):
-            yield from atomics(kind.items, item, path + index_element(index))
+            yield from atomic_paths(kind.items, item, path + index_element(index))
 
 
 def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> I
     fields = kind.fields if isinstance(kind, Structure) else {}
     for name, child in value.items():
         if name in fields:
-            yield from atomics(fields[name], child, path + field_element(name))
+            yield from atomic_paths(fields[name], child, path + field_element(name))
 
 
 def merge(kind: Type, left: JSON, right: JSON) -> JSON:
@@ -180,7 +180,7 @@ def merge(kind: Type, left: JSON, right: JSON) -> JSON:
     """
     if isinstance(left, dict) and isinstance(right, dict) and (left or right):
         return _merged_fields(kind, left, right)
-    if isinstance(kind, ListType) and kind.merge is not Merge.ATOMIC:
+    if isinstance(kind, ListType) and kind.merge is not MergeStrategy.ATOMIC:
         if isinstance(left, list) and isinstance(right, list) and (left or right):
             return [_merged(kind.items, one, other) for one, other in _pairs(kind, left, right)]
         if right is None and left:
@@ -271,7 +271,7 @@ class ApplyError(PratiqueError):
     """A part of an object cannot be applied. The text is the API server's."""
 
 
-def apply(kind: Structure, stored: JSONObject, part: JSONObject) -> JSONObject:
+def structured_apply(kind: Structure, stored: JSONObject, part: JSONObject) -> JSONObject:
     """Apply ``part`` to an object. Neither is changed.
 
     Raises:
@@ -279,19 +279,19 @@ def apply(kind: Structure, stored: JSONObject, part: JSONObject) -> JSONObject:
     """
     typed = {"apiVersion": stored.get("apiVersion"), "kind": stored.get("kind")}
     part = part | {name: value for name, value in typed.items() if value is not None}
-    if found := list(faults(kind, part)):
-        raise ApplyError(f"failed to convert patch object to typed object: {_joined(found)}")
-    if paths := list(atomics(kind, part)):
+    if found := list(type_errors(kind, part)):
+        raise ApplyError(f"failed to convert patch object to typed object: {_join_errors(found)}")
+    if paths := list(atomic_paths(kind, part)):
         listed = ", ".join(paths)
         raise ApplyError(
             f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {listed}"
         )
     try:
         merged: JSONObject = merge(kind, stored, part)
-    except UnidentifiedError as error:
+    except UnidentifiedItemError as error:
         raise ApplyError(f"failed to merge patch: {error}") from None
     return merged
 
 
-def _joined(found: Sequence[str]) -> str:
+def _join_errors(found: Sequence[str]) -> str:
     return found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])

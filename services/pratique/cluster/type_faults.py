@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import json_type
 from pratique.apimachinery.statuses import go_quoted
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, built_in_schema
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pratique.apimachinery.kinds import GroupVersionKind
     from pratique.cluster.schemas import Type
 
-_TEXT = (str,)
-_ACCEPTED: Mapping[Scalar, tuple[type, ...]] = {
-    Scalar.STRING: _TEXT,
+_STRING = (str,)
+_ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
+    Scalar.STRING: _STRING,
     Scalar.BYTES: (str, list),
-    Scalar.DATE_TIME: _TEXT,
-    Scalar.DATE: _TEXT,
-    Scalar.DURATION: _TEXT,
+    Scalar.DATE_TIME: _STRING,
+    Scalar.DATE: _STRING,
+    Scalar.DURATION: _STRING,
     Scalar.INTEGER: (int,),
     Scalar.NUMBER: (int, float),
     Scalar.BOOLEAN: (bool,),
@@ -44,7 +44,7 @@ def type_fault(review: Review) -> str:
 
     The text names the field and says nothing of its content. Of kinds that are not Kubernetes' own nothing is known.
     """
-    for kind in _kinds(review):
+    for kind in _possible_kinds(review):
         schema = built_in_schema(kind)
         if schema is None:
             continue
@@ -58,12 +58,12 @@ def type_fault(review: Review) -> str:
     return ""
 
 
-def _kinds(review: Review) -> Iterator[GroupVersionKind]:
+def _possible_kinds(review: Review) -> Iterator[GroupVersionKind]:
     """The kind that the review names, and those that its resource may hold, whatever it names."""
     yield review.kind
     for subresource in (review.subresource, ""):
-        for resource in built_in().equivalents(review.resource, subresource):
-            known = built_in().for_resource(resource, subresource)
+        for resource in built_in_resources().equivalents(review.resource, subresource):
+            known = built_in_resources().for_resource(resource, subresource)
             if known is not None and known.kind != review.kind:
                 yield known.kind
 
@@ -89,7 +89,7 @@ def _faults(kind: Type, value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[t
 
 
 def _is_scalar(kind: Scalar, value: JSON) -> bool:
-    accepted = _ACCEPTED.get(kind)
+    accepted = _ACCEPTED_JSON_TYPES.get(kind)
     if accepted is None:
         return True
     return isinstance(value, accepted) and (not isinstance(value, bool) or bool in accepted)

@@ -23,7 +23,7 @@ from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.apimachinery.statuses import go_quoted
-from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, built_in_schema, structure
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, built_in_schema, built_in_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +36,9 @@ class TypedDecodingError(PratiqueError):
     """A changed object is not of its type any more. Says why as Go's decoder does, and quotes times alone."""
 
 
-_NOTHING = object()
+_MISSING = object()
 """What stands where nothing stood before."""
-_INT64 = frozenset(
+_INT64_FIELDS = frozenset(
     {
         "activeDeadlineSeconds", "capacity", "count", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
         "generation", "gid", "gracePeriodSeconds", "int", "ints", "maxItems", "maxLength", "maxProperties", "minItems",
@@ -49,7 +49,7 @@ _INT64 = frozenset(
 )  # fmt: skip
 """Fields that some type has with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are
 ``int32``. The schemas that are kept here do not tell the two apart."""
-_INT32 = frozenset(
+_INT32_FIELDS = frozenset(
     {
         ("CertificateSigningRequestSpec", "expirationSeconds"), ("Event", "count"), ("EventSeries", "count"),
         ("PoolStatus", "resourceSliceCount"), ("VolumeNodeResources", "count"),
@@ -65,7 +65,7 @@ _GO_SCALARS = {
     Scalar.QUANTITY: "resource.Quantity",
     Scalar.INT_OR_STRING: "intstr.IntOrString",
 }
-_ACCEPTED: Mapping[Scalar, tuple[type, ...]] = {
+_PLAIN_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
     Scalar.STRING: (str,),
     Scalar.BOOLEAN: (bool,),
     Scalar.NUMBER: (int, float),
@@ -93,22 +93,22 @@ def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> D
     if isinstance(before, dict):
         own = _own_schema(before.get("apiVersion"), before.get("kind"))
     schema = built_in_schema(kind) if own is None else own.schema
-    walk = _Walk()
+    walk = _TypedDecoder()
     if schema is None:
         _decode_metadata(before, data)
         return changed
-    decoded = walk.decode(schema, data, before, _Place())
+    decoded = walk.decode(schema, data, before, _FieldLocation())
     walk.finish()
     return changed if decoded is data else Document.from_data(decoded)
 
 
-class _Own(NamedTuple):
+class _OwnSchema(NamedTuple):
     """What an object calls itself."""
 
     schema: Structure | None
 
 
-def _own_schema(api_version: JSON, kind: JSON) -> _Own | None:
+def _own_schema(api_version: JSON, kind: JSON) -> _OwnSchema | None:
     """The schema of what an object calls itself; None where it calls itself nothing."""
     if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
         return None
@@ -116,9 +116,9 @@ def _own_schema(api_version: JSON, kind: JSON) -> _Own | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _schema_of(api_version: str, kind: str) -> _Own:
+def _schema_of(api_version: str, kind: str) -> _OwnSchema:
     group, _, version = api_version.rpartition("/")
-    return _Own(built_in_schema(GroupVersionKind(group, version, kind)))
+    return _OwnSchema(built_in_schema(GroupVersionKind(group, version, kind)))
 
 
 def _decode_metadata(before: JSON, data: JSON) -> None:
@@ -126,12 +126,12 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
     if not isinstance(data, dict) or data.get("metadata") is None:
         return
     was = before.get("metadata") if isinstance(before, dict) else None
-    walk = _Walk()
-    walk.decode(structure("meta.v1.ObjectMeta"), data["metadata"], was, _Place())
+    walk = _TypedDecoder()
+    walk.decode(built_in_type("meta.v1.ObjectMeta"), data["metadata"], was, _FieldLocation())
     walk.finish()
 
 
-class _Place(NamedTuple):
+class _FieldLocation(NamedTuple):
     """Where Go's decoder is: it knows fields, and neither items nor members of maps."""
 
     type_name: str = ""
@@ -148,10 +148,10 @@ class _Place(NamedTuple):
     @property
     def integer(self) -> str:
         name = self.path[-1] if self.path else ""
-        return "int64" if name in _INT64 and (self.struct, name) not in _INT32 else "int32"
+        return "int64" if name in _INT64_FIELDS and (self.struct, name) not in _INT32_FIELDS else "int32"
 
 
-class _Walk:
+class _TypedDecoder:
     """One pass over an object and its type, side by side."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Walk:
         if self._first:
             raise TypedDecodingError(self._first)
 
-    def decode(self, kind: Type, value: JSON, before: JSON, place: _Place) -> JSON:
+    def decode(self, kind: Type, value: JSON, before: JSON, place: _FieldLocation) -> JSON:
         """Check a value that may have been changed, and leave out of it what its type does not have."""
         if value is before or value is None:
             return value
@@ -177,19 +177,19 @@ class _Walk:
             self._whole(kind, value, place)
         return value
 
-    def _structure(self, kind: Structure, value: JSONObject, before: JSON, place: _Place) -> JSON:
+    def _structure(self, kind: Structure, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
         was = before if isinstance(before, dict) else {}
         kept: JSONObject | None = None
-        changed = [name for name, child in value.items() if child is not was.get(name, _NOTHING)]
+        changed = [name for name, child in value.items() if child is not was.get(name, _MISSING)]
         if was and len(changed) > 1:
             changed.sort()  # an object on the way to a change is written anew there, by name, before it is decoded
         for name in changed:
-            child, former = value[name], was.get(name, _NOTHING)
+            child, former = value[name], was.get(name, _MISSING)
             field = kind.fields.get(name)
             if field is not None:
                 if field is Scalar.STRING and type(child) is str:
                     continue  # most of what anybody changes
-                decoded = self.decode(field, child, former, _Place(kind.name, (*place.path, name)))
+                decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*place.path, name)))
                 if decoded is not child:
                     kept = value.copy() if kept is None else kept
                     kept[name] = decoded
@@ -198,29 +198,29 @@ class _Walk:
                 del kept[name]
         return value if kept is None else kept
 
-    def _map(self, kind: MapType, value: JSONObject, before: JSON, place: _Place) -> JSON:
+    def _map(self, kind: MapType, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
         was = before if isinstance(before, dict) else {}
         if kind.values is Scalar.STRING and set(map(type, value.values())) == {str}:
             return value
         decoded = {
-            name: self.decode(kind.values, child, was.get(name, _NOTHING), place)
+            name: self.decode(kind.values, child, was.get(name, _MISSING), place)
             for name, child in value.items()
         }
         return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
 
-    def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _Place) -> JSON:
+    def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _FieldLocation) -> JSON:
         # Items move when others are put before them: one that was there anywhere is not looked at again.
         was = before if isinstance(before, list) else []
         known = {id(item) for item in was}
         decoded = [
             item
             if id(item) in known
-            else self.decode(kind.items, item, was[n] if n < len(was) else _NOTHING, place)
+            else self.decode(kind.items, item, was[n] if n < len(was) else _MISSING, place)
             for n, item in enumerate(value)
         ]
         return value if all(map(operator.is_, decoded, value)) else decoded
 
-    def _whole(self, kind: Type, value: JSON, place: _Place) -> None:
+    def _whole(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
         """Check a value that is read in one piece."""
         match kind:
             case Structure(open=True) | Scalar.ANY:
@@ -228,16 +228,16 @@ class _Walk:
             case Scalar.INTEGER | Scalar.INT_OR_STRING:
                 self._integer(kind, value, place)
             case Scalar.QUANTITY:
-                _quantity(value)
+                _check_quantity(value)
             case Scalar.DATE_TIME:
-                _time(value, place)
+                _check_time(value, place)
             case Scalar.BYTES if isinstance(value, str | list):
                 self._bytes(value)
             case _:
                 self._plain(kind, value, place)
 
-    def _plain(self, kind: Type, value: JSON, place: _Place) -> None:
-        accepted = _ACCEPTED.get(kind, ()) if isinstance(kind, Scalar) else ()
+    def _plain(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
+        accepted = _PLAIN_JSON_TYPES.get(kind, ()) if isinstance(kind, Scalar) else ()
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not Scalar.BOOLEAN):
             self._mismatch(go_kind(value), _go_type(kind, place), place)
 
@@ -249,7 +249,7 @@ class _Walk:
         except ValueError as error:
             self._note(str(error))
 
-    def _integer(self, kind: Scalar, value: JSON, place: _Place) -> None:
+    def _integer(self, kind: Scalar, value: JSON, place: _FieldLocation) -> None:
         if kind is Scalar.INT_OR_STRING and isinstance(value, str):
             return
         wanted = "int32" if kind is Scalar.INT_OR_STRING else place.integer
@@ -263,14 +263,14 @@ class _Walk:
             raise TypedDecodingError(place.mismatch(found, wanted))
         self._mismatch(found, wanted, place)
 
-    def _mismatch(self, found: str, go_type: str, place: _Place) -> None:
+    def _mismatch(self, found: str, go_type: str, place: _FieldLocation) -> None:
         self._note(place.mismatch(found, go_type))
 
     def _note(self, text: str) -> None:
         self._first = self._first or text
 
 
-def _go_type(kind: Type, place: _Place) -> str:
+def _go_type(kind: Type, place: _FieldLocation) -> str:
     """What Go's ``reflect`` calls a type: ``map[string]string``, ``[]v1.Container``."""
     match kind:
         case ListType():
@@ -287,7 +287,7 @@ def _go_type(kind: Type, place: _Place) -> str:
             return _GO_SCALARS.get(kind, "interface {}")
 
 
-def _quantity(value: JSON) -> None:
+def _check_quantity(value: JSON) -> None:
     """Read an amount, which may be a number; whatever else it is, Go's decoder hands its text to the same parser."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
@@ -296,7 +296,7 @@ def _quantity(value: JSON) -> None:
         raise TypedDecodingError(str(error)) from None
 
 
-def _time(text: JSON, place: _Place) -> None:
+def _check_time(text: JSON, place: _FieldLocation) -> None:
     """Read a time as Go's ``time.Parse`` does, step by step: what does not fit is told with all that follows it."""
     if not isinstance(text, str):
         raise TypedDecodingError(place.mismatch(go_kind(text), "string"))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.errors import ConversionError
 from pratique.cluster.conversion_shapes import (
     SHARED,
-    Form,
+    VersionConverter,
     annotated,
     annotation,
-    as_it_is,
+    unconverted,
     changed,
     changed_items,
     integer,
@@ -25,7 +25,7 @@ from pratique.cluster.conversion_shapes import (
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.conversion_shapes import Change, Family
+    from pratique.cluster.conversion_shapes import ObjectChange, KindConverters
 
 _ROLLBACK = "deprecated.deployment.rollback.to"
 _GENERATION = "deprecated.daemonset.template.generation"
@@ -114,22 +114,22 @@ def _labels(selector: str) -> dict[str, str]:
     return labels if len(labels) == len(matches) else {}
 
 
-_ANNOTATED_DEPLOYMENT = Form(_deployment_to_shared, _deployment_from_shared)
-_ANNOTATED_DAEMON_SET = Form(_daemon_set_to_shared, _daemon_set_from_shared)
-_SCALE_OF_TWO_SELECTORS = Form(_scale_to_shared, _scale_from_shared)
+_ANNOTATED_DEPLOYMENT = VersionConverter(_deployment_to_shared, _deployment_from_shared)
+_ANNOTATED_DAEMON_SET = VersionConverter(_daemon_set_to_shared, _daemon_set_from_shared)
+_SCALE_OF_TWO_SELECTORS = VersionConverter(_scale_to_shared, _scale_from_shared)
 
-DEPLOYMENTS: Family = {
+DEPLOYMENTS: KindConverters = {
     "extensions/v1beta1": SHARED,
     "apps/v1beta1": SHARED,
     "apps/v1beta2": _ANNOTATED_DEPLOYMENT,
     "apps/v1": _ANNOTATED_DEPLOYMENT,
 }
-DAEMON_SETS: Family = {
+DAEMON_SETS: KindConverters = {
     "extensions/v1beta1": SHARED,
     "apps/v1beta2": _ANNOTATED_DAEMON_SET,
     "apps/v1": _ANNOTATED_DAEMON_SET,
 }
-SCALES: Family = {
+SCALES: KindConverters = {
     "autoscaling/v1": SHARED,
     "extensions/v1beta1": _SCALE_OF_TWO_SELECTORS,
     "apps/v1beta1": _SCALE_OF_TWO_SELECTORS,
@@ -144,29 +144,29 @@ _WITHOUT_LABEL: JSONObject = {"matchExpressions": [{"key": _BUDGET_LABEL, "opera
 """Every Pod."""
 
 
-def _on_selector(change: Change) -> Change:
+def _on_selector(change: ObjectChange) -> ObjectChange:
     return lambda budget: changed(budget, "spec", lambda spec: changed(spec, "selector", change))
 
 
-def _v1beta1_to_shared(selector: JSONObject) -> JSONObject:
-    plain = _plain(selector)
+def _v1beta1_selector_to_shared(selector: JSONObject) -> JSONObject:
+    plain = _without_empty_parts(selector)
     if not plain:
         return _WITH_LABEL
-    return {} if plain == _WITHOUT_LABEL else _stripped(selector)
+    return {} if plain == _WITHOUT_LABEL else _without_budget_label(selector)
 
 
-def _v1beta1_from_shared(selector: JSONObject) -> JSONObject:
-    plain = _plain(selector)
+def _v1beta1_selector_from_shared(selector: JSONObject) -> JSONObject:
+    plain = _without_empty_parts(selector)
     if plain == _WITH_LABEL:
         return {}
     return selector if plain else _WITHOUT_LABEL
 
 
-def _v1_to_shared(selector: JSONObject) -> JSONObject:
-    return selector if _plain(selector) == _WITH_LABEL else _stripped(selector)
+def _v1_selector_to_shared(selector: JSONObject) -> JSONObject:
+    return selector if _without_empty_parts(selector) == _WITH_LABEL else _without_budget_label(selector)
 
 
-def _plain(selector: JSONObject) -> JSONObject:
+def _without_empty_parts(selector: JSONObject) -> JSONObject:
     """The selector without what is empty in it."""
     expressions = [
         _plain_expression(one) for one in mappings(selector.get("matchExpressions"), "matchExpressions")
@@ -181,7 +181,7 @@ def _plain_expression(expression: JSONObject) -> JSONObject:
     return {name: value for name, value in expression.items() if value or name != "values"}
 
 
-def _stripped(selector: JSONObject) -> JSONObject:
+def _without_budget_label(selector: JSONObject) -> JSONObject:
     """The selector without the label, which is not for users to write."""
     before = mappings(selector.get("matchExpressions"), "matchExpressions")
     after = [expression for expression in before if expression.get("key") != _BUDGET_LABEL]
@@ -190,9 +190,9 @@ def _stripped(selector: JSONObject) -> JSONObject:
     return {**selector, "matchExpressions": after} if after else without(selector, "matchExpressions")
 
 
-BUDGETS: Family = {
-    "policy/v1": Form(_on_selector(_v1_to_shared), as_it_is),
-    "policy/v1beta1": Form(_on_selector(_v1beta1_to_shared), _on_selector(_v1beta1_from_shared)),
+POD_DISRUPTION_BUDGETS: KindConverters = {
+    "policy/v1": VersionConverter(_on_selector(_v1_selector_to_shared), unconverted),
+    "policy/v1beta1": VersionConverter(_on_selector(_v1beta1_selector_to_shared), _on_selector(_v1beta1_selector_from_shared)),
 }
 
 
@@ -226,41 +226,41 @@ def _device_from_shared(device: JSONObject) -> JSONObject:
     return {**named, "basic": without(device, "basic", *_BESIDE_BASIC)}
 
 
-def _in_claim(change: Change) -> Change:
+def _in_claim(change: ObjectChange) -> ObjectChange:
     return lambda claim: changed(claim, "spec", _in_spec(change))
 
 
-def _in_template(change: Change) -> Change:
+def _in_template(change: ObjectChange) -> ObjectChange:
     return lambda template: changed(template, "spec", lambda outer: changed(outer, "spec", _in_spec(change)))
 
 
-def _in_spec(change: Change) -> Change:
+def _in_spec(change: ObjectChange) -> ObjectChange:
     return lambda spec: changed(spec, "devices", lambda devices: changed_items(devices, "requests", change))
 
 
-def _in_slice(change: Change) -> Change:
+def _in_slice(change: ObjectChange) -> ObjectChange:
     return lambda one: changed(one, "spec", lambda spec: changed_items(spec, "devices", change))
 
 
-_GROUP = "resource.k8s.io"
-_ALIKE: Family = {f"{_GROUP}/v1": SHARED, f"{_GROUP}/v1beta2": SHARED}
+_RESOURCE_GROUP = "resource.k8s.io"
+_V1_AND_V1BETA2: KindConverters = {f"{_RESOURCE_GROUP}/v1": SHARED, f"{_RESOURCE_GROUP}/v1beta2": SHARED}
 
-CLAIMS: Family = {
-    **_ALIKE,
-    f"{_GROUP}/v1beta1": Form(_in_claim(_request_to_shared), _in_claim(_request_from_shared)),
+RESOURCE_CLAIMS: KindConverters = {
+    **_V1_AND_V1BETA2,
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_claim(_request_to_shared), _in_claim(_request_from_shared)),
 }
-TEMPLATES: Family = {
-    **_ALIKE,
-    f"{_GROUP}/v1beta1": Form(_in_template(_request_to_shared), _in_template(_request_from_shared)),
+RESOURCE_CLAIM_TEMPLATES: KindConverters = {
+    **_V1_AND_V1BETA2,
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_template(_request_to_shared), _in_template(_request_from_shared)),
 }
-SLICES: Family = {
-    **_ALIKE,
-    f"{_GROUP}/v1beta1": Form(_in_slice(_device_to_shared), _in_slice(_device_from_shared)),
+RESOURCE_SLICES: KindConverters = {
+    **_V1_AND_V1BETA2,
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_slice(_device_to_shared), _in_slice(_device_from_shared)),
 }
-DEVICE_CLASSES: Family = {**_ALIKE, f"{_GROUP}/v1beta1": SHARED}
+DEVICE_CLASSES: KindConverters = {**_V1_AND_V1BETA2, f"{_RESOURCE_GROUP}/v1beta1": SHARED}
 
 
-def _to_shared(runtime_class: JSONObject) -> JSONObject:
+def _runtime_class_to_shared(runtime_class: JSONObject) -> JSONObject:
     spec = mapping(runtime_class.get("spec"), "spec")
     return without(runtime_class, "spec", "handler", "overhead", "scheduling") | present(
         handler=text(spec.get("runtimeHandler"), "runtimeHandler"),
@@ -269,7 +269,7 @@ def _to_shared(runtime_class: JSONObject) -> JSONObject:
     )
 
 
-def _from_shared(runtime_class: JSONObject) -> JSONObject:
+def _runtime_class_from_shared(runtime_class: JSONObject) -> JSONObject:
     spec = present(
         runtimeHandler=text(runtime_class.get("handler"), "handler"),
         overhead=runtime_class.get("overhead"),
@@ -278,8 +278,8 @@ def _from_shared(runtime_class: JSONObject) -> JSONObject:
     return without(runtime_class, "spec", "handler", "overhead", "scheduling") | {"spec": spec}
 
 
-CLASSES: Family = {
+RUNTIME_CLASSES: KindConverters = {
     "node.k8s.io/v1": SHARED,
     "node.k8s.io/v1beta1": SHARED,
-    "node.k8s.io/v1alpha1": Form(_to_shared, _from_shared),
+    "node.k8s.io/v1alpha1": VersionConverter(_runtime_class_to_shared, _runtime_class_from_shared),
 }

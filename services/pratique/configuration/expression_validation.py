@@ -20,7 +20,7 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
-from pratique.configuration.policies import MutatingDocument
+from pratique.configuration.policies import MutatingAdmissionPolicy
 
 if TYPE_CHECKING:
     from pratique.cel.policy_environments import PolicyCompiler
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Mutation,
         PatchExpression,
         PolicyDocument,
-        ValidatingDocument,
+        ValidatingAdmissionPolicy,
         Validation,
         Variable,
     )
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 def check_match_condition(expression: str) -> Sequence[str]:
     """Say what is wrong with an expression of ``matchConditions``; nothing where it is right."""
-    from pratique.cel.environments import MATCH_CONDITIONS  # noqa: PLC0415 - see the module
+    from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT  # noqa: PLC0415 - see the module
     from pratique.cel.errors import CompilationError  # noqa: PLC0415 - likewise
     from pratique.cel.expressions import compile_expression  # noqa: PLC0415 - likewise
 
     try:
-        compile_expression(expression, MATCH_CONDITIONS, "bool")
+        compile_expression(expression, MATCH_CONDITION_ENVIRONMENT, "bool")
     except CompilationError as error:
         return [str(error)]
     return []
@@ -123,7 +123,7 @@ _RESERVED = frozenset(
 
 
 def validate_variables(
-    variables: tuple[Variable, ...], path: FieldPath, expressions: PolicyExpressions
+    variables: tuple[Variable, ...], path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     """Check the variables of a policy. What is compiled after one of them knows it, and its type."""
     errors = []
@@ -153,7 +153,7 @@ _FIELDS = {APPLY_CONFIGURATION: "applyConfiguration", JSON_PATCH: "jsonPatch"}
 
 
 def validate_mutations(
-    mutations: tuple[Mutation, ...], path: FieldPath, expressions: PolicyExpressions
+    mutations: tuple[Mutation, ...], path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     """Check the mutations of a policy: there must be one."""
     if not mutations:
@@ -166,7 +166,7 @@ def validate_mutations(
 
 
 def _validate_mutation(
-    mutation: Mutation, path: FieldPath, expressions: PolicyExpressions
+    mutation: Mutation, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     kind = mutation.patch_type
     if not kind:
@@ -185,7 +185,7 @@ def _validate_mutation(
 
 
 def _validate_patch(
-    kind: str, patch: PatchExpression | None, path: FieldPath, expressions: PolicyExpressions
+    kind: str, patch: PatchExpression | None, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     if patch is None:
         return [required(path, f"must be specified when patchType is {kind}")]
@@ -199,14 +199,14 @@ _MUTATIONS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
 """The types that the expressions of mutations must have."""
 
 
-class PolicyExpressions:
+class PolicyExpressionChecker:
     """Compiles the expressions of one policy, one after another; variables are known once they are added."""
 
     def __init__(self, document: PolicyDocument) -> None:
         """Know no variables yet."""
         self._has_params = document.spec.param_kind is not None
         # Where a ValidatingAdmissionPolicy has no variables, there is no `variables` either.
-        self._composes = bool(document.spec.variables) or isinstance(document, MutatingDocument)
+        self._composes = bool(document.spec.variables) or isinstance(document, MutatingAdmissionPolicy)
 
     @functools.cached_property
     def _compiler(self) -> PolicyCompiler:
@@ -254,7 +254,7 @@ _NOTHING = "validations or auditAnnotations must contain at least one item"
 
 
 def validate_validations(
-    document: ValidatingDocument, path: FieldPath, expressions: PolicyExpressions
+    document: ValidatingAdmissionPolicy, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     """Check what a policy validates and annotates: there must be something."""
     spec = document.spec
@@ -267,7 +267,7 @@ def validate_validations(
 
 
 def _validate_validation(
-    validation: Validation, path: FieldPath, expressions: PolicyExpressions
+    validation: Validation, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     errors = []
     expression, place = validation.expression, path / "expression"
@@ -285,7 +285,7 @@ def _validate_validation(
 
 
 def _validate_message_expression(
-    expression: str, path: FieldPath, expressions: PolicyExpressions
+    expression: str, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     if not expression:
         return []
@@ -304,7 +304,7 @@ def _validate_message(message: str, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_annotations(
-    document: ValidatingDocument, path: FieldPath, expressions: PolicyExpressions
+    document: ValidatingAdmissionPolicy, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     annotations, errors = document.spec.audit_annotations, []
     if len(annotations) > _MAXIMUM_ANNOTATIONS:
@@ -329,7 +329,7 @@ def _validate_key(policy: str, key: str, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_value(
-    annotation: AuditAnnotation, path: FieldPath, expressions: PolicyExpressions
+    annotation: AuditAnnotation, path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
     trimmed = annotation.value_expression.strip()
     if not trimmed:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
     from pratique.cluster.store import ObjectStore
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import Configured
+    from pratique.configuration.policies import PolicyConfiguration
 
 _CHARACTERS = 32
 """Of the SHA-256, in hexadecimal: 128 bits, which nobody who writes the inputs could make collide by chance, and which
 cost each call 32 bytes."""
 
 
-class Digests(NamedTuple):
+class InputDigests(NamedTuple):
     """What one set of inputs comes to."""
 
     whole: str
@@ -37,12 +37,12 @@ class Digests(NamedTuple):
     """Of the cluster's objects."""
 
     @classmethod
-    def of(cls, chain: str, configuration: str, cluster: str) -> Digests:
+    def of(cls, chain: str, configuration: str, cluster: str) -> InputDigests:
         """Make the digest of everything from those of its parts."""
         whole = _digest((chain.encode(), configuration.encode(), cluster.encode()))
         return cls(whole, chain, configuration, cluster)
 
-    def differences(self, other: Digests) -> tuple[str, ...]:
+    def differences(self, other: InputDigests) -> tuple[str, ...]:
         """Name the parts in which another set differs; the digests of both besides, to compare them by hand."""
         parts = zip(("chain", "configuration", "cluster"), self[1:], other[1:], strict=True)
         return tuple(
@@ -55,7 +55,7 @@ class Digests(NamedTuple):
 def chain_digest(controllers: Iterable[Controller], configurations: Mapping[str, JSON]) -> str:
     """Of the controllers that are on, and what an AdmissionConfiguration and flags tell each."""
     return _digest(
-        _encoded([one.name, _without(configurations.get(one.name), one.places) or {}]) for one in controllers
+        _encoded([one.name, _without(configurations.get(one.name), one.location_settings) or {}]) for one in controllers
     )
 
 
@@ -65,7 +65,7 @@ def configuration_digest(configurations: Configurations) -> str:
         (one.kind.value, one.name, one.webhooks)
         for one in (*configurations.mutating, *configurations.validating)
     )
-    every: tuple[Configured[Any], ...] = (
+    every: tuple[PolicyConfiguration[Any], ...] = (
         *configurations.mutating_policies,
         *configurations.mutating_bindings,
         *configurations.validating_policies,
@@ -95,13 +95,13 @@ def _encoded(value: object) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-def _without(value: Any, places: Collection[str]) -> Any:
+def _without(value: Any, location_settings: Collection[str]) -> Any:
     """The settings of a controller but for those that say where something is, at whatever depth."""
-    if not places:
+    if not location_settings:
         return value
     if isinstance(value, dict):
-        return {key: _without(each, places) for key, each in value.items() if key not in places}
-    return [_without(each, places) for each in value] if isinstance(value, list) else value
+        return {key: _without(each, location_settings) for key, each in value.items() if key not in location_settings}
+    return [_without(each, location_settings) for each in value] if isinstance(value, list) else value
 
 
 def _short(digest: str) -> str:
@@ -113,17 +113,17 @@ T = TypeVar("T")
 GRACE_SECONDS = 120.0
 """How long what is there no more is kept. 120: each kubelet brings a changed ConfigMap to its Pods in its own time,
 within the 60 s between two looks and the delay of its cache."""
-_MOST_KEPT = 4
+_MAX_RECENT = 4
 """The present inputs among them. One change of two files is two changes here, and a process may see a change of each
 before another sees any; more would only be memory."""
 
 
-class HeldInputs(Generic[T]):
+class RecentInputs(Generic[T]):
     """What is decided by now and before, and what was made of each, by digest."""
 
-    def __init__(self, digests: Digests, value: T, grace_seconds: float = GRACE_SECONDS) -> None:
+    def __init__(self, digests: InputDigests, value: T, grace_seconds: float = GRACE_SECONDS) -> None:
         """Hold one set."""
-        self._held: dict[str, tuple[Digests, T]] = {digests.whole: (digests, value)}  # the newest last
+        self._held: dict[str, tuple[InputDigests, T]] = {digests.whole: (digests, value)}  # the newest last
         self._grace_seconds = grace_seconds
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -136,15 +136,15 @@ class HeldInputs(Generic[T]):
         return self._newest[1]
 
     @property
-    def digests(self) -> Digests:
+    def digests(self) -> InputDigests:
         """Of what is decided by now."""
         return self._newest[0]
 
     @property
-    def _newest(self) -> tuple[Digests, T]:
+    def _newest(self) -> tuple[InputDigests, T]:
         return next(reversed(self._held.values()))
 
-    def __iter__(self) -> Iterator[tuple[Digests, T]]:
+    def __iter__(self) -> Iterator[tuple[InputDigests, T]]:
         """All that is held, the newest first."""
         return iter(tuple(reversed(self._held.values())))
 
@@ -153,7 +153,7 @@ class HeldInputs(Generic[T]):
         found = self.find(digest)
         return None if found is None else found[1]
 
-    def find(self, digest: str) -> tuple[Digests, T] | None:
+    def find(self, digest: str) -> tuple[InputDigests, T] | None:
         """Likewise, with all digests."""
         return self._held.get(digest) if digest else self._newest
 
@@ -177,7 +177,7 @@ class HeldInputs(Generic[T]):
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def take_up(self, digests: Digests, value: T) -> None:
+    def switch_to(self, digests: InputDigests, value: T) -> None:
         """Decide by these from now on. Needs a running event loop."""
         before = self.digests.whole
         self._held.pop(digests.whole, None)
@@ -188,7 +188,7 @@ class HeldInputs(Generic[T]):
             timer.cancel()
         loop = asyncio.get_running_loop()
         self._timers[before] = loop.call_later(self._grace_seconds, self._drop, before)
-        while len(self._held) > _MOST_KEPT:
+        while len(self._held) > _MAX_RECENT:
             self._forget(next(iter(self._held)))
         self._tell()
 

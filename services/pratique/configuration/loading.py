@@ -5,31 +5,31 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pratique.apimachinery.decoding import Problem, StrictDecodingError, decode_strictly
+from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.readings import unwrap_lists
 from pratique.apimachinery.statuses import aggregate, go_quoted
-from pratique.configuration.expression_validation import PolicyExpressions, check_match_condition
+from pratique.configuration.expression_validation import PolicyExpressionChecker, check_match_condition
 from pratique.configuration.metadata_validation import validate_static, validate_static_policy
 from pratique.configuration.policies import (
-    DOCUMENTS,
-    Configured,
-    MutatingDocument,
+    POLICY_DOCUMENTS,
+    PolicyConfiguration,
+    MutatingAdmissionPolicy,
     PolicyKind,
-    ValidatingDocument,
+    ValidatingAdmissionPolicy,
     apply_policy_defaults,
 )
 from pratique.configuration.policy_validation import validate_binding, validate_policy
-from pratique.configuration.webhook_validation import strictness_of, validate_configuration
+from pratique.configuration.webhook_validation import validation_options, validate_configuration
 from pratique.configuration.webhooks import (
     GROUP,
-    ConfigurationKind,
+    WebhookConfigurationKind,
     WebhookConfiguration,
-    apply_defaults,
-    decode_configuration,
+    apply_webhook_defaults,
+    decode_webhook_configuration,
 )
 
 if TYPE_CHECKING:
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.configuration.policies import (
-        BindingSpec,
-        MutatingSpec,
+        PolicyBindingSpec,
+        MutatingAdmissionPolicySpec,
         PolicySpec,
-        ValidatingBindingSpec,
-        ValidatingSpec,
+        ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec,
     )
 
 
 class DocumentError(ValueError):
     """What is wrong with one document."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[DecodingProblem]) -> None:
         """Hold all that is wrong with it."""
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
-def from_field_errors(errors: Sequence[FieldError]) -> DocumentError:
+def to_document_error(errors: Sequence[FieldError]) -> DocumentError:
     """Make the error of a document whose fields are wrong."""
-    return DocumentError([Problem(error.path, str(error)) for error in errors])
+    return DocumentError([DecodingProblem(error.path, str(error)) for error in errors])
 
 
-def describe(document: SourceDocument, problems: Sequence[Problem]) -> list[str]:
+def describe_problems(document: SourceDocument, problems: Sequence[DecodingProblem]) -> list[str]:
     """Tell what is wrong with a document.
 
     Where that is more than one thing, the first line is the API server's answer, which names all of them.
@@ -77,7 +77,7 @@ def describe(document: SourceDocument, problems: Sequence[Problem]) -> list[str]
     return lines
 
 
-def _line(document: SourceDocument, problem: Problem) -> str:
+def _line(document: SourceDocument, problem: DecodingProblem) -> str:
     return f"line {document.position(problem.path.steps).line}"
 
 
@@ -87,23 +87,23 @@ class Configurations:
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
-    mutating_policies: tuple[Configured[MutatingSpec], ...] = ()
-    mutating_bindings: tuple[Configured[BindingSpec], ...] = ()
-    validating_policies: tuple[Configured[ValidatingSpec], ...] = ()
-    validating_bindings: tuple[Configured[ValidatingBindingSpec], ...] = ()
+    mutating_policies: tuple[PolicyConfiguration[MutatingAdmissionPolicySpec], ...] = ()
+    mutating_bindings: tuple[PolicyConfiguration[PolicyBindingSpec], ...] = ()
+    validating_policies: tuple[PolicyConfiguration[ValidatingAdmissionPolicySpec], ...] = ()
+    validating_bindings: tuple[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec], ...] = ()
     """Some may bind policies that are not there: they do nothing, as in a cluster."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 _POLICY_VERSIONS = (*_VERSIONS, f"{GROUP}/v1alpha1")
-_KINDS = frozenset(kind.value for kind in ConfigurationKind)
+_KINDS = frozenset(kind.value for kind in WebhookConfigurationKind)
 _POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
 _SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
     f"of {_VERSIONS[0]} and v1beta1, and policies and their bindings"
 )
 
-_Loaded: TypeAlias = "WebhookConfiguration | Configured[PolicySpec | BindingSpec]"
+_Loaded: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
 
 
 def load_configurations(paths: Sequence[Path | str]) -> Configurations:
@@ -119,7 +119,7 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
         ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
     """
     problems: list[str] = []
-    loaded: dict[tuple[ConfigurationKind | PolicyKind, str], _Loaded] = {}
+    loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
     for document in _read_all(paths, problems):
         try:
             configuration = _load(document)
@@ -127,12 +127,12 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
             if (other := loaded.setdefault(at, configuration)) is not configuration:
                 raise _duplicate(configuration, other)
         except (DocumentError, StrictDecodingError) as error:
-            problems += describe(document, error.problems)
+            problems += describe_problems(document, error.problems)
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Configurations(
-        mutating=_in_order(loaded.values(), ConfigurationKind.MUTATING),
-        validating=_in_order(loaded.values(), ConfigurationKind.VALIDATING),
+        mutating=_in_order(loaded.values(), WebhookConfigurationKind.MUTATING),
+        validating=_in_order(loaded.values(), WebhookConfigurationKind.VALIDATING),
         mutating_policies=_in_order(loaded.values(), PolicyKind.MUTATING),
         mutating_bindings=_in_order(loaded.values(), PolicyKind.MUTATING_BINDING),
         validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
@@ -164,29 +164,29 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
 
 def _load(document: SourceDocument) -> _Loaded:
     if message := _unsupported(document.data):
-        raise DocumentError([Problem(ROOT / "kind", message)])
+        raise DocumentError([DecodingProblem(ROOT / "kind", message)])
     if document.data["kind"] in _POLICY_KINDS:
         return _load_policy(document)
-    decoded = apply_defaults(decode_configuration(document.data))
-    errors = validate_configuration(decoded, strictness_of(decoded.version, check_match_condition))
+    decoded = apply_webhook_defaults(decode_webhook_configuration(document.data))
+    errors = validate_configuration(decoded, validation_options(decoded.version, check_match_condition))
     errors += validate_static(decoded)
     if errors:
-        raise from_field_errors(errors)
-    kind = ConfigurationKind(decoded.kind)
+        raise to_document_error(errors)
+    kind = WebhookConfigurationKind(decoded.kind)
     return WebhookConfiguration(kind, decoded.metadata.name, decoded.webhooks, document)
 
 
-def _load_policy(document: SourceDocument) -> Configured[PolicySpec | BindingSpec]:
+def _load_policy(document: SourceDocument) -> PolicyConfiguration[PolicySpec | PolicyBindingSpec]:
     kind = PolicyKind(document.data["kind"])
-    decoded = apply_policy_defaults(decode_strictly(document.data, DOCUMENTS[kind]))
-    if isinstance(decoded, ValidatingDocument | MutatingDocument):
-        errors = validate_policy(decoded, PolicyExpressions(decoded))
+    decoded = apply_policy_defaults(decode_strictly(document.data, POLICY_DOCUMENTS[kind]))
+    if isinstance(decoded, ValidatingAdmissionPolicy | MutatingAdmissionPolicy):
+        errors = validate_policy(decoded, PolicyExpressionChecker(decoded))
     else:
         errors = validate_binding(decoded)
     errors += validate_static_policy(decoded)
     if errors:
-        raise from_field_errors(errors)
-    return Configured(kind, decoded.metadata.name, decoded.spec, document)
+        raise to_document_error(errors)
+    return PolicyConfiguration(kind, decoded.metadata.name, decoded.spec, document)
 
 
 def _unsupported(data: JSONObject) -> str:
@@ -209,13 +209,13 @@ def _duplicate(configuration: _Loaded, other: _Loaded) -> DocumentError:
         f"duplicate name {go_quoted(other.name)} found in file {_file(configuration)} "
         f"(previously seen in {_file(other)})"
     )
-    return DocumentError([Problem(ROOT / "metadata" / "name", message)])
+    return DocumentError([DecodingProblem(ROOT / "metadata" / "name", message)])
 
 
 def _file(configuration: _Loaded) -> str:
     return go_quoted(configuration.source.file if configuration.source else "")
 
 
-def _in_order(loaded: Iterable[_Loaded], kind: ConfigurationKind | PolicyKind) -> tuple[Any, ...]:
+def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | PolicyKind) -> tuple[Any, ...]:
     of_kind = (configuration for configuration in loaded if configuration.kind is kind)
     return tuple(sorted(of_kind, key=lambda one: (not one.is_static, one.name.encode())))

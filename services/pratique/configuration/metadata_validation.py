@@ -17,14 +17,14 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.selectors import validate_labels
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.policies import MutatingDocument, ValidatingDocument
+from pratique.configuration.policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from pratique.configuration.webhooks import GROUP, STATIC_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.configuration.policies import BindingDocument, PolicyDocument
-    from pratique.configuration.webhooks import ConfigurationDocument, ObjectMeta
+    from pratique.configuration.policies import PolicyBindingDocument, PolicyDocument
+    from pratique.configuration.webhooks import WebhookConfigurationDocument, ObjectMeta
 
 _MAXIMUM_ANNOTATIONS = 256 * 1024  # bytes of all keys and values together
 
@@ -58,7 +58,7 @@ def _validate_annotations(annotations: Mapping[str, str], path: FieldPath) -> li
 _NOT_SUPPORTED = "is not supported for static manifests"
 
 
-def validate_static(document: ConfigurationDocument) -> list[FieldError]:
+def validate_static(document: WebhookConfigurationDocument) -> list[FieldError]:
     """Check what holds for static configurations beyond what holds for all; others are right."""
     if not document.metadata.name.endswith(STATIC_SUFFIX):
         return []
@@ -73,12 +73,12 @@ def validate_static(document: ConfigurationDocument) -> list[FieldError]:
     return errors
 
 
-def validate_static_policy(document: PolicyDocument | BindingDocument) -> list[FieldError]:
+def validate_static_policy(document: PolicyDocument | PolicyBindingDocument) -> list[FieldError]:
     """Check what holds for static policies and bindings beyond what holds for all; others are right."""
     if not document.metadata.name.endswith(STATIC_SUFFIX):
         return []
     errors, path = _validate_version(document), ROOT / "spec"
-    if isinstance(document, ValidatingDocument | MutatingDocument):
+    if isinstance(document, ValidatingAdmissionPolicy | MutatingAdmissionPolicy):
         if document.spec.param_kind is not None:
             errors.append(forbidden(path / "paramKind", f"spec.paramKind {_NOT_SUPPORTED}"))
         return errors
@@ -90,7 +90,7 @@ def validate_static_policy(document: PolicyDocument | BindingDocument) -> list[F
     return errors
 
 
-def _validate_version(document: ConfigurationDocument | PolicyDocument | BindingDocument) -> list[FieldError]:
+def _validate_version(document: WebhookConfigurationDocument | PolicyDocument | PolicyBindingDocument) -> list[FieldError]:
     if document.version == "v1":
         return []
     return [not_supported(ROOT / "apiVersion", document.api_version, (f"{GROUP}/v1",))]

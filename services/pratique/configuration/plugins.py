@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from pratique.admission.controllers import Halves
-from pratique.apimachinery.decoding import Problem, StrictDecodingError, decode_strictly
+from pratique.admission.controllers import Handlers
+from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, forbidden, invalid, required
 from pratique.apimachinery.json_values import json_type
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.loading import DocumentError, describe, from_field_errors
-from pratique.configuration.releases import overlaid, release_settings
+from pratique.configuration.loading import DocumentError, describe_problems, to_document_error
+from pratique.configuration.releases import merge_settings, release_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ _LEGACY_MEMBERS = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
 _LEGACY_PLUGINS = ("ImagePolicyWebhook", "PodNodeSelector")
 
 
-class Plugin(msgspec.Struct, frozen=True):
+class AdmissionPluginConfiguration(msgspec.Struct, frozen=True):
     """One of ``plugins``: ``configuration`` wins over ``path``."""
 
     name: str = ""
@@ -43,7 +43,7 @@ class AdmissionConfiguration(msgspec.Struct, frozen=True, rename="camel"):
 
     kind: str = ""
     api_version: str = ""
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[AdmissionPluginConfiguration, ...] = ()
 
 
 def load_admission_configuration(path: Path, names: Collection[str] | None = None) -> Mapping[str, JSON]:
@@ -65,26 +65,26 @@ def load_admission_configuration(path: Path, names: Collection[str] | None = Non
     try:
         plugins = _plugins(document)
     except (DocumentError, StrictDecodingError) as error:
-        raise ConfigurationError("\n".join(describe(document, error.problems))) from None
+        raise ConfigurationError("\n".join(describe_problems(document, error.problems))) from None
     if plugins is None:
         return dict.fromkeys(_LEGACY_PLUGINS, document.data)
     return _configurations(plugins, Path(path).parent, names)
 
 
-def _plugins(document: SourceDocument) -> tuple[Plugin, ...] | None:
+def _plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ...] | None:
     """Decode the entries; None where the file is a legacy one."""
     if message := _unsupported(document.data):
         if not _LEGACY_MEMBERS.isdisjoint(document.data):
             return None
-        raise DocumentError([Problem(ROOT / "kind", message)])
+        raise DocumentError([DecodingProblem(ROOT / "kind", message)])
     try:
         plugins = decode_strictly(document.data, AdmissionConfiguration).plugins
     except StrictDecodingError as error:
         prefix = "strict decoding error: "
-        raise DocumentError([Problem(one.path, f"{prefix}{one}") for one in error.problems]) from None
+        raise DocumentError([DecodingProblem(one.path, f"{prefix}{one}") for one in error.problems]) from None
     unnamed = [index for index, plugin in enumerate(plugins) if not plugin.name]
     if unnamed:
-        raise from_field_errors([required(ROOT / "plugins" / index / "name") for index in unnamed])
+        raise to_document_error([required(ROOT / "plugins" / index / "name") for index in unnamed])
     return plugins
 
 
@@ -101,9 +101,9 @@ def _unsupported(data: JSONObject) -> str:
 
 
 def _configurations(
-    plugins: tuple[Plugin, ...], folder: Path, names: Collection[str] | None
+    plugins: tuple[AdmissionPluginConfiguration, ...], folder: Path, names: Collection[str] | None
 ) -> Mapping[str, JSON]:
-    first: dict[str, Plugin] = {}
+    first: dict[str, AdmissionPluginConfiguration] = {}
     for plugin in plugins:
         first.setdefault(plugin.name, plugin)
     wanted = [plugin for plugin in first.values() if names is None or plugin.name in names]
@@ -172,7 +172,7 @@ def _over_release(of_release: JSON, configuration: JSON) -> JSON:
     """What a file says, on top of what the release does. What is no mapping is for the controller to refuse."""
     if of_release is None or not isinstance(configuration, dict | None):
         return configuration
-    return overlaid(of_release, configuration or {})
+    return merge_settings(of_release, configuration or {})
 
 
 def _with_flags(name: str, configuration: JSON, flags: Mapping[str, JSON]) -> JSON:
@@ -202,7 +202,7 @@ class WebhookAdmissionConfiguration(
     """Refused: ``--config`` takes the folder."""
 
 
-def build(settings: WebhookAdmissionConfiguration) -> Halves:
+def build(settings: WebhookAdmissionConfiguration) -> Handlers:
     """Check the settings. There are no halves: the front door calls webhooks itself.
 
     Raises:
@@ -215,4 +215,4 @@ def build(settings: WebhookAdmissionConfiguration) -> Halves:
         raise ConfigurationError(
             str(forbidden(ROOT / "staticManifestsDir", "give the folder to --config instead"))
         )
-    return Halves()
+    return Handlers()

@@ -29,7 +29,7 @@ class PolicyKind(enum.Enum):
     VALIDATING_BINDING = "ValidatingAdmissionPolicyBinding"
 
 
-class NamedRule(Rule, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class NamedRuleWithOperations(Rule, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A rule that may name objects; no names mean all."""
 
     resource_names: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class MatchResources(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
-    resource_rules: tuple[NamedRule, ...] = ()
-    exclude_resource_rules: tuple[NamedRule, ...] = ()
+    resource_rules: tuple[NamedRuleWithOperations, ...] = ()
+    exclude_resource_rules: tuple[NamedRuleWithOperations, ...] = ()
     match_policy: str | None = None
 
 
@@ -113,21 +113,21 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         return self.failure_policy == "Ignore"
 
 
-class ValidatingSpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicySpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a ValidatingAdmissionPolicy says."""
 
     validations: tuple[Validation, ...] = ()
     audit_annotations: tuple[AuditAnnotation, ...] = ()
 
 
-class MutatingSpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class MutatingAdmissionPolicySpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a MutatingAdmissionPolicy says."""
 
     mutations: tuple[Mutation, ...] = ()
     reinvocation_policy: str = ""
 
 
-class BindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class PolicyBindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What bindings of both kinds say."""
 
     policy_name: str = ""
@@ -135,13 +135,13 @@ class BindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     match_resources: MatchResources | None = None
 
 
-class ValidatingBindingSpec(BindingSpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicyBindingSpec(PolicyBindingSpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a ValidatingAdmissionPolicyBinding says."""
 
     validation_actions: tuple[str, ...] = ()
 
 
-class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class _PolicyObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
@@ -152,47 +152,47 @@ class _Document(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
         return self.api_version.rpartition("/")[2]
 
 
-class ValidatingDocument(_Document, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A ValidatingAdmissionPolicy as it is written. ``status`` is the API server's own."""
 
-    spec: ValidatingSpec = ValidatingSpec()
+    spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
     status: Any = None
 
 
-class MutatingDocument(_Document, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class MutatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A MutatingAdmissionPolicy as it is written."""
 
-    spec: MutatingSpec = MutatingSpec()
+    spec: MutatingAdmissionPolicySpec = MutatingAdmissionPolicySpec()
 
 
-class ValidatingBindingDocument(_Document, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicyBinding(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A ValidatingAdmissionPolicyBinding as it is written."""
 
-    spec: ValidatingBindingSpec = ValidatingBindingSpec()
+    spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
 
-class MutatingBindingDocument(_Document, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class MutatingAdmissionPolicyBinding(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """A MutatingAdmissionPolicyBinding as it is written."""
 
-    spec: BindingSpec = BindingSpec()
+    spec: PolicyBindingSpec = PolicyBindingSpec()
 
 
-PolicyDocument: TypeAlias = ValidatingDocument | MutatingDocument
-BindingDocument: TypeAlias = ValidatingBindingDocument | MutatingBindingDocument
+PolicyDocument: TypeAlias = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+PolicyBindingDocument: TypeAlias = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 
-DOCUMENTS: dict[PolicyKind, type[PolicyDocument | BindingDocument]] = {
-    PolicyKind.MUTATING: MutatingDocument,
-    PolicyKind.MUTATING_BINDING: MutatingBindingDocument,
-    PolicyKind.VALIDATING: ValidatingDocument,
-    PolicyKind.VALIDATING_BINDING: ValidatingBindingDocument,
+POLICY_DOCUMENTS: dict[PolicyKind, type[PolicyDocument | PolicyBindingDocument]] = {
+    PolicyKind.MUTATING: MutatingAdmissionPolicy,
+    PolicyKind.MUTATING_BINDING: MutatingAdmissionPolicyBinding,
+    PolicyKind.VALIDATING: ValidatingAdmissionPolicy,
+    PolicyKind.VALIDATING_BINDING: ValidatingAdmissionPolicyBinding,
 }
 """The type of the documents of each kind."""
 
-Spec_co = TypeVar("Spec_co", bound="PolicySpec | BindingSpec", covariant=True)
+Spec_co = TypeVar("Spec_co", bound="PolicySpec | PolicyBindingSpec", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Configured(Generic[Spec_co]):
+class PolicyConfiguration(Generic[Spec_co]):
     """A policy or binding ready for use: its fields have their defaults and have been checked."""
 
     kind: PolicyKind
@@ -214,13 +214,13 @@ _SCOPE = "*"
 _OLDEST = "v1alpha1"
 """The version in which parameters that are not found are refused unless said otherwise; later ones make one say."""
 
-Document = TypeVar("Document", bound="ValidatingDocument | MutatingDocument | BindingDocument")
+AnyPolicyDocument = TypeVar("Document", bound="ValidatingAdmissionPolicy | MutatingAdmissionPolicy | PolicyBindingDocument")
 
 
-def apply_policy_defaults(document: Document) -> Document:
+def apply_policy_defaults(document: AnyPolicyDocument) -> AnyPolicyDocument:
     """Fill in the defaults of the version of the API in which a policy or binding is written."""
     spec = document.spec
-    if isinstance(document, ValidatingDocument | MutatingDocument):
+    if isinstance(document, ValidatingAdmissionPolicy | MutatingAdmissionPolicy):
         constraints = _default_matching(document.spec.match_constraints)
         policy = document.spec.failure_policy
         policy = _FAILURE_POLICY if policy is None else policy
@@ -238,12 +238,12 @@ def _default_matching(resources: MatchResources | None) -> MatchResources | None
         match_policy=_MATCH_POLICY if resources.match_policy is None else resources.match_policy,
         namespace_selector=resources.namespace_selector or EVERYTHING,
         object_selector=resources.object_selector or EVERYTHING,
-        resource_rules=tuple(map(_default_rule, resources.resource_rules)),
-        exclude_resource_rules=tuple(map(_default_rule, resources.exclude_resource_rules)),
+        resource_rules=tuple(map(_default_named_rule, resources.resource_rules)),
+        exclude_resource_rules=tuple(map(_default_named_rule, resources.exclude_resource_rules)),
     )
 
 
-def _default_rule(rule: NamedRule) -> NamedRule:
+def _default_named_rule(rule: NamedRuleWithOperations) -> NamedRuleWithOperations:
     return rule if rule.scope is not None else replace(rule, scope=_SCOPE)
 
 

@@ -26,27 +26,27 @@ from pratique.configuration.expression_validation import (
 )
 from pratique.configuration.metadata_validation import validate_metadata
 from pratique.configuration.policies import (
-    MutatingBindingDocument,
-    MutatingDocument,
-    ValidatingBindingDocument,
-    ValidatingDocument,
+    MutatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
 )
 from pratique.configuration.webhook_validation import validate_rule
 
 if TYPE_CHECKING:
     from pratique.apimachinery.selectors import LabelSelector
-    from pratique.configuration.expression_validation import PolicyExpressions
+    from pratique.configuration.expression_validation import PolicyExpressionChecker
     from pratique.configuration.policies import (
-        BindingDocument,
+        PolicyBindingDocument,
         MatchResources,
-        NamedRule,
+        NamedRuleWithOperations,
         ParamKind,
         ParamRef,
         PolicyDocument,
         PolicySpec,
     )
 
-MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
+MUTABLE_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 """The operations whose objects can be changed."""
 
 _MATCH_POLICIES = ("Equivalent", "Exact")
@@ -75,10 +75,10 @@ def validate_match_resources(resources: MatchResources, path: FieldPath) -> list
 def validate_mutable_operations(resources: MatchResources, path: FieldPath) -> list[FieldError]:
     """Check that all that is meant can be changed; the path of the error has no index, as the API server's."""
     return [
-        not_supported(path / "resourceRules" / "operations", operation, MUTABLE)
+        not_supported(path / "resourceRules" / "operations", operation, MUTABLE_OPERATIONS)
         for rule in resources.resource_rules
         for operation in rule.operations
-        if operation not in MUTABLE
+        if operation not in MUTABLE_OPERATIONS
     ]
 
 
@@ -86,7 +86,7 @@ def _validate_selector(selector: LabelSelector | None, path: FieldPath) -> list[
     return [required(path)] if selector is None else validate_selector(selector, path)
 
 
-def _validate_named_rule(rule: NamedRule, path: FieldPath) -> list[FieldError]:
+def _validate_named_rule(rule: NamedRuleWithOperations, path: FieldPath) -> list[FieldError]:
     errors = []
     for index, name in enumerate(rule.resource_names):
         place = path / "resourceNames" / index
@@ -152,7 +152,7 @@ _FAILURE_POLICIES = ("Fail", "Ignore")
 _REINVOCATION_POLICIES = ("Never", "IfNeeded")
 
 
-def validate_policy(document: PolicyDocument, expressions: PolicyExpressions) -> list[FieldError]:
+def validate_policy(document: PolicyDocument, expressions: PolicyExpressionChecker) -> list[FieldError]:
     """Check a policy whose defaults are filled in; the errors come in Kubernetes' order.
 
     Args:
@@ -161,14 +161,14 @@ def validate_policy(document: PolicyDocument, expressions: PolicyExpressions) ->
     """
     path = ROOT / "spec"
     errors = validate_metadata(document.metadata, ROOT / "metadata")
-    errors += _validate_scope(document.spec, path, mutates=isinstance(document, MutatingDocument))
+    errors += _validate_scope(document.spec, path, mutates=isinstance(document, MutatingAdmissionPolicy))
     conditions, place = document.spec.match_conditions, path / "matchConditions"
     errors += validate_match_conditions(conditions, place, expressions.check_match_condition)
     errors += validate_variables(document.spec.variables, path / "variables", expressions)
     match document:
-        case ValidatingDocument():
+        case ValidatingAdmissionPolicy():
             errors += validate_validations(document, path, expressions)
-        case MutatingDocument():
+        case MutatingAdmissionPolicy():
             errors += validate_mutations(document.spec.mutations, path / "mutations", expressions)
             errors += _validate_reinvocation(document.spec.reinvocation_policy, path / "reinvocationPolicy")
     return errors
@@ -201,13 +201,13 @@ def _validate_reinvocation(policy: str, path: FieldPath) -> list[FieldError]:
 
 
 _ACTIONS = ("Audit", "Deny", "Warn")
-_TOLD_TWICE = (
+_DENY_AND_WARN = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response "
     "and headers serves no purpose)"
 )
 
 
-def validate_binding(document: BindingDocument) -> list[FieldError]:
+def validate_binding(document: PolicyBindingDocument) -> list[FieldError]:
     """Check a binding whose defaults are filled in; the errors come in Kubernetes' order."""
     spec, path = document.spec, ROOT / "spec"
     errors = validate_metadata(document.metadata, ROOT / "metadata")
@@ -216,9 +216,9 @@ def validate_binding(document: BindingDocument) -> list[FieldError]:
         errors += validate_param_ref(spec.param_ref, path / "paramRef")
     if spec.match_resources is not None:
         errors += validate_match_resources(spec.match_resources, path / "matchResources")
-        if isinstance(document, MutatingBindingDocument):
+        if isinstance(document, MutatingAdmissionPolicyBinding):
             errors += validate_mutable_operations(spec.match_resources, path / "matchResources")
-    if isinstance(document, ValidatingBindingDocument):
+    if isinstance(document, ValidatingAdmissionPolicyBinding):
         errors += _validate_actions(document.spec.validation_actions, path / "validationActions")
     return errors
 
@@ -238,7 +238,7 @@ def _validate_actions(actions: tuple[str, ...], path: FieldPath) -> list[FieldEr
             errors.append(duplicate(path / index, action))
     if "Deny" in actions and "Warn" in actions:
         shown = GoLiteral(go_strings("admissionregistration.ValidationAction", actions))
-        errors.append(invalid(path, shown, _TOLD_TWICE))
+        errors.append(invalid(path, shown, _DENY_AND_WARN))
     if not actions:
         errors.append(required(path, "at least one validation action is required"))
     return errors

@@ -33,10 +33,10 @@ class Release(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-OLDEST = Release(1, 0)
+OLDEST_RELEASE = Release(1, 0)
 """The oldest release that a chain can follow."""
 
-CURRENT = Release(1, 37)
+CURRENT_RELEASE = Release(1, 37)
 """The release whose behaviour controllers follow unless told otherwise."""
 
 
@@ -48,56 +48,56 @@ def read_release(text: str) -> Release:
     """
     found = _RELEASE.fullmatch(text)
     release = Release(1, int(found[1])) if found else None
-    if release is None or not OLDEST <= release <= CURRENT:
+    if release is None or not OLDEST_RELEASE <= release <= CURRENT_RELEASE:
         raise InputError(
-            f"{go_quoted(text)} is not a release that can be followed; name one from {OLDEST} to {CURRENT}"
+            f"{go_quoted(text)} is not a release that can be followed; name one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"
         )
     return release
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Behaviour:
+class _FormerBehaviour:
     """A setting of a controller that had another value in older releases."""
 
     settings: JSONObject
     before: Release
     """The first release that does otherwise."""
-    since: Release = OLDEST
+    since: Release = OLDEST_RELEASE
     """The first release that does so."""
 
 
-_BEHAVIOURS: Mapping[str, tuple[_Behaviour, ...]] = {
-    "DefaultStorageClass": (_Behaviour({"refuseSeveralDefaults": True}, Release(1, 26)),),
-    "DefaultTolerationSeconds": (_Behaviour({"alpha-taints": True}, Release(1, 9)),),
-    "DenyEscalatingExec": (_Behaviour({"checkHostNetwork": False}, Release(1, 10)),),
-    "LimitRanger": (_Behaviour({"podUpdates": True}, Release(1, 11)),),
+_BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
+    "DefaultStorageClass": (_FormerBehaviour({"refuseSeveralDefaults": True}, Release(1, 26)),),
+    "DefaultTolerationSeconds": (_FormerBehaviour({"alpha-taints": True}, Release(1, 9)),),
+    "DenyEscalatingExec": (_FormerBehaviour({"checkHostNetwork": False}, Release(1, 10)),),
+    "LimitRanger": (_FormerBehaviour({"podUpdates": True}, Release(1, 11)),),
     "NodeRestriction": (
-        _Behaviour({"featureGates": {"ServiceAccountNodeAudienceRestriction": False}}, Release(1, 32)),
-        _Behaviour(
+        _FormerBehaviour({"featureGates": {"ServiceAccountNodeAudienceRestriction": False}}, Release(1, 32)),
+        _FormerBehaviour(
             {"featureGates": {"AllowInsecureKubeletCertificateSigningRequests": True}}, Release(1, 31)
         ),
     ),
-    "OwnerReferencesPermissionEnforcement": (_Behaviour({"checkCreations": True}, Release(1, 11)),),
+    "OwnerReferencesPermissionEnforcement": (_FormerBehaviour({"checkCreations": True}, Release(1, 11)),),
     "PersistentVolumeClaimResize": (
-        _Behaviour({"checkVolumePlugin": True}, Release(1, 12), since=Release(1, 8)),
+        _FormerBehaviour({"checkVolumePlugin": True}, Release(1, 12), since=Release(1, 8)),
     ),
-    "PersistentVolumeLabel": (_Behaviour({"nodeAffinity": False}, Release(1, 10)),),
-    "PodPreset": (_Behaviour({"initContainers": False}, Release(1, 14)),),
-    "PodSecurityPolicy": (_Behaviour({"release": "1.10"}, Release(1, 11)),),
+    "PersistentVolumeLabel": (_FormerBehaviour({"nodeAffinity": False}, Release(1, 10)),),
+    "PodPreset": (_FormerBehaviour({"initContainers": False}, Release(1, 14)),),
+    "PodSecurityPolicy": (_FormerBehaviour({"release": "1.10"}, Release(1, 11)),),
     "PodTolerationRestriction": (
-        _Behaviour({"exact": True}, Release(1, 17)),
-        _Behaviour({"emptyOverrides": False}, Release(1, 12)),
+        _FormerBehaviour({"exact": True}, Release(1, 17)),
+        _FormerBehaviour({"emptyOverrides": False}, Release(1, 12)),
     ),
     "Priority": (
-        _Behaviour({"release": "1.10"}, Release(1, 11)),
-        _Behaviour({"systemClassesOnlyInKubeSystem": True}, Release(1, 17), since=Release(1, 11)),
+        _FormerBehaviour({"release": "1.10"}, Release(1, 11)),
+        _FormerBehaviour({"systemClassesOnlyInKubeSystem": True}, Release(1, 17), since=Release(1, 11)),
     ),
     # Not to wait for a token: where no Secret is listed, a controller of the cluster is taken to make it later.
     "ServiceAccount": (
-        _Behaviour({"boundServiceAccountTokenVolume": False, "requireAPIToken": False}, Release(1, 21)),
+        _FormerBehaviour({"boundServiceAccountTokenVolume": False, "requireAPIToken": False}, Release(1, 21)),
     ),
     "StorageObjectInUseProtection": (
-        _Behaviour({"featureGates": {"VolumeAttributesClass": False}}, Release(1, 34)),
+        _FormerBehaviour({"featureGates": {"VolumeAttributesClass": False}}, Release(1, 34)),
     ),
 }
 """By controller, what older releases did; the pages of the controllers say where each is from."""
@@ -112,13 +112,13 @@ def release_settings(release: Release | None) -> dict[str, JSONObject]:
         settings: JSONObject = {}
         for one in behaviours:
             if one.since <= release < one.before:
-                settings = overlaid(settings, one.settings)
+                settings = merge_settings(settings, one.settings)
         if settings:
             found[name] = settings
     return found
 
 
-def overlaid(settings: JSONObject, own: Mapping[str, JSON]) -> JSONObject:
+def merge_settings(settings: JSONObject, own: Mapping[str, JSON]) -> JSONObject:
     """Settings with others on top of them; of mappings within, such as feature gates, each member by itself."""
     merged = dict(settings)
     for name, value in own.items():
@@ -134,7 +134,7 @@ def notices(controllers: Iterable[Controller], release: Release | None) -> Itera
     What is deprecated is told as kube-apiserver logs it when it starts: ``NewAlwaysAdmit`` in
     ``plugin/pkg/admission/admit/admission.go``, and likewise in those of the others.
     """
-    followed = release or CURRENT
+    followed = release or CURRENT_RELEASE
     for one in controllers:
         if one.removed_in is not None and read_release(one.removed_in) <= followed:
             instead = f"; use {one.replaced_by}" if one.replaced_by else ""

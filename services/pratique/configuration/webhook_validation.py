@@ -26,7 +26,7 @@ from pratique.configuration.metadata_validation import validate_metadata
 
 if TYPE_CHECKING:
     from pratique.admission.rules import Rule
-    from pratique.configuration.webhooks import ClientConfig, ConfigurationDocument, ServiceReference, Webhook
+    from pratique.configuration.webhooks import ClientConfig, WebhookConfigurationDocument, ServiceReference, Webhook
 
 
 def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
@@ -73,9 +73,9 @@ def _validate_resources(resources: tuple[str, ...], path: FieldPath) -> list[Fie
         if not slash:
             continue
         if resource in with_every_subresource:
-            errors.append(_included(path / index, written, f"{resource}/*"))
+            errors.append(_covered_by_wildcard(path / index, written, f"{resource}/*"))
         if subresource in with_every_resource:
-            errors.append(_included(path / index, written, f"*/{subresource}"))
+            errors.append(_covered_by_wildcard(path / index, written, f"*/{subresource}"))
         if subresource == "*":
             with_every_subresource.add(resource)
         if resource == "*":
@@ -94,7 +94,7 @@ def _validate_resource_wildcards(resources: tuple[str, ...], path: FieldPath) ->
     return errors
 
 
-def _included(path: FieldPath, written: str, wildcard: str) -> FieldError:
+def _covered_by_wildcard(path: FieldPath, written: str, wildcard: str) -> FieldError:
     return invalid(path, written, f"if '{wildcard}' is present, must not specify {written}")
 
 
@@ -188,7 +188,7 @@ def _validate_service_path(written: str, path: FieldPath) -> list[FieldError]:
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 """The versions of AdmissionReview that are spoken."""
-HARMLESS = ("None", "NoneOnDryRun")
+NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 """The ``sideEffects`` that v1 allows."""
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
@@ -201,7 +201,7 @@ _MAXIMUM_TIMEOUT_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Strictness:
+class ValidationOptions:
     """What is enforced. The API server forgives an update what it let pass before."""
 
     require_no_side_effects: bool = True
@@ -218,15 +218,15 @@ class Strictness:
     """Compiles the expressions of ``matchConditions``; None leaves them unread."""
 
 
-def strictness_of(version: str, check_expression: ExpressionCheck | None = None) -> Strictness:
+def validation_options(version: str, check_expression: ExpressionCheck | None = None) -> ValidationOptions:
     """What is enforced when a configuration in a version of the API is created."""
     strict = version != "v1beta1"
-    return Strictness(
+    return ValidationOptions(
         require_no_side_effects=strict, require_unique_names=strict, check_expression=check_expression
     )
 
 
-def validate_configuration(document: ConfigurationDocument, strictness: Strictness) -> list[FieldError]:
+def validate_configuration(document: WebhookConfigurationDocument, strictness: ValidationOptions) -> list[FieldError]:
     """Check a configuration, with or without its defaults filled in; the errors come in Kubernetes' order."""
     errors = validate_metadata(document.metadata, ROOT / "metadata")
     seen: set[str] = set()
@@ -243,7 +243,7 @@ def validate_configuration(document: ConfigurationDocument, strictness: Strictne
     return errors
 
 
-def _validate_webhook(webhook: Webhook, path: FieldPath, strictness: Strictness) -> list[FieldError]:
+def _validate_webhook(webhook: Webhook, path: FieldPath, strictness: ValidationOptions) -> list[FieldError]:
     errors = _validate_full_name(webhook.name, path / "name")
     for index, rule in enumerate(webhook.rules):
         errors += validate_rule(rule, path / "rules" / index)
@@ -279,8 +279,8 @@ def _validate_choice(value: str | None, path: FieldPath, supported: tuple[str, .
     return [] if value is None or value in supported else [not_supported(path, value, supported)]
 
 
-def _validate_side_effects(value: str | None, path: FieldPath, strictness: Strictness) -> list[FieldError]:
-    allowed = HARMLESS if strictness.require_no_side_effects else _SIDE_EFFECTS
+def _validate_side_effects(value: str | None, path: FieldPath, strictness: ValidationOptions) -> list[FieldError]:
+    allowed = NO_SIDE_EFFECTS if strictness.require_no_side_effects else _SIDE_EFFECTS
     if value is None:
         return [required(path, f"must specify one of {', '.join(allowed)}")]
     return _validate_choice(value, path, allowed)
@@ -294,7 +294,7 @@ def _validate_timeout(seconds: int | None, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_review_versions(
-    versions: tuple[str, ...], path: FieldPath, strictness: Strictness
+    versions: tuple[str, ...], path: FieldPath, strictness: ValidationOptions
 ) -> list[FieldError]:
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
@@ -311,15 +311,15 @@ def _validate_review_versions(
     return errors
 
 
-def strictness_of_update(
-    new: ConfigurationDocument,
-    old: ConfigurationDocument,
+def update_validation_options(
+    new: WebhookConfigurationDocument,
+    old: WebhookConfigurationDocument,
     check_expression: ExpressionCheck | None = None,
-) -> Strictness:
+) -> ValidationOptions:
     """What is enforced when ``new`` takes the place of ``old``."""
-    created = strictness_of(new.version, check_expression)
+    created = validation_options(new.version, check_expression)
     names = [webhook.name for webhook in old.webhooks]
-    harmless = all(webhook.side_effects in HARMLESS for webhook in old.webhooks)
+    harmless = all(webhook.side_effects in NO_SIDE_EFFECTS for webhook in old.webhooks)
     return dataclasses.replace(
         created,
         require_no_side_effects=created.require_no_side_effects and harmless,
@@ -330,7 +330,7 @@ def strictness_of_update(
     )
 
 
-def _conditions(document: ConfigurationDocument) -> list[object]:
+def _conditions(document: WebhookConfigurationDocument) -> list[object]:
     return [webhook.match_conditions for webhook in document.webhooks]
 
 

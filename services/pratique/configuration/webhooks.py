@@ -29,7 +29,7 @@ STATIC_SUFFIX = ".static.k8s.io"
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-class ConfigurationKind(enum.Enum):
+class WebhookConfigurationKind(enum.Enum):
     """The two kinds of webhook configurations."""
 
     MUTATING = "MutatingWebhookConfiguration"
@@ -102,7 +102,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     managed_fields: list[Any] = []
 
 
-class ConfigurationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class WebhookConfigurationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A webhook configuration as it is written."""
 
     api_version: str = ""
@@ -116,7 +116,7 @@ class ConfigurationDocument(msgspec.Struct, frozen=True, rename="camel", omit_de
         return self.api_version.rpartition("/")[2]
 
 
-class ValidatingConfigurationDocument(msgspec.Struct, frozen=True, rename="camel"):
+class ValidatingWebhookConfigurationDocument(msgspec.Struct, frozen=True, rename="camel"):
     """A ValidatingWebhookConfiguration as it is written."""
 
     api_version: str = ""
@@ -129,7 +129,7 @@ class ValidatingConfigurationDocument(msgspec.Struct, frozen=True, rename="camel
 class WebhookConfiguration:
     """A webhook configuration ready for use: its fields have their defaults and have been checked."""
 
-    kind: ConfigurationKind
+    kind: WebhookConfigurationKind
     name: str
     """Its ``metadata.name``."""
     webhooks: tuple[Webhook, ...]
@@ -164,10 +164,10 @@ _SCOPE = "*"
 _PORT = 443
 
 
-def apply_defaults(document: ConfigurationDocument) -> ConfigurationDocument:
+def apply_webhook_defaults(document: WebhookConfigurationDocument) -> WebhookConfigurationDocument:
     """Fill in the defaults of the version of the API in which the configuration is written."""
     defaults = dict(_DEFAULTS[document.version])
-    if document.kind == ConfigurationKind.MUTATING.value:
+    if document.kind == WebhookConfigurationKind.MUTATING.value:
         defaults["reinvocation_policy"] = "Never"
     webhooks = tuple(_default_webhook(webhook, defaults) for webhook in document.webhooks)
     return replace(document, webhooks=webhooks)
@@ -188,13 +188,13 @@ def _default_client_config(client_config: ClientConfig) -> ClientConfig:
     return replace(client_config, service=replace(service, port=_PORT))
 
 
-def decode_configuration(data: JSON) -> ConfigurationDocument:
+def decode_webhook_configuration(data: JSON) -> WebhookConfigurationDocument:
     """Decode a configuration without defaults.
 
     Raises:
         StrictDecodingError: a member is unknown or of another type.
     """
-    if data.get("kind") != ConfigurationKind.VALIDATING.value:
-        return decode_strictly(data, ConfigurationDocument)
-    narrow = decode_strictly(data, ValidatingConfigurationDocument)
-    return msgspec.convert(narrow, ConfigurationDocument, from_attributes=True)
+    if data.get("kind") != WebhookConfigurationKind.VALIDATING.value:
+        return decode_strictly(data, WebhookConfigurationDocument)
+    narrow = decode_strictly(data, ValidatingWebhookConfigurationDocument)
+    return msgspec.convert(narrow, WebhookConfigurationDocument, from_attributes=True)

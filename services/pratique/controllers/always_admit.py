@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Allow, allow
-from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
+from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -19,8 +19,8 @@ def admit(_: Review) -> Allow:
     return allow()
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=admit, validate=admit)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=admit, validate=admit)
 
 
 CONTROLLER = Controller(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Deny, deny
-from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
+from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -19,8 +19,8 @@ def refuse(_: Review) -> Deny:
     return deny("admission control is denying all modifications")
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=refuse, validate=refuse)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=refuse, validate=refuse)
 
 
 CONTROLLER = Controller(

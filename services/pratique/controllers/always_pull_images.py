@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings
+from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
@@ -27,7 +27,7 @@ _ALWAYS = "Always"
 
 def mutate(review: Review) -> Answer:
     """Set the pull policy of every container and every image volume."""
-    if _brings_no_image(review):
+    if _has_no_new_image(review):
         return allow()
     if not containers.is_pod(review.object):
         return deny(status=statuses.bad_request(containers.NOT_A_POD))
@@ -39,7 +39,7 @@ def mutate(review: Review) -> Answer:
 
 def validate(review: Review) -> Answer:
     """Refuse any other pull policy, as a webhook may have set it since."""
-    if _brings_no_image(review):
+    if _has_no_new_image(review):
         return allow()
     if not containers.is_pod(review.object):
         return deny(status=statuses.bad_request(containers.NOT_A_POD))
@@ -52,7 +52,7 @@ def validate(review: Review) -> Answer:
     return deny(status=statuses.plain_error(statuses.aggregate(refusals))) if refusals else allow()
 
 
-def _brings_no_image(review: Review) -> bool:
+def _has_no_new_image(review: Review) -> bool:
     """True for an update of a Pod that refers to no image that it did not refer to before."""
     if review.operation is not Operation.UPDATE:
         return False
@@ -62,28 +62,28 @@ def _brings_no_image(review: Review) -> bool:
 
 
 def _images(pod: JSONObject) -> set[str]:
-    of_containers = {str(container.get("image", "")) for _, _, container in containers.containers(pod)}
+    of_containers = {str(container.get("image", "")) for _, _, container in containers.iter_containers(pod)}
     of_volumes = {str(image.get("reference", "")) for _, image in _image_volumes(pod)}
     return of_containers | of_volumes
 
 
 def _pull_policies(pod: JSONObject) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
     """Where pull policies are, and what they are; an empty text where there is none."""
-    for field, index, container in containers.containers(pod):
+    for field, index, container in containers.iter_containers(pod):
         yield ("spec", field, index, "imagePullPolicy"), container.get("imagePullPolicy") or ""
     for index, image in _image_volumes(pod):
         yield ("spec", "volumes", index, "image", "pullPolicy"), image.get("pullPolicy") or ""
 
 
 def _image_volumes(pod: JSONObject) -> Iterator[tuple[int, JSONObject]]:
-    for _, index, volume in containers.volumes(pod):
+    for _, index, volume in containers.iter_volumes(pod):
         image = member(volume, "image")
         if isinstance(image, dict):
             yield index, image
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=mutate, validate=validate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=mutate, validate=validate)
 
 
 CONTROLLER = Controller(

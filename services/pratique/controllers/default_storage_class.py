@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import member
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 
-MARKS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DEFAULT_CLASS_ANNOTATIONS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 """The annotations of a default class; either of them has to be ``"true"``."""
 
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -39,24 +39,24 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Set the class of a claim that does not say which it wants."""
-    if not volumes.is_claim(review.object) or volumes.class_of(review.object) is not None:
+    if not volumes.is_persistent_volume_claim(review.object) or volumes.storage_class_of(review.object) is not None:
         return allow()
-    marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_marked(each)]
+    marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_default(each)]
     if not marked:
         return allow()
     if settings.refuse_several_defaults and len(marked) > 1:
         return deny(f"Internal error occurred: {len(marked)} default StorageClasses were found")
     edits = Edits(review.object)
     # They are sorted by name, and the first of the newest is taken.
-    edits.set(("spec", "storageClassName"), max(marked, key=_created)["metadata"]["name"])
+    edits.set(("spec", "storageClassName"), max(marked, key=_creation_time)["metadata"]["name"])
     return edits.answer()
 
 
-def _is_marked(storage_class: JSONObject) -> bool:
-    return any(member(storage_class, "metadata", "annotations", mark) == "true" for mark in MARKS)
+def _is_default(storage_class: JSONObject) -> bool:
+    return any(member(storage_class, "metadata", "annotations", mark) == "true" for mark in DEFAULT_CLASS_ANNOTATIONS)
 
 
-def _created(storage_class: JSONObject) -> dt.datetime:
+def _creation_time(storage_class: JSONObject) -> dt.datetime:
     """When a class was created; one that does not say it is older than all others."""
     try:
         created = dt.datetime.fromisoformat(member(storage_class, "metadata", "creationTimestamp"))
@@ -65,8 +65,8 @@ def _created(storage_class: JSONObject) -> dt.datetime:
     return created if created.tzinfo else created.replace(tzinfo=dt.UTC)
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(mutate=functools.partial(mutate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(mutate=functools.partial(mutate, settings))
 
 
 CONTROLLER = Controller(

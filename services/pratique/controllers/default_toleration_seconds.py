@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
@@ -52,12 +52,12 @@ def mutate(settings: Settings, review: Review) -> Answer:
         (not_ready, settings.default_not_ready_toleration_seconds),
         (unreachable, settings.default_unreachable_toleration_seconds),
     ):
-        if not any(_covers(toleration, key) for toleration in present):
+        if not any(_tolerates(toleration, key) for toleration in present):
             edits.append(_PATH, _toleration(key, seconds))
     return edits.answer()
 
 
-def _covers(toleration: JSON, key: str) -> bool:
+def _tolerates(toleration: JSON, key: str) -> bool:
     """True where key and effect are those wanted, or empty and so mean all; nothing else is looked at."""
     if not isinstance(toleration, dict):
         return False
@@ -74,8 +74,8 @@ def _go_type(document: JSON) -> str:
     return f"*core.{kind}" if isinstance(kind, str) else "<nil>"
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(mutate=functools.partial(mutate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(mutate=functools.partial(mutate, settings))
 
 
 CONTROLLER = Controller(

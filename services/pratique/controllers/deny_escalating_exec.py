@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, Deny, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def validate(settings: Settings, review: Review) -> Answer:
     """Refuse where the Pod shares something with its node or has a privileged container."""
-    pod = target(review)
+    pod = connected_pod(review)
     if isinstance(pod, Deny):
         return pod
     checked = (_HOST_NETWORK, *_HOST_IDS) if settings.check_host_network else _HOST_IDS
@@ -47,7 +47,7 @@ def validate(settings: Settings, review: Review) -> Answer:
     return refuse_privileged(pod)
 
 
-def target(review: Review) -> JSONObject | Deny:
+def connected_pod(review: Review) -> JSONObject | Deny:
     """The Pod that somebody wants to get into, or the refusal where there is none.
 
     The object of the review does not say: it holds the options of the connection.
@@ -60,15 +60,15 @@ def target(review: Review) -> JSONObject | Deny:
 
 def refuse_privileged(pod: JSONObject) -> Answer:
     """Refuse where any container is privileged, whichever of them is asked for."""
-    for field, _, container in containers.containers(pod):
+    for field, _, container in containers.iter_containers(pod):
         privileged = member(container, "securityContext", "privileged") is True
         if privileged and field != "ephemeralContainers":
             return deny("cannot exec into or attach to a privileged container")
     return allow()
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(validate=functools.partial(validate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(validate=functools.partial(validate, settings))
 
 
 CONTROLLER = Controller(

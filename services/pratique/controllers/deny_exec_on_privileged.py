@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, Deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
-from pratique.controllers.deny_escalating_exec import RULES, refuse_privileged, target
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.controllers.deny_escalating_exec import RULES, refuse_privileged, connected_pod
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def validate(review: Review) -> Answer:
     """Refuse where the Pod has a privileged container, whichever container is asked for."""
-    pod = target(review)
+    pod = connected_pod(review)
     return pod if isinstance(pod, Deny) else refuse_privileged(pod)
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(validate=validate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(validate=validate)
 
 
 CONTROLLER = Controller(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves
-from pratique.admission.reviews import Charging
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.reviews import QuotaMode
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
@@ -46,7 +46,7 @@ _KEY_FIELDS = (
 _Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-def _source_and_object(review: Review) -> str:
+def _source_and_object_key(review: Review) -> str:
     """Who tells what of whom, one behind the other without anything between, as Kubernetes has it."""
     fields = (member(review.object, *path) for path in _KEY_FIELDS)
     return "".join(field for field in fields if isinstance(field, str))
@@ -56,12 +56,12 @@ _KEYS: Mapping[str, Callable[[Review], str]] = {
     "Server": lambda _: "",
     "Namespace": lambda review: review.namespace,
     "User": lambda review: review.user.username,
-    "SourceAndObject": _source_and_object,
+    "SourceAndObject": _source_and_object_key,
 }
 """What events share a bucket by, for each type of limit."""
 
 
-class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class EventLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """How often events of one key may come."""
 
     type: str = ""
@@ -79,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
     api_version: str = _API_VERSION
     kind: str = _KIND
-    limits: tuple[Limit, ...] | None = None
+    limits: tuple[EventLimit, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Enforcer:
         key = _KEYS[self.type](review)
         if self.buckets.take(key, now):
             return None
-        return _too_many(f"limit reached on type {self.type} for key {key}").message
+        return _too_many_requests(f"limit reached on type {self.type} for key {key}").message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,25 +103,25 @@ class _RateLimits:
     def validate(self, review: Review) -> Answer:
         """Take a token from every bucket that the event concerns; refuse it where one was empty."""
         # What is not stored burdens nobody; what is only tried finds the buckets full.
-        if not _is_event(review.kind) or review.dry_run or review.charging is Charging.TRIED:
+        if not _is_event(review.kind) or review.dry_run or review.charging is QuotaMode.CHECK:
             return allow()
         now = self.clock()
         # All are asked, so that an event that is refused by one is counted by the others.
         found = [enforcer.refusal(review, now) for enforcer in self.enforcers]
         refusals = [refusal for refusal in found if refusal is not None]
-        return deny(status=_too_many(statuses.aggregate(refusals))) if refusals else allow()
+        return deny(status=_too_many_requests(statuses.aggregate(refusals))) if refusals else allow()
 
 
 def _is_event(kind: GroupVersionKind) -> bool:
     return (kind.group, kind.kind) == ("", "Event")
 
 
-def _too_many(text: str) -> Status:
+def _too_many_requests(text: str) -> Status:
     """``NewTooManyRequestsError`` of ``k8s.io/apimachinery/pkg/api/errors``: 429."""
     return statuses.failure(429, "TooManyRequests", f"Too many requests: {text}")
 
 
-def build(settings: Settings, clock: Callable[[], int] = time.monotonic_ns) -> Halves:
+def build(settings: Settings, clock: Callable[[], int] = time.monotonic_ns) -> Handlers:
     """Make the controller, its buckets full.
 
     Args:
@@ -134,19 +134,19 @@ def build(settings: Settings, clock: Callable[[], int] = time.monotonic_ns) -> H
     if (settings.api_version, settings.kind) != (_API_VERSION, _KIND):
         got = f"{settings.api_version}, Kind={settings.kind}"
         raise ConfigurationError(f"apiVersion, kind: must be {_API_VERSION}, Kind={_KIND}, not {got}")
-    faults = list(_faults(settings))
+    faults = list(_configuration_errors(settings))
     if faults:
         raise ConfigurationError(join(faults))
     enforcers = tuple(_Enforcer(limit.type, _buckets(limit)) for limit in settings.limits or ())
-    return Halves(validate=_RateLimits(enforcers, clock).validate)
+    return Handlers(validate=_RateLimits(enforcers, clock).validate)
 
 
-def _buckets(limit: Limit) -> TokenBuckets:
+def _buckets(limit: EventLimit) -> TokenBuckets:
     size = 1 if limit.type == "Server" else limit.cache_size or _DEFAULT_CACHE_SIZE
     return TokenBuckets(Rate(limit.qps, limit.burst), size)
 
 
-def _faults(settings: Settings) -> Iterator[FieldError]:
+def _configuration_errors(settings: Settings) -> Iterator[FieldError]:
     """What is wrong with the limits, in Kubernetes' order.
 
     Source: ``plugin/pkg/admission/eventratelimit/apis/eventratelimit/validation/validation.go``.
@@ -155,10 +155,10 @@ def _faults(settings: Settings) -> Iterator[FieldError]:
     if not settings.limits:
         yield invalid(path, GoLiteral("null" if settings.limits is None else "[]"), "must not be empty")
     for index, limit in enumerate(settings.limits or ()):
-        yield from _faults_of(limit, path / index)
+        yield from _limit_errors(limit, path / index)
 
 
-def _faults_of(limit: Limit, path: FieldPath) -> Iterator[FieldError]:
+def _limit_errors(limit: EventLimit, path: FieldPath) -> Iterator[FieldError]:
     if limit.type not in _KEYS:
         yield not_supported(path / "type", limit.type, _KEYS)
     if limit.burst <= 0:

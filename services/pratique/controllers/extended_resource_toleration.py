@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import quantities, statuses
@@ -39,8 +39,8 @@ def mutate(review: Review) -> Answer:
 def _tolerate(edits: Edits, wanted: Toleration) -> None:
     """Add a toleration unless it is there; one that is there, but ends, ends no longer."""
     found = False
-    for index, present in enumerate(tolerations.of_pod(edits.document)):
-        if tolerations.is_same(present, wanted):
+    for index, present in enumerate(tolerations.pod_tolerations(edits.document)):
+        if tolerations.match_toleration(present, wanted):
             edits.remove((*tolerations.PATH, index, "tolerationSeconds"))
             found = True
     if not found:
@@ -48,14 +48,14 @@ def _tolerate(edits: Edits, wanted: Toleration) -> None:
 
 
 def _extended_resources(pod: JSONObject) -> Iterator[str]:
-    for field, _, container in containers.containers(pod):
+    for field, _, container in containers.iter_containers(pod):
         requests = member(container, "resources", "requests")
         if field in _FIELDS and isinstance(requests, dict):
-            yield from filter(quantities.is_extended, requests)
+            yield from filter(quantities.is_extended_resource, requests)
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=mutate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=mutate)
 
 
 CONTROLLER = Controller(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
@@ -23,14 +23,14 @@ from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.quantities import Quantity
 from pratique.controllers.usage_history.histories import (
-    LONGEST,
+    LONGEST_IMAGE_NAME,
     UsageHistoryError,
     UsageQuery,
     open_history,
-    repository_of,
+    image_repository,
 )
 from pratique.pods import containers as containers_module
-from pratique.telemetry.logs import described
+from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -45,13 +45,13 @@ ANNOTATION = "kubernetes.io/initial-resources"
 DEFAULT_SOURCE = "usage-history.db"
 """The file that is read where nothing else is named, in the folder where the program was started."""
 
-PATIENCE_SECONDS = 2.0
+ESTIMATE_TIMEOUT_SECONDS = 2.0
 """How long a Pod waits for its estimates. A webhook has ten seconds by default, which others want a part of."""
 
-_AT_ONCE = 4
+_CONCURRENT_QUERIES = 4
 """Questions about one Pod that are under way at once: two containers'."""
 
-_ENOUGH = 30
+_MIN_SAMPLES = 30
 """Samples that make an estimate; the last try is content with any."""
 
 _WEEK, _MONTH = 7 * 86_400, 30 * 86_400
@@ -59,7 +59,7 @@ _WEEK, _MONTH = 7 * 86_400, 30 * 86_400
 _SCALES: Mapping[str, int] = {"cpu": -3, "memory": 0}
 """The resources that are estimated, and the powers of ten that their amounts count in."""
 
-_TITLES: Mapping[str, str] = {"initContainers": "init container", "containers": "container"}
+_CONTAINER_TITLES: Mapping[str, str] = {"initContainers": "init container", "containers": "container"}
 """The containers that are looked at, and what the annotation calls them."""
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Samples of the Pod's own namespace count alone."""
 
 
-class _Wanted(NamedTuple):
+class _ResourceOfImage(NamedTuple):
     """What there is to be estimated."""
 
     resource: str
@@ -84,22 +84,22 @@ class _Wanted(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Container:
+class _OpenContainer:
     """A container that leaves resources open."""
 
     field: str
     index: int
     name: str
-    wanted: tuple[_Wanted, ...]
+    wanted: tuple[_ResourceOfImage, ...]
 
 
-def tries(wanted: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]:
+def usage_queries(wanted: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]:
     """The questions that are asked one after another until one has samples enough.
 
     ``wanted`` asks for the image itself in the Pod's namespace in the week before its end.
     """
     month, everywhere = wanted.end - _MONTH, ""
-    any_tag = dataclasses.replace(wanted, start=month, image=repository_of(wanted.image), any_tag=True)
+    any_tag = dataclasses.replace(wanted, start=month, image=image_repository(wanted.image), any_tag=True)
     in_namespace = (wanted, dataclasses.replace(wanted, start=month))
     if namespace_only:
         return (*in_namespace, any_tag)
@@ -112,7 +112,7 @@ def tries(wanted: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Estimates:
+class _UsageEstimates:
     settings: Settings
     history: UsageHistory
     now: Callable[[], float]
@@ -128,24 +128,24 @@ class _Estimates:
         wanted = {each for container in containers for each in container.wanted}
         amounts = await self._amounts(wanted, review.namespace)
         try:
-            return _filled(Edits(review.object), containers, amounts).answer()
+            return _set_requests(Edits(review.object), containers, amounts).answer()
         except RefusalError:
             return allow()  # of a malformed Pod others tell the user
 
-    async def _amounts(self, wanted: set[_Wanted], namespace: str) -> Mapping[_Wanted, int]:
+    async def _amounts(self, wanted: set[_ResourceOfImage], namespace: str) -> Mapping[_ResourceOfImage, int]:
         """Estimate what can be estimated in time."""
-        found: dict[_Wanted, int] = {}
+        found: dict[_ResourceOfImage, int] = {}
         faults: collections.Counter[str] = collections.Counter()
-        gate = asyncio.Semaphore(_AT_ONCE)
+        gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
 
-        async def estimate(each: _Wanted) -> None:
+        async def estimate(each: _ResourceOfImage) -> None:
             try:
                 async with gate:
                     amount = await self._estimate(each, namespace)
             except UsageHistoryError as error:
                 faults[str(error)] += 1
             except Exception as error:  # noqa: BLE001 - whatever a history does, it costs the estimate alone
-                faults[described(error)] += 1
+                faults[describe_error(error)] += 1
             else:
                 if amount is not None:
                     found[each] = amount
@@ -161,7 +161,7 @@ class _Estimates:
             _log.warning("usage could not be estimated", extra=extra)
         return found
 
-    async def _estimate(self, wanted: _Wanted, namespace: str) -> int | None:
+    async def _estimate(self, wanted: _ResourceOfImage, namespace: str) -> int | None:
         """Ask until there are samples enough; None where even the last answer has none."""
         end = int(self.now())
         query = UsageQuery(
@@ -172,34 +172,34 @@ class _Estimates:
             start=end - _WEEK,
             end=end,
         )
-        for each in tries(query, namespace_only=self.settings.ir_namespace_only):
+        for each in usage_queries(query, namespace_only=self.settings.ir_namespace_only):
             usage = await self.history.usage(each)
-            if usage.samples >= _ENOUGH:
+            if usage.samples >= _MIN_SAMPLES:
                 break
         return usage.amount if usage.samples > 0 else None
 
 
-def _open_containers(pod: JSONObject) -> Iterator[_Container]:
-    for field, index, container in containers_module.containers(pod):
+def _open_containers(pod: JSONObject) -> Iterator[_OpenContainer]:
+    for field, index, container in containers_module.iter_containers(pod):
         image, resources = container.get("image"), container.get("resources")
-        if field in _TITLES and isinstance(image, str) and _has_run(image):
-            given = {*_names(resources, "requests"), *_names(resources, "limits")}
-            wanted = tuple(_Wanted(each, image) for each in _SCALES if each not in given)
+        if field in _CONTAINER_TITLES and isinstance(image, str) and _is_image_name(image):
+            given = {*_resource_names(resources, "requests"), *_resource_names(resources, "limits")}
+            wanted = tuple(_ResourceOfImage(each, image) for each in _SCALES if each not in given)
             if wanted:
-                yield _Container(field, index, str(container.get("name") or ""), wanted)
+                yield _OpenContainer(field, index, str(container.get("name") or ""), wanted)
 
 
-def _has_run(image: str) -> bool:
+def _is_image_name(image: str) -> bool:
     """Tell whether there can have been containers of an image: nobody is asked of a text that is no name."""
-    return 0 < len(image) <= LONGEST and image.isascii() and image.isprintable()
+    return 0 < len(image) <= LONGEST_IMAGE_NAME and image.isascii() and image.isprintable()
 
 
-def _names(resources: JSON, field: str) -> tuple[str, ...]:
+def _resource_names(resources: JSON, field: str) -> tuple[str, ...]:
     amounts = member(resources, field)
     return tuple(amounts) if isinstance(amounts, dict) else ()
 
 
-def _filled(edits: Edits, containers: list[_Container], amounts: Mapping[_Wanted, int]) -> Edits:
+def _set_requests(edits: Edits, containers: list[_OpenContainer], amounts: Mapping[_ResourceOfImage, int]) -> Edits:
     """Set what was found, and say so in the annotation."""
     told = []
     for container in containers:
@@ -210,7 +210,7 @@ def _filled(edits: Edits, containers: list[_Container], amounts: Mapping[_Wanted
             edits.set(place, quantity)
         if found:
             names = ", ".join(each.resource for each in found)
-            told.append(f"{names} request for {_TITLES[container.field]} {container.name}")
+            told.append(f"{names} request for {_CONTAINER_TITLES[container.field]} {container.name}")
     if told:
         edits.set(("metadata", "annotations", ANNOTATION), f"Initial Resources plugin set: {'; '.join(told)}")
     return edits
@@ -220,8 +220,8 @@ def build(
     settings: Settings,
     history: UsageHistory,
     now: Callable[[], float] = time.time,
-    patience_seconds: float = PATIENCE_SECONDS,
-) -> Halves:
+    patience_seconds: float = ESTIMATE_TIMEOUT_SECONDS,
+) -> Handlers:
     """Make the controller.
 
     Args:
@@ -230,11 +230,11 @@ def build(
         now: Tells the time in seconds since 1970, UTC.
         patience_seconds: How long a Pod waits for its estimates.
     """
-    estimates = _Estimates(settings, history, now, patience_seconds)
-    return Halves(mutate=estimates.mutate, close=history.close)
+    estimates = _UsageEstimates(settings, history, now, patience_seconds)
+    return Handlers(mutate=estimates.mutate, close=history.close)
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     return build(settings, open_history(settings.ir_data_source))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
 from pratique.apimachinery.json_values import member
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.pods import containers
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def mutate(review: Review) -> Answer:
 def _create(review: Review) -> Answer:
     edits = Edits(review.object)
     existing = edits.get(_PATH)
-    wanted = None if _is_mirror(review) else _wanted(review.cluster, review.resource)
+    wanted = None if _is_mirror(review) else _initializers_for(review.cluster, review.resource)
     if existing is None:
         if wanted:
             edits.set(_PATH, wanted)
         return edits.answer()
     if existing == wanted:
         return allow()  # as this controller has left it: the chain may run a second time
-    refusal = _refusal(review, "create with initializers denied")
+    refusal = _authorization_error(review, "create with initializers denied")
     if refusal is not None:
         return deny(status=refusal)
     if _is_empty(existing):
@@ -69,29 +69,29 @@ def _update(review: Review) -> Answer:
     if errors:
         kind = review.kind
         return deny(status=statuses.invalid(kind.group, kind.kind, review.name, errors))
-    refusal = _refusal(review, "update to uninitialized resource denied")
+    refusal = _authorization_error(review, "update to uninitialized resource denied")
     return edits.answer() if refusal is None else deny(status=refusal)
 
 
 def _is_mirror(review: Review) -> bool:
     """True for the Pod that shows what a kubelet runs already."""
     is_pod = (review.kind.group, review.kind.kind) == ("", "Pod")
-    return is_pod and member(review.object, "metadata", "annotations", containers.MIRROR) is not None
+    return is_pod and member(review.object, "metadata", "annotations", containers.MIRROR_ANNOTATION) is not None
 
 
 def _is_empty(initializers: JSON) -> bool:
     """True where the structure is there and says nothing: nobody is waited for."""
     if not isinstance(initializers, dict):
         return False
-    return not initializers.get("pending") and _result(initializers) is None
+    return not initializers.get("pending") and _initialization_result(initializers) is None
 
 
-def _result(initializers: JSON) -> JSONObject | None:
+def _initialization_result(initializers: JSON) -> JSONObject | None:
     found = member(initializers, "result")
     return found if isinstance(found, dict) else None
 
 
-def _wanted(cluster: Cluster, resource: GroupVersionResource) -> JSON:
+def _initializers_for(cluster: Cluster, resource: GroupVersionResource) -> JSON:
     """What a new object gets, from all configurations in the order of their names; None where nobody is named."""
     pending = [
         {"name": initializer.get("name", "")}
@@ -105,14 +105,14 @@ def _wanted(cluster: Cluster, resource: GroupVersionResource) -> JSON:
 def _matches(rules: Sequence[JSONObject], resource: GroupVersionResource) -> bool:
     """True where there are rules, and every one of them matches."""
     return bool(rules) and all(
-        _names(rule.get("apiGroups"), resource.group)
-        and _names(rule.get("apiVersions"), resource.version)
-        and _names(rule.get("resources"), resource.resource, everything=("*", "*/*"))
+        _entries_match(rule.get("apiGroups"), resource.group)
+        and _entries_match(rule.get("apiVersions"), resource.version)
+        and _entries_match(rule.get("resources"), resource.resource, everything=("*", "*/*"))
         for rule in rules
     )
 
 
-def _names(entries: JSON, value: str, everything: tuple[str, ...] = ("*",)) -> bool:
+def _entries_match(entries: JSON, value: str, everything: tuple[str, ...] = ("*",)) -> bool:
     """True where the first entry means everything, or any entry is the value."""
     return bool(entries) and (entries[0] in everything or value in entries)
 
@@ -124,7 +124,7 @@ def _transition_errors(updated: JSON, existing: JSON) -> list[FieldError]:
     """
     if existing is None:
         return [invalid(_FIELD, "null", "field is immutable once initialization has completed")]
-    before, after = _result(existing), _result(updated)
+    before, after = _initialization_result(existing), _initialization_result(updated)
     if updated is None or before == after:
         return []
     if before is not None:
@@ -133,11 +133,11 @@ def _transition_errors(updated: JSON, existing: JSON) -> list[FieldError]:
     return [] if status == "Failure" else [invalid(_FIELD / "result" / "status", status, "must be 'Failure'")]
 
 
-def _refusal(review: Review, text: str) -> Status | None:
+def _authorization_error(review: Review, text: str) -> Status | None:
     """Ask whether the user may initialize such objects; None where he may."""
     resource = review.resource
     decision = review.authorizer.authorize(
-        Attributes(
+        AuthorizationAttributes(
             user=review.user,
             verb="initialize",
             group=resource.group,
@@ -154,8 +154,8 @@ def _refusal(review: Review, text: str) -> Status | None:
     return statuses.forbidden(resource.group, resource.resource, review.name, f"{text}: {decision.reason}")
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=mutate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=mutate)
 
 
 CONTROLLER = Controller(

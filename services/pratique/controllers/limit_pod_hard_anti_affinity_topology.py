@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
@@ -41,8 +41,8 @@ def validate(review: Review) -> Answer:
     return allow()
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(validate=validate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(validate=validate)
 
 
 CONTROLLER = Controller(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
@@ -22,9 +22,9 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.pods import containers as containers_module
 from pratique.pods import limit_ranges
-from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, Bounds
-from pratique.pods.resource_requirements import Demand, container_demands, pod_demand, read_demand
-from pratique.pods.volumes import is_claim
+from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, LimitRangeBounds
+from pratique.pods.resource_requirements import ResourceRequirements, container_requirements, pod_requirements, read_requirements
+from pratique.pods.volumes import is_persistent_volume_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,17 +62,17 @@ def mutate(settings: Settings, review: Review) -> Answer:
         return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
     edits = Edits(review.object)
     annotation = ""
-    for limit_range in _ranges(review):
-        with _enforcing(review):
-            defaults = limit_ranges.defaults_of(limit_range, filled=settings.default_limit_ranges)
-        filled = "; ".join(_filled(edits, defaults))
+    for limit_range in _limit_ranges(review):
+        with _enforcement_errors(review):
+            defaults = limit_ranges.container_defaults(limit_range, filled=settings.default_limit_ranges)
+        filled = "; ".join(_set_defaults(edits, defaults))
         annotation = f"LimitRanger plugin set: {filled}" if filled else annotation
     if annotation:
         edits.set(("metadata", "annotations", ANNOTATION), annotation)
     return edits.answer()
 
 
-def _filled(edits: Edits, defaults: Demand) -> Iterator[str]:
+def _set_defaults(edits: Edits, defaults: ResourceRequirements) -> Iterator[str]:
     """Add what is missing, and tell what that was, container by container."""
     kinds = [
         (kind, {name: str(amounts[name]) for name in sorted(amounts)})
@@ -81,12 +81,12 @@ def _filled(edits: Edits, defaults: Demand) -> Iterator[str]:
     for field, what in _FIELDS.items():
         for index, container in _containers(edits.document, field):
             for kind, amounts in kinds:
-                missing = _fill(edits, ("spec", field, index, "resources", f"{kind}s"), amounts)
+                missing = _set_missing(edits, ("spec", field, index, "resources", f"{kind}s"), amounts)
                 if missing:
                     yield f"{', '.join(missing)} {kind} for {what} {container.get('name') or ''}"
 
 
-def _fill(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
+def _set_missing(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
     """Add the amounts that a list of resources has not; answer which these are."""
     present = edits.get(path)
     if present is None and amounts:
@@ -99,7 +99,7 @@ def _fill(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
 
 
 def _containers(pod: JSON, field: str) -> list[tuple[int, JSONObject]]:
-    return [(index, each) for name, index, each in containers_module.containers(pod) if name == field]
+    return [(index, each) for name, index, each in containers_module.iter_containers(pod) if name == field]
 
 
 def validate(settings: Settings, review: Review) -> Answer:
@@ -109,15 +109,15 @@ def validate(settings: Settings, review: Review) -> Answer:
     pod = review.resource.resource == "pods"
     if pod and not containers_module.is_pod(review.object):
         return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
-    if not pod and not is_claim(review.object):
+    if not pod and not is_persistent_volume_claim(review.object):
         return deny(status=statuses.bad_request(_NOT_A_CLAIM))
-    ranges = _ranges(review)
+    ranges = _limit_ranges(review)
     if not ranges:
         return allow()
     find = _pod_violations(review.object) if pod else _claim_violations(settings, review)
     types = (CONTAINER, POD) if pod else (CLAIM,)
     for limit_range in ranges:
-        with _enforcing(review):
+        with _enforcement_errors(review):
             bounds = tuple(limit_ranges.bounds_of(limit_range, *types))
         found = [text for each in bounds for text in find(each)]
         if found:
@@ -125,41 +125,41 @@ def validate(settings: Settings, review: Review) -> Answer:
     return allow()
 
 
-def _pod_violations(pod: JSONObject) -> Callable[[Bounds], Iterator[str]]:
-    containers, starters = (container_demands(pod, field) for field in _FIELDS)
-    whole = pod_demand(pod, containers, starters)
+def _pod_violations(pod: JSONObject) -> Callable[[LimitRangeBounds], Iterator[str]]:
+    containers, init_containers = (container_requirements(pod, field) for field in _FIELDS)
+    whole = pod_requirements(pod, containers, init_containers)
 
-    def find(bounds: Bounds) -> Iterator[str]:
+    def find(bounds: LimitRangeBounds) -> Iterator[str]:
         if bounds.type == POD:
-            yield from limit_ranges.violations(bounds, whole)
+            yield from limit_ranges.limit_violations(bounds, whole)
             return
-        for each in (*containers, *starters):
-            yield from limit_ranges.violations(bounds, each.demand)
+        for each in (*containers, *init_containers):
+            yield from limit_ranges.limit_violations(bounds, each.demand)
 
     return find
 
 
-def _claim_violations(settings: Settings, review: Review) -> Callable[[Bounds], Iterator[str]]:
+def _claim_violations(settings: Settings, review: Review) -> Callable[[LimitRangeBounds], Iterator[str]]:
     demand = _claim_demand(review.object)
-    old = _claim_demand(review.old_object) if settings.skip_unchanged_claims else Demand({}, {})
+    old = _claim_demand(review.old_object) if settings.skip_unchanged_claims else ResourceRequirements({}, {})
     unchanged = {name for name, amount in demand.requests.items() if old.requests.get(name) == amount}
 
-    def find(bounds: Bounds) -> Iterator[str]:
-        checked = Bounds(
+    def find(bounds: LimitRangeBounds) -> Iterator[str]:
+        checked = LimitRangeBounds(
             bounds.type,
             {name: bound for name, bound in bounds.minimum.items() if name not in unchanged},
             {name: bound for name, bound in bounds.maximum.items() if name not in unchanged},
             {},
         )
-        return limit_ranges.violations(checked, demand)
+        return limit_ranges.limit_violations(checked, demand)
 
     return find
 
 
-def _claim_demand(claim: JSON) -> Demand:
+def _claim_demand(claim: JSON) -> ResourceRequirements:
     """What a claim requests; a minimum looks at nothing else."""
-    requests = read_demand(member(claim, "spec", "resources"), FieldPath(("spec", "resources"))).requests
-    return Demand(requests, {})
+    requests = read_requirements(member(claim, "spec", "resources"), FieldPath(("spec", "resources"))).requests
+    return ResourceRequirements(requests, {})
 
 
 def _is_ignored(settings: Settings, review: Review) -> bool:
@@ -168,15 +168,15 @@ def _is_ignored(settings: Settings, review: Review) -> bool:
         return False
     if member(review.old_object, "metadata", "deletionTimestamp") is not None:
         return True
-    return containers_module.is_reviewed(review) and not settings.pod_updates
+    return containers_module.is_pod_review(review) and not settings.pod_updates
 
 
-def _ranges(review: Review) -> tuple[JSONObject, ...]:
+def _limit_ranges(review: Review) -> tuple[JSONObject, ...]:
     return tuple(review.cluster.list("", "limitranges", review.namespace))
 
 
 @contextlib.contextmanager
-def _enforcing(review: Review) -> Iterator[None]:
+def _enforcement_errors(review: Review) -> Iterator[None]:
     """Where a LimitRange cannot be read, tell the user that it is not his request that is wrong."""
     try:
         yield
@@ -188,8 +188,8 @@ def _enforcing(review: Review) -> Iterator[None]:
         raise RefusalError(statuses.admission_forbidden(review, text)) from None
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
 
 
 CONTROLLER = Controller(

@@ -16,7 +16,7 @@ CONTROLLER = Controller(
     settings=WebhookAdmissionConfiguration,
     default=True,
     looks_up=("namespaces",),
-    places=("kubeConfigFile",),
+    location_settings=("kubeConfigFile",),
     hosted=False,
     trusted=True,
 )

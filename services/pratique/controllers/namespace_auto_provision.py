@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import CallError, RefusalError
 from pratique.cluster import store
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 async def mutate(review: Review) -> Answer:
     """Create the namespace where it does not exist; the reviewed object stays as it is."""
-    if review.dry_run or not store.is_inside(review):
+    if review.dry_run or not store.is_in_namespace(review):
         return allow()
     if review.cluster.get("", "namespaces", review.namespace) is not None:
         return allow()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": review.namespace}}
     try:
         # That it is there after all, because another request was faster, is as good.
-        await store.create(review.cluster, namespace)
+        await store.create_object(review.cluster, namespace)
     except RefusalError as error:
         if error.status.reason == "Forbidden":
             return deny(status=error.status)
@@ -36,8 +36,8 @@ async def mutate(review: Review) -> Answer:
     return allow()
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=mutate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=mutate)
 
 
 CONTROLLER = Controller(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 async def validate(review: Review) -> Answer:
     """Refuse where the namespace does not exist."""
-    if not store.is_inside(review):
+    if not store.is_in_namespace(review):
         return allow()
     try:
-        namespace = await _find(review.cluster, review.namespace)
+        namespace = await _find_namespace(review.cluster, review.namespace)
     except CallError as error:
         return deny(status=statuses.internal_error(str(error)))
     if namespace is None:
@@ -34,7 +34,7 @@ async def validate(review: Review) -> Answer:
     return allow()
 
 
-async def _find(cluster: Cluster, name: str) -> JSONObject | None:
+async def _find_namespace(cluster: Cluster, name: str) -> JSONObject | None:
     """Look a namespace up, in storage where a cache does not know it."""
     namespace = cluster.get("", "namespaces", name)
     if namespace is None and isinstance(cluster, LaggingCluster):
@@ -42,8 +42,8 @@ async def _find(cluster: Cluster, name: str) -> JSONObject | None:
     return namespace
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(validate=validate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(validate=validate)
 
 
 CONTROLLER = Controller(

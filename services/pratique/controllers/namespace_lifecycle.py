@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, Deny, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
-IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 """Namespaces that cannot be deleted. ``kube-node-lease`` is none of them."""
 
-_FORCED_SECONDS = 30.0
+_FORCE_LIVE_LOOKUP_SECONDS = 30.0
 """How long a namespace that was deleted is looked up in storage: ``forceLiveLookupTTL``."""
 
-_FORCED_NAMESPACES = 100
+_FORCE_LIVE_LOOKUP_NAMES = 100
 """How many such namespaces are remembered."""
 
 _MISSING_WAIT_SECONDS = 0.05
@@ -64,7 +64,7 @@ class LaggingCluster(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that the cluster knows, as in :class:`pratique.cluster.store.Cluster`."""
 
     @abc.abstractmethod
@@ -79,7 +79,7 @@ class LaggingCluster(abc.ABC):
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Lifecycle:
     settings: Settings
-    forced: RecentNames
+    forced: ForceLiveLookupCache
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Refuse what the namespace's phase does not allow.
@@ -92,17 +92,17 @@ class _Lifecycle:
             return allow()
         if isinstance(review.cluster, LaggingCluster):
             return self._mutate_later(review, review.cluster)
-        return _answer(review, review.cluster.get("", "namespaces", review.namespace))
+        return _answer_for(review, review.cluster.get("", "namespaces", review.namespace))
 
     async def _mutate_later(self, review: Review, cluster: LaggingCluster) -> Answer:
         try:
-            return _answer(review, await self._find(cluster, review.namespace, review.operation))
+            return _answer_for(review, await self._find(cluster, review.namespace, review.operation))
         except CallError as error:
             return deny(status=statuses.internal_error(str(error)))
 
     def _review_namespace(self, review: Review) -> Answer:
         if review.operation is Operation.DELETE:
-            if review.name in IMMORTAL:
+            if review.name in IMMORTAL_NAMESPACES:
                 resource = review.resource
                 text = "this namespace may not be deleted"
                 return deny(status=statuses.forbidden(resource.group, resource.resource, review.name, text))
@@ -130,14 +130,14 @@ class _Lifecycle:
         return await cluster.get_live("", "namespaces", name) if namespace is None or stale else namespace
 
 
-def _answer(review: Review, namespace: JSONObject | None) -> Answer:
+def _answer_for(review: Review, namespace: JSONObject | None) -> Answer:
     if namespace is None:
         return deny(status=statuses.not_found("", "namespaces", review.namespace))
     creating = review.operation is Operation.CREATE
-    return _terminating(review) if creating and _phase(namespace) == "Terminating" else allow()
+    return _deny_terminating(review) if creating and _phase(namespace) == "Terminating" else allow()
 
 
-class RecentNames:
+class ForceLiveLookupCache:
     """Names that are remembered for a while; the longest unused one makes room for a new one."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -147,9 +147,9 @@ class RecentNames:
 
     def add(self, name: str) -> None:
         """Remember a name from now on."""
-        self._expiries[name] = self._clock() + _FORCED_SECONDS
+        self._expiries[name] = self._clock() + _FORCE_LIVE_LOOKUP_SECONDS
         self._expiries.move_to_end(name)
-        if len(self._expiries) > _FORCED_NAMESPACES:
+        if len(self._expiries) > _FORCE_LIVE_LOOKUP_NAMES:
             self._expiries.popitem(last=False)
 
     def __contains__(self, name: str) -> bool:
@@ -173,7 +173,7 @@ def _phase(namespace: JSONObject) -> str:
     return str(member(namespace, "status", "phase") or "Active")
 
 
-def _terminating(review: Review) -> Deny:
+def _deny_terminating(review: Review) -> Deny:
     name = review.namespace
     status = statuses.admission_forbidden(
         review, f"unable to create new content in namespace {name} because it is being terminated"
@@ -187,9 +187,9 @@ def _terminating(review: Review) -> Deny:
     return deny(status=msgspec.structs.replace(status, details=details))
 
 
-def build(settings: Settings, clock: Callable[[], float] = time.monotonic) -> Halves:
+def build(settings: Settings, clock: Callable[[], float] = time.monotonic) -> Handlers:
     """Make the controller; ``clock`` tells the time in seconds."""
-    return Halves(mutate=_Lifecycle(settings, RecentNames(clock)).mutate)
+    return Handlers(mutate=_Lifecycle(settings, ForceLiveLookupCache(clock)).mutate)
 
 
 CONTROLLER = Controller(
@@ -201,6 +201,6 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("namespaces",),
-    guards=True,
+    denies_in_mutate=True,
     trusted=True,
 )

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.reviews import Operation
 from pratique.admission.rules import Rule
 from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import bad_request
-from pratique.cluster.api_resources import owner_collections
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.api_resources import rest_mappings
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,17 +56,17 @@ def validate(settings: Settings, review: Review) -> Answer:
             allow()
         )  # old kubelets garble references there, and the API server itself keeps them as they were
     new, old = _references(review.object), _references(review.old_object)
-    if new is None or not _changes(review, new, old):
+    if new is None or not _references_changed(review, new, old):
         return allow()
     # Whoever makes an object could as well have left it, and so may say with what it goes.
     if settings.check_creations or review.operation is not Operation.CREATE:
         decision = _may_delete(review)
         if not decision.allowed:
-            return deny(f"cannot set an ownerRef on a resource you can't delete: {_told(decision)}")
+            return deny(f"cannot set an ownerRef on a resource you can't delete: {_go_decision(decision)}")
     blocking = tuple(_newly_blocking(new, old or ()))
-    if not blocking or _may_finalize_anything(review).allowed:
+    if not blocking or _may_finalize_all(review).allowed:
         return allow()
-    return next((deny(text) for one in blocking for text in _refusals(review, one)), allow())
+    return next((deny(text) for one in blocking for text in _blocking_errors(review, one)), allow())
 
 
 def _references(document: JSON) -> tuple[OwnerReference, ...] | None:
@@ -82,16 +82,16 @@ def _references(document: JSON) -> tuple[OwnerReference, ...] | None:
         ) from None
 
 
-def _changes(review: Review, new: tuple[OwnerReference, ...], old: tuple[OwnerReference, ...] | None) -> bool:
+def _references_changed(review: Review, new: tuple[OwnerReference, ...], old: tuple[OwnerReference, ...] | None) -> bool:
     if review.old_object is None:
         return bool(new)
     return old is not None and not semantically_equal(msgspec.to_builtins(new), msgspec.to_builtins(old))
 
 
-def _may_delete(review: Review) -> Decision:
+def _may_delete(review: Review) -> AuthorizationDecision:
     resource = review.resource
     return review.authorizer.authorize(
-        Attributes(
+        AuthorizationAttributes(
             user=review.user,
             verb="delete",
             group=resource.group,
@@ -103,10 +103,10 @@ def _may_delete(review: Review) -> Decision:
     )
 
 
-def _may_finalize_anything(review: Review) -> Decision:
+def _may_finalize_all(review: Review) -> AuthorizationDecision:
     """Ask whether it need not be known what collections the owners are in: since 1.21."""
     return review.authorizer.authorize(
-        Attributes(
+        AuthorizationAttributes(
             user=review.user, verb="update", group="*", resource="*", subresource="finalizers", name="*"
         )
     )
@@ -122,11 +122,11 @@ def _newly_blocking(
             yield reference
 
 
-def _refusals(review: Review, reference: OwnerReference) -> Iterator[str]:
+def _blocking_errors(review: Review, reference: OwnerReference) -> Iterator[str]:
     """Why the user may not let the owner wait; nothing where he may."""
     api_version, kind = reference.api_version or "", reference.kind or ""
     try:
-        collections = owner_collections(api_version, kind, review.cluster.resources, review.resource)
+        collections = rest_mappings(api_version, kind, review.cluster.resources, review.resource)
     except InputError as error:
         yield (
             "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
@@ -138,14 +138,14 @@ def _refusals(review: Review, reference: OwnerReference) -> Iterator[str]:
         if not decision.allowed:
             yield (
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set"
-                f" finalizers on: {_told(decision)}"
+                f" finalizers on: {_go_decision(decision)}"
             )
 
 
-def _may_finalize(review: Review, collection: ResourceType, name: str) -> Decision:
+def _may_finalize(review: Review, collection: ResourceType, name: str) -> AuthorizationDecision:
     resource = collection.resource
     return review.authorizer.authorize(
-        Attributes(
+        AuthorizationAttributes(
             user=review.user,
             verb="update",
             group=resource.group,
@@ -158,13 +158,13 @@ def _may_finalize(review: Review, collection: ResourceType, name: str) -> Decisi
     )
 
 
-def _told(decision: Decision) -> str:
+def _go_decision(decision: AuthorizationDecision) -> str:
     """Reason and error, as Go prints an error that is not there."""
     return f"{decision.reason}, {decision.error or '<nil>'}"
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(validate=functools.partial(validate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(validate=functools.partial(validate, settings))
 
 
 CONTROLLER = Controller(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
-from pratique.pods.resource_requirements import read_list
-from pratique.pods.volumes import class_of, is_claim
+from pratique.pods.resource_requirements import read_resource_list
+from pratique.pods.volumes import storage_class_of, is_persistent_volume_claim
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -31,7 +31,7 @@ NOT_EXPANDABLE = (
 NO_VOLUME = "Error updating persistent volume claim because fetching associated persistent volume failed"
 UNSUPPORTED_VOLUME = "volume plugin does not support resize"
 
-RESIZABLE = frozenset(
+RESIZABLE_SOURCES = frozenset(
     {
         "glusterfs",
         "cinder",
@@ -58,41 +58,41 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 def validate(settings: Settings, review: Review) -> Answer:
     """Refuse to let a claim grow that cannot. That it does not shrink, the API server itself sees to."""
     new, old = review.object, review.old_object
-    if not is_claim(new) or not is_claim(old) or _size(new).compare(_size(old)) <= 0:
+    if not is_persistent_volume_claim(new) or not is_persistent_volume_claim(old) or _requested_size(new).compare(_requested_size(old)) <= 0:
         return allow()
     if member(old, "status", "phase") != "Bound":
         return deny(NOT_BOUND)
     if not _is_expandable(review):
         return deny(NOT_EXPANDABLE)
-    return _review_volume(review) if settings.check_volume_plugin else allow()
+    return _check_volume(review) if settings.check_volume_plugin else allow()
 
 
-def _size(claim: JSON) -> Quantity:
+def _requested_size(claim: JSON) -> Quantity:
     """What a claim requests; nothing where it does not say."""
     storage = member(claim, *_REQUESTS, "storage")
-    return read_list({"storage": storage}, FieldPath(_REQUESTS))["storage"]
+    return read_resource_list({"storage": storage}, FieldPath(_REQUESTS))["storage"]
 
 
 def _is_expandable(review: Review) -> bool:
-    new, old = class_of(review.object), class_of(review.old_object)
+    new, old = storage_class_of(review.object), storage_class_of(review.old_object)
     if not new or new != old:
         return False
     storage_class = review.cluster.get("storage.k8s.io", "storageclasses", new)
     return member(storage_class, "allowVolumeExpansion") is True
 
 
-def _review_volume(review: Review) -> Answer:
+def _check_volume(review: Review) -> Answer:
     name = member(review.object, "spec", "volumeName") or ""
     volume = review.cluster.get("", "persistentvolumes", str(name))
     if volume is None:
         return deny(NO_VOLUME)
     spec = member(volume, "spec")
     sources = {each for each, value in spec.items() if value is not None} if isinstance(spec, dict) else ()
-    return deny(UNSUPPORTED_VOLUME) if RESIZABLE.isdisjoint(sources) else allow()
+    return deny(UNSUPPORTED_VOLUME) if RESIZABLE_SOURCES.isdisjoint(sources) else allow()
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(validate=functools.partial(validate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(validate=functools.partial(validate, settings))
 
 
 CONTROLLER = Controller(

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import member
 from pratique.pods.volumes import (
-    SOURCES,
+    DISK_SOURCES,
     ZONE_KEYS,
     ListedVolumes,
     VolumeLabeler,
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
 
-PROVISIONED = "pv.kubernetes.io/provisioned-by"
+PROVISIONED_BY_ANNOTATION = "pv.kubernetes.io/provisioned-by"
 """The annotation of volumes that a provisioner made, who knows where their disks are."""
 
-PLACEHOLDER = "placeholder-for-provisioning"
+PROVISIONING_PLACEHOLDER = "placeholder-for-provisioning"
 """Names a disk that is still to be made."""
 
-_TRUSTED = (
+_TRUSTED_LABELS = (
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
     ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
 )
 """Labels that are believed of a provisioned volume that has both of a pair."""
 
-_TERMS = ("spec", "nodeAffinity", "required", "nodeSelectorTerms")
+_NODE_SELECTOR_TERMS = ("spec", "nodeAffinity", "required", "nodeSelectorTerms")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -62,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Labelling:
+class _VolumeLabeling:
     labeler: VolumeLabeler | None
     node_affinity: bool
 
@@ -81,19 +81,19 @@ class _Labelling:
         for key, value in sorted(labels.items()):
             edits.set(("metadata", "labels", key), value)
         if self.node_affinity:
-            _require(edits, requirements)
+            _add_requirements(edits, requirements)
             # What was set may be believed when the volume is seen once more, and would be required then.
             believed = sorted(_trusted_labels(edits.document).items())
-            _require(edits, [_requirement(key, value) for key, value in believed])
+            _add_requirements(edits, [_requirement(key, value) for key, value in believed])
         return edits
 
     async def _find(self, volume: JSONObject) -> Mapping[str, str]:
         """Ask for the labels of the volume's disk."""
         disk = disk_of(volume)
         # vSphere's paths are looked up whatever they are.
-        if disk is None or (disk.id == PLACEHOLDER and disk.source != "vsphereVolume"):
+        if disk is None or (disk.id == PROVISIONING_PLACEHOLDER and disk.source != "vsphereVolume"):
             return {}
-        source = SOURCES[disk.source]
+        source = DISK_SOURCES[disk.source]
         query = f"error querying {source.title} {disk.id}"
         if self.labeler is None:
             raise VolumeLabelError(f"{query}: unable to build {source.provider}")
@@ -106,9 +106,9 @@ class _Labelling:
 def _trusted_labels(volume: JSONObject) -> dict[str, str]:
     """Zone and region of a volume that a provisioner made; none where it is not sure."""
     annotations = member(volume, "metadata", "annotations")
-    if not isinstance(annotations, dict) or PROVISIONED not in annotations:
+    if not isinstance(annotations, dict) or PROVISIONED_BY_ANNOTATION not in annotations:
         return {}
-    for keys in _TRUSTED:
+    for keys in _TRUSTED_LABELS:
         values = [member(volume, "metadata", "labels", key) for key in keys]
         if all(isinstance(value, str) for value in values):
             return dict(zip(keys, values, strict=True))
@@ -122,27 +122,27 @@ def _requirement(key: str, value: str) -> JSONObject:
     return {"key": key, "operator": "In", "values": values}
 
 
-def _require(edits: Edits, requirements: list[JSONObject]) -> None:
+def _add_requirements(edits: Edits, requirements: list[JSONObject]) -> None:
     """Add to every term what it has to require; nothing where any of that is required of a term already."""
     if not requirements:
         return
-    terms = edits.get(_TERMS)
+    terms = edits.get(_NODE_SELECTOR_TERMS)
     if not terms or not isinstance(terms, list):
-        edits.append(_TERMS, {"matchExpressions": requirements})
+        edits.append(_NODE_SELECTOR_TERMS, {"matchExpressions": requirements})
         return
-    required = {key for term in terms for key in _keys(term)}
+    required = {key for term in terms for key in _required_keys(term)}
     if required.isdisjoint(requirement["key"] for requirement in requirements):
         for index in range(len(terms)):
             for requirement in requirements:
-                edits.append((*_TERMS, index, "matchExpressions"), requirement)
+                edits.append((*_NODE_SELECTOR_TERMS, index, "matchExpressions"), requirement)
 
 
-def _keys(term: JSON) -> list[str]:
+def _required_keys(term: JSON) -> list[str]:
     expressions = member(term, "matchExpressions")
     return [str(member(each, "key")) for each in expressions] if isinstance(expressions, list) else []
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     return build(settings, _labeler(settings))
 
 
@@ -154,9 +154,9 @@ def _labeler(settings: Settings) -> VolumeLabeler | None:
     return load_labeler(settings.labeler)
 
 
-def build(settings: Settings, labeler: VolumeLabeler | None) -> Halves:
+def build(settings: Settings, labeler: VolumeLabeler | None) -> Handlers:
     """Make the controller; ``labeler`` knows the labels of disks, None where nobody can be asked."""
-    return Halves(mutate=_Labelling(labeler, settings.node_affinity).mutate)
+    return Handlers(mutate=_VolumeLabeling(labeler, settings.node_affinity).mutate)
 
 
 CONTROLLER = Controller(

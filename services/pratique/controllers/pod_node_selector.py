@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pratique.admission.answers import Answer, Deny, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import selectors as selectors_module
@@ -54,8 +54,8 @@ class _NodeSelectors:
         if not containers.is_pod(review.object):
             return allow()
         wanted = self._of_namespace(review)
-        if selectors_module.conflict(wanted, _selector(review.object)):
-            return _conflict(review)
+        if selectors_module.conflict(wanted, _node_selector(review.object)):
+            return _deny_conflict(review)
         edits = Edits(review.object)
         for key, value in wanted.items():
             edits.set((*_PATH, key), value)
@@ -65,8 +65,8 @@ class _NodeSelectors:
         """Refuse a Pod that selects other nodes, as a webhook may have made it."""
         if not containers.is_pod(review.object):
             return allow()
-        if selectors_module.conflict(self._of_namespace(review), _selector(review.object)):
-            return _conflict(review)
+        if selectors_module.conflict(self._of_namespace(review), _node_selector(review.object)):
+            return _deny_conflict(review)
         return self._check_allowed(review, review.object) or allow()
 
     def _of_namespace(self, review: Review) -> LabelSet:
@@ -84,33 +84,33 @@ class _NodeSelectors:
             raise RefusalError(statuses.plain_error(str(error))) from None
 
     def _check_allowed(self, review: Review, pod: JSON) -> Deny | None:
-        if selectors_module.is_subset(_selector(pod), self.by_namespace.get(review.namespace, {})):
+        if selectors_module.is_subset(_node_selector(pod), self.by_namespace.get(review.namespace, {})):
             return None
-        return _refuse(review, "pod node label selector labels conflict with its namespace whitelist")
+        return _deny_pod(review, "pod node label selector labels conflict with its namespace whitelist")
 
 
-def _selector(pod: JSON) -> LabelSet:
+def _node_selector(pod: JSON) -> LabelSet:
     selector = member(pod, *_PATH)
     return selector if isinstance(selector, dict) else {}
 
 
-def _conflict(review: Review) -> Deny:
-    return _refuse(review, "pod node label selector conflicts with its namespace node label selector")
+def _deny_conflict(review: Review) -> Deny:
+    return _deny_pod(review, "pod node label selector conflicts with its namespace node label selector")
 
 
-def _refuse(review: Review, text: str) -> Deny:
+def _deny_pod(review: Review, text: str) -> Deny:
     # The Pod's own name, which is empty where it is still to be generated.
     name = str(member(review.object, "metadata", "name") or "")
     return deny(status=statuses.forbidden(review.resource.group, review.resource.resource, name, text))
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     written = settings.pod_node_selector_plugin_config
-    selectors = _NodeSelectors({name: _parse(name, text) for name, text in written.items()})
-    return Halves(mutate=selectors.mutate, validate=selectors.validate)
+    selectors = _NodeSelectors({name: _parse_selector(name, text) for name, text in written.items()})
+    return Handlers(mutate=selectors.mutate, validate=selectors.validate)
 
 
-def _parse(name: str, text: str) -> LabelSet:
+def _parse_selector(name: str, text: str) -> LabelSet:
     try:
         return selectors_module.parse_label_set(text)
     except InputError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny, warn
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     Path: TypeAlias = tuple[str | int, ...]
     Key: TypeAlias = Callable[[JSONObject], JSON]
-    _Injected: TypeAlias = tuple[str, JSONObject]
+    _PresetItem: TypeAlias = tuple[str, JSONObject]
     """The name of a preset, and an item that it brings."""
 
 _PRESETS = ("settings.k8s.io", "podpresets")
 _PREFIX = "podpreset.admission.kubernetes.io"
-_EXCLUDE = f"{_PREFIX}/exclude"
+_EXCLUDE_ANNOTATION = f"{_PREFIX}/exclude"
 _ANNOTATIONS = ("metadata", "annotations")
 
 
@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Field:
+class _MergedField:
     """A list of a preset that is merged into one of the Pod."""
 
     name: str
@@ -60,7 +60,7 @@ class _Field:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Merge:
+class _MergeResult:
     """What comes of merging: the items to append to the list at ``path``, or what stands against it."""
 
     path: Path
@@ -73,39 +73,39 @@ def mutate(settings: Settings, review: Review) -> Answer:
     pod = review.object
     if not containers_module.is_pod(pod):
         return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
-    annotations = _texts(pod, *_ANNOTATIONS)
-    if containers_module.MIRROR in annotations or annotations.get(_EXCLUDE) == "true":
+    annotations = _string_map(pod, *_ANNOTATIONS)
+    if containers_module.MIRROR_ANNOTATION in annotations or annotations.get(_EXCLUDE_ANNOTATION) == "true":
         return allow()
-    presets = _matching(review)
+    presets = _matching_presets(review)
     if not presets:
         return allow()
     merges = list(_merges(pod, presets, settings))
     conflicts = [conflict for merge in merges for conflict in merge.conflicts]
     if conflicts:
-        names = ",".join(_name(preset) for preset in presets)
+        names = ",".join(_preset_name(preset) for preset in presets)
         return warn(f"conflict occurred while applying podpresets: {names}: {statuses.aggregate(conflicts)}")
-    return _applied(pod, presets, merges)
+    return _apply_presets(pod, presets, merges)
 
 
-def _applied(pod: JSONObject, presets: Iterable[JSONObject], merges: Iterable[_Merge]) -> Answer:
+def _apply_presets(pod: JSONObject, presets: Iterable[JSONObject], merges: Iterable[_MergeResult]) -> Answer:
     edits = Edits(pod)
     for merge in merges:
         for item in merge.added:
             edits.append(merge.path, item)
     for preset in presets:
         version = member(preset, "metadata", "resourceVersion") or ""
-        edits.set((*_ANNOTATIONS, f"{_PREFIX}/podpreset-{_name(preset)}"), str(version))
+        edits.set((*_ANNOTATIONS, f"{_PREFIX}/podpreset-{_preset_name(preset)}"), str(version))
     return edits.answer()
 
 
-def _matching(review: Review) -> list[JSONObject]:
+def _matching_presets(review: Review) -> list[JSONObject]:
     """The presets of the namespace whose selector means the Pod; an empty selector means all."""
-    labels = _texts(review.object, "metadata", "labels")
+    labels = _string_map(review.object, "metadata", "labels")
     presets = review.cluster.list(*_PRESETS, review.namespace)
-    return [preset for preset in presets if _means(preset, labels)]
+    return [preset for preset in presets if _selects(preset, labels)]
 
 
-def _means(preset: JSONObject, labels: dict[str, str]) -> bool:
+def _selects(preset: JSONObject, labels: dict[str, str]) -> bool:
     written = member(preset, "spec", "selector") or {}
     try:
         return compile_selector(msgspec.convert(written, LabelSelector)).matches(labels)
@@ -125,11 +125,11 @@ def _go_selector(selector: JSON) -> str:
     return f"{{map[{shown}] [{' '.join(requirements)}]}}"
 
 
-def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) -> Iterator[_Merge]:
+def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) -> Iterator[_MergeResult]:
     """Merge every list that presets have into every place where it goes."""
     if volumes := _injected(presets, _VOLUMES):
         yield _merge(member(pod, "spec"), ("spec",), _VOLUMES, volumes)
-    fields = [(field, injected) for field in _OF_CONTAINERS if (injected := _injected(presets, field))]
+    fields = [(field, injected) for field in _CONTAINER_FIELDS if (injected := _injected(presets, field))]
     for kind in ("containers", "initContainers") if settings.init_containers else ("containers",):
         containers = member(pod, "spec", kind)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -137,14 +137,14 @@ def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) 
                 yield _merge(container, ("spec", kind, index), field, injected)
 
 
-def _injected(presets: Iterable[JSONObject], field: _Field) -> list[_Injected]:
+def _injected(presets: Iterable[JSONObject], field: _MergedField) -> list[_PresetItem]:
     return [
-        (_name(preset), item) for preset in presets for item in _items(member(preset, "spec", field.name))
+        (_preset_name(preset), item) for preset in presets for item in _items(member(preset, "spec", field.name))
     ]
 
 
-def _merge(holder: JSON, place: Path, field: _Field, injected: Iterable[_Injected]) -> _Merge:
-    merge = _Merge((*place, field.name))
+def _merge(holder: JSON, place: Path, field: _MergedField, injected: Iterable[_PresetItem]) -> _MergeResult:
+    merge = _MergeResult((*place, field.name))
     items = _items(member(holder, field.name))
     known = [{key(item): item for item in items} for _, key in field.keys]
     for preset, item in injected:
@@ -152,7 +152,7 @@ def _merge(holder: JSON, place: Path, field: _Field, injected: Iterable[_Injecte
         if keys[0] not in known[0]:
             merge.added.append(item)
         for seen, key, (introduction, _) in zip(known, keys, field.keys, strict=True):
-            if not _same(seen.get(key, item), item):
+            if not _semantically_same(seen.get(key, item), item):
                 where = introduction.format(key)
                 merge.conflicts.append(f"merging {field.noun} for {preset} has a conflict{where}")
             if field.distinct:
@@ -160,7 +160,7 @@ def _merge(holder: JSON, place: Path, field: _Field, injected: Iterable[_Injecte
     return merge
 
 
-def _texts(pod: JSONObject, *path: str) -> dict[str, str]:
+def _string_map(pod: JSONObject, *path: str) -> dict[str, str]:
     """Labels or annotations; none where something else stands in their place."""
     found = member(pod, *path)
     return found if isinstance(found, dict) else {}
@@ -170,7 +170,7 @@ def _items(value: JSON) -> list[JSONObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _same(first: JSON, second: JSON) -> bool:
+def _semantically_same(first: JSON, second: JSON) -> bool:
     return first is second or bool(_without_zeros(first) == _without_zeros(second))
 
 
@@ -187,32 +187,32 @@ def _without_zeros(value: JSON) -> JSON:
     }
 
 
-def _name(preset: JSONObject) -> str:
+def _preset_name(preset: JSONObject) -> str:
     return str(member(preset, "metadata", "name"))
 
 
-def _by(field: str) -> Key:
+def _key_by(field: str) -> Key:
     return lambda item: str(item.get(field) or "")
 
 
-def _source(item: JSONObject) -> JSON:
+def _env_source_key(item: JSONObject) -> JSON:
     """What tells sources of whole environments apart, so that none is added twice."""
     names = (member(item, kind, "name") for kind in ("configMapRef", "secretRef"))
     return (item.get("prefix") or "", *(name or "" for name in names))
 
 
-_VOLUMES = _Field("volumes", "volumes", ((" on {}", _by("name")),))
-_OF_CONTAINERS = (
-    _Field("env", "env", ((" on {}", _by("name")),)),
-    _Field(
-        "volumeMounts", "volume mounts", ((" on {}", _by("name")), (" on mount path {}", _by("mountPath")))
+_VOLUMES = _MergedField("volumes", "volumes", ((" on {}", _key_by("name")),))
+_CONTAINER_FIELDS = (
+    _MergedField("env", "env", ((" on {}", _key_by("name")),)),
+    _MergedField(
+        "volumeMounts", "volume mounts", ((" on {}", _key_by("name")), (" on mount path {}", _key_by("mountPath")))
     ),
-    _Field("envFrom", "envFrom", (("", _source),), distinct=False),
+    _MergedField("envFrom", "envFrom", (("", _env_source_key),), distinct=False),
 )
 
 
-def _build(settings: Settings) -> Halves:
-    return Halves(mutate=functools.partial(mutate, settings))
+def _build(settings: Settings) -> Handlers:
+    return Handlers(mutate=functools.partial(mutate, settings))
 
 
 CONTROLLER = Controller(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, Deny, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Restriction:
+class _TolerationRestriction:
     settings: Settings
 
     def mutate(self, review: Review) -> Answer:
@@ -67,7 +67,7 @@ class _Restriction:
         if self.settings.exact:
             self._unite(edits, added, promised=promised)
         else:
-            _merge(edits, (*added, MEMORY_PRESSURE) if promised else added)
+            _merge_tolerations(edits, (*added, MEMORY_PRESSURE) if promised else added)
         return self._check(review, edits.document) or edits.answer()
 
     def validate(self, review: Review) -> Answer:
@@ -82,17 +82,17 @@ class _Restriction:
         Raises:
             RefusalError: the Pod says something else of the same key and effect; a plain error.
         """
-        own = tolerations.of_pod(edits.document)
-        if tolerations.conflict(added, own):
+        own = tolerations.pod_tolerations(edits.document)
+        if tolerations.is_conflict(added, own):
             raise RefusalError(statuses.plain_error("namespace tolerations and pod tolerations conflict"))
         taken = {one.slot for one in own}
         for one in {one.slot: one for one in added if one.slot not in taken}.values():
             edits.append(tolerations.PATH, one.document)
         if promised:
-            _replace(edits, MEMORY_PRESSURE)
+            _replace_tolerations(edits, MEMORY_PRESSURE)
 
     def _check(self, review: Review, pod: JSON) -> Deny | None:
-        own = tolerations.of_pod(pod)
+        own = tolerations.pod_tolerations(pod)
         if not own:
             return None
         whitelist, scope = self._annotated(review, WHITELIST_ANNOTATION), "namespace"
@@ -119,16 +119,16 @@ class _Restriction:
         text = member(namespace, "metadata", "annotations", annotation)
         if text is None:
             return None
-        found = _parse(str(text))
+        found = _parse_tolerations(str(text))
         return found if found or self.settings.empty_overrides else None
 
 
-def _merge(edits: Edits, added: Sequence[Toleration]) -> None:
+def _merge_tolerations(edits: Edits, added: Sequence[Toleration]) -> None:
     if not added:
         return
-    own = tolerations.of_pod(edits.document)
+    own = tolerations.pod_tolerations(edits.document)
     every = [*own, *added]
-    kept = tolerations.merge(every)
+    kept = tolerations.merge_tolerations(every)
     for index in sorted(set(range(len(own))) - set(kept), reverse=True):
         edits.remove((*tolerations.PATH, index))
     for index in kept:
@@ -136,9 +136,9 @@ def _merge(edits: Edits, added: Sequence[Toleration]) -> None:
             edits.append(tolerations.PATH, every[index].document)
 
 
-def _replace(edits: Edits, wanted: Toleration) -> None:
+def _replace_tolerations(edits: Edits, wanted: Toleration) -> None:
     """Put a toleration in the place of all others of its key and effect."""
-    own = tolerations.of_pod(edits.document)
+    own = tolerations.pod_tolerations(edits.document)
     if wanted in own:
         return
     for index in reversed(range(len(own))):
@@ -147,7 +147,7 @@ def _replace(edits: Edits, wanted: Toleration) -> None:
     edits.append(tolerations.PATH, wanted.document)
 
 
-def _parse(text: str) -> list[Toleration]:
+def _parse_tolerations(text: str) -> list[Toleration]:
     """Read the tolerations of an annotation; none where it is empty.
 
     Raises:
@@ -166,22 +166,22 @@ def _parse(text: str) -> list[Toleration]:
     wrong = next((item for item in items if not isinstance(item, dict | None)), None)
     if wrong is not None:
         raise RefusalError(statuses.plain_error(json_errors.type_error(wrong, "v1.Toleration")))
-    return [tolerations.read(item) for item in items]
+    return [tolerations.read_toleration(item) for item in items]
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     if (settings.api_version, settings.kind) != (_API_VERSION, _KIND):
         got = f"{settings.api_version}, Kind={settings.kind}"
         raise ConfigurationError(f"apiVersion, kind: must be {_API_VERSION}, Kind={_KIND}, not {got}")
     path = ROOT / "podtolerationrestriction"
     faults = [
-        *tolerations.check(settings.default, path / "default"),
-        *tolerations.check(settings.whitelist, path / "whitelist"),
+        *tolerations.validate_tolerations(settings.default, path / "default"),
+        *tolerations.validate_tolerations(settings.whitelist, path / "whitelist"),
     ]
     if faults:
         raise ConfigurationError(f"invalid config: {join(faults)}")
-    restriction = _Restriction(settings)
-    return Halves(mutate=restriction.mutate, validate=restriction.validate)
+    restriction = _TolerationRestriction(settings)
+    return Handlers(mutate=restriction.mutate, validate=restriction.validate)
 
 
 CONTROLLER = Controller(

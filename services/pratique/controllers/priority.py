@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
@@ -32,8 +32,8 @@ SYSTEM_CLASSES = {
 """The classes that Kubernetes brings, and their values: ``pkg/apis/scheduling/types.go``."""
 
 _OLD_RELEASE = "1.10"
-_HIGHEST_OF_USERS = 1_000_000_000
-_PREEMPT = "PreemptLowerPriority"
+_HIGHEST_USER_PRIORITY = 1_000_000_000
+_PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 _CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _CLASS_NAME = ("spec", "priorityClassName")
 _PRIORITY = ("spec", "priority")
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Refuse the two system classes in other namespaces than ``kube-system``, as 1.11 to 1.16 do."""
 
 
-class _Resolved(NamedTuple):
+class _ResolvedClass(NamedTuple):
     """What follows from the name of a class, or from its absence."""
 
     class_name: str
@@ -61,19 +61,19 @@ class _Resolved(NamedTuple):
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Give a new Pod its priority; leave that of an existing one as it is."""
-    if not containers.is_reviewed(review):
+    if not containers.is_pod_review(review):
         return allow()
     if not containers.is_pod(review.object):
-        return _wrong_kind("Pod")
+        return _deny_wrong_kind("Pod")
     if settings.release == _OLD_RELEASE:
-        return _admit_as_in_110(review) if review.operation is Operation.CREATE else allow()
-    return _keep(review) if review.operation is Operation.UPDATE else _admit(settings, review)
+        return _admit_pod_as_1_10(review) if review.operation is Operation.CREATE else allow()
+    return _keep_stored(review) if review.operation is Operation.UPDATE else _admit_pod(settings, review)
 
 
-def _keep(review: Review) -> Answer:
+def _keep_stored(review: Review) -> Answer:
     """Carry over what an update leaves out; neither field can be changed."""
     if not containers.is_pod(review.old_object):
-        return _wrong_kind("Pod")
+        return _deny_wrong_kind("Pod")
     edits = Edits(review.object)
     for path in (_PRIORITY, _POLICY):
         stored = member(review.old_object, *path)
@@ -82,26 +82,26 @@ def _keep(review: Review) -> Answer:
     return edits.answer()
 
 
-def _admit(settings: Settings, review: Review) -> Answer:
+def _admit_pod(settings: Settings, review: Review) -> Answer:
     edits = Edits(review.object)
     written = edits.get(_CLASS_NAME) or ""
     if settings.system_classes_only_in_kube_system:
-        _see_that_permitted(review, written)
-    resolved = _resolve(review, written)
+        _check_system_class(review, written)
+    resolved = _resolve_class(review, written)
     if resolved.class_name != written:
         edits.set(_CLASS_NAME, resolved.class_name)
     priority = edits.get(_PRIORITY)
     if priority is not None and priority != resolved.value:
-        return deny(_mismatch(f"integer value of priority ({priority})", resolved.value))
+        return deny(_mismatch_message(f"integer value of priority ({priority})", resolved.value))
     edits.set(_PRIORITY, resolved.value)
     policy = edits.get(_POLICY)
     if policy is not None and policy != resolved.policy:
-        return deny(_mismatch(f"string value of PreemptionPolicy ({policy})", resolved.policy))
+        return deny(_mismatch_message(f"string value of PreemptionPolicy ({policy})", resolved.policy))
     edits.set(_POLICY, resolved.policy)
     return edits.answer()
 
 
-def _admit_as_in_110(review: Review) -> Answer:
+def _admit_pod_as_1_10(review: Review) -> Answer:
     edits = Edits(review.object)
     if edits.get(_PRIORITY) is not None:
         return deny(
@@ -110,24 +110,24 @@ def _admit_as_in_110(review: Review) -> Answer:
         )
     written = edits.get(_CLASS_NAME) or ""
     value = SYSTEM_CLASSES.get(written)
-    edits.set(_PRIORITY, _resolve(review, written).value if value is None else value)
+    edits.set(_PRIORITY, _resolve_class(review, written).value if value is None else value)
     return edits.answer()
 
 
-def _mismatch(what: str, computed: JSON) -> str:
+def _mismatch_message(what: str, computed: JSON) -> str:
     return (
         f"the {what} must not be provided in pod spec; priority admission controller computed {computed}"
         " from the given PriorityClass name"
     )
 
 
-def _see_that_permitted(review: Review, name: str) -> None:
+def _check_system_class(review: Review, name: str) -> None:
     if name in SYSTEM_CLASSES and review.namespace != "kube-system":
         text = f"pods with {name} priorityClass is not permitted in {review.namespace} namespace"
         raise RefusalError(statuses.admission_forbidden(review, text))
 
 
-def _resolve(review: Review, name: str) -> _Resolved:
+def _resolve_class(review: Review, name: str) -> _ResolvedClass:
     """Find the class that is meant, the default one where none is named."""
     if name:
         found = review.cluster.get(*_CLASSES, name)
@@ -137,9 +137,9 @@ def _resolve(review: Review, name: str) -> _Resolved:
     else:
         found = _default_class(review.cluster)
     if found is None:
-        return _Resolved("", 0, _PREEMPT)
+        return _ResolvedClass("", 0, _PREEMPT_LOWER_PRIORITY)
     # The API server stores the policy with every class.
-    return _Resolved(_name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT)
+    return _ResolvedClass(_name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT_LOWER_PRIORITY)
 
 
 def _default_class(cluster: Cluster) -> JSONObject | None:
@@ -163,8 +163,8 @@ def validate(settings: Settings, review: Review) -> Answer:
         return allow()
     priority_class = review.object
     if not isinstance(priority_class, dict) or priority_class.get("kind", "PriorityClass") != "PriorityClass":
-        return _wrong_kind("PriorityClass")
-    if settings.release == _OLD_RELEASE and (reserved := _reserved(priority_class)):
+        return _deny_wrong_kind("PriorityClass")
+    if settings.release == _OLD_RELEASE and (reserved := _reserved_error(priority_class)):
         return deny(reserved)
     default = _default_class(review.cluster) if priority_class.get("globalDefault") is True else None
     if default is None:
@@ -174,25 +174,25 @@ def validate(settings: Settings, review: Review) -> Answer:
     return deny(f"PriorityClass {_name(default)} is already marked as default. Only one default can exist")
 
 
-def _reserved(priority_class: JSONObject) -> str:
+def _reserved_error(priority_class: JSONObject) -> str:
     """What a PriorityClass may not have, which the validation of the API server refuses since 1.11."""
-    if _value(priority_class) > _HIGHEST_OF_USERS:
-        return f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
+    if _value(priority_class) > _HIGHEST_USER_PRIORITY:
+        return f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
     name = _name(priority_class)
     if name in SYSTEM_CLASSES:
         return f"the name of the priority class is a reserved name for system use only: {name}"
     return ""
 
 
-def _wrong_kind(kind: str) -> Answer:
+def _deny_wrong_kind(kind: str) -> Answer:
     text = f"resource was marked with kind {kind} but was unable to be converted"
     return deny(status=statuses.bad_request(text))
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     if settings.release not in ("", _OLD_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_OLD_RELEASE])))
-    return Halves(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+    return Handlers(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
 
 
 CONTROLLER = Controller(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, deny
-from pratique.admission.controllers import MUTATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.pods import containers
-from pratique.pods.resource_requirements import read_list
+from pratique.pods.resource_requirements import read_resource_list
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -28,19 +28,19 @@ def mutate(review: Review) -> Answer:
     if not containers.is_pod(review.object):
         return deny(status=statuses.bad_request(containers.NOT_A_POD))
     edits = Edits(review.object)
-    for field, index, _ in containers.containers(review.object):
+    for field, index, _ in containers.iter_containers(review.object):
         if field != "containers":
             continue
         path = ("spec", field, index, "resources", "limits")
-        limits = read_list(edits.get(path), FieldPath(path))
+        limits = read_resource_list(edits.get(path), FieldPath(path))
         for name, default in DEFAULTS.items():
             if name not in limits or not limits[name].sign:
                 edits.set((*path, name), default)
     return edits.answer()
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(mutate=mutate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(mutate=mutate)
 
 
 CONTROLLER = Controller(

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.edits import Edits
-from pratique.admission.reviews import Charging, Operation, Review
+from pratique.admission.reviews import QuotaMode, Operation, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError, RefusalError
@@ -25,19 +25,19 @@ from pratique.apimachinery.field_errors import join
 from pratique.apimachinery.json_values import member
 from pratique.cluster.store import ReloadableCluster
 from pratique.controllers.quota.checks import (
-    IGNORED,
-    Due,
-    charged,
+    IGNORED_RESOURCES,
+    QuotaDelta,
+    usage_after,
     evaluator_of,
-    freed,
-    plan,
+    freed_deltas,
+    quota_deltas,
     starting_usage,
     usage_of,
 )
 from pratique.controllers.quota.ledger import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
 from pratique.controllers.quota.quota_objects import increase, mask, read_quota
 from pratique.controllers.quota.scopes import LimitedResource, check_limited
-from pratique.telemetry.metrics import Counts, Observed
+from pratique.telemetry.metrics import LabeledCounter, CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 EVALUATION_SECONDS = 10.0
 """How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
 
-_CHARGES = (
+_CHARGES_METRIC = (
     "pratique_quota_charges_total",
     "Requests to be charged against ResourceQuotas, by what came of it: charged, refused, timeout or error.",
     ("result",),
 )
 
-MOST_SERIES = 1000
+MAX_SERIES = 1000
 """Of what is used, at most: a hundred quotas of ten resources. Quotas come from the cluster, never from what is asked,
 but a cluster may have any number of them; ``pratique quotas`` shows them all."""
 
@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaAdmission:
+class QuotaController:
     """The controller at work."""
 
     ledger: Ledger
@@ -91,42 +91,42 @@ class QuotaAdmission:
     limited: tuple[LimitedResource, ...] = ()
     sync_seconds: float = 10.0
     evaluation_seconds: float = EVALUATION_SECONDS
-    charges: Counts = dataclasses.field(default_factory=lambda: Counts(*_CHARGES))
+    charges: LabeledCounter = dataclasses.field(default_factory=lambda: LabeledCounter(*_CHARGES_METRIC))
     """What became of charges."""
 
     async def validate(self, review: Review) -> Answer:
         """Charge a request against all quotas that it concerns, or refuse it and charge none."""
         resource = review.resource
         evaluator = evaluator_of(resource.group, resource.resource)
-        if not review.namespace or (resource.group, resource.resource) in IGNORED | _NAMESPACES:
+        if not review.namespace or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE:
             return allow()
-        if review.charging is Charging.DONE or not evaluator.is_charged(review):
+        if review.charging is QuotaMode.COUNTED or not evaluator.is_charged(review):
             return allow()
-        cluster = _as_it_is(review.cluster)
+        cluster = _snapshot(review.cluster)
         stored = cluster.list("", "resourcequotas", review.namespace)
         if not stored and not self.limited:
             return allow()
         evaluator.see_that_fit(review.object)
         try:
             quotas = [read_quota(each) for each in stored]
-            dues = plan(review, evaluator, quotas, self.limited)
+            dues = quota_deltas(review, evaluator, quotas, self.limited)
             if dues:
                 await self._settle(review, dues, cluster)
         except InputError as error:
             raise RefusalError(statuses.plain_error(f"error resolving quota: {error}")) from None
-        return _in_its_namespace(review)
+        return _set_namespace(review)
 
-    async def _settle(self, review: Review, dues: Sequence[Due], cluster: Cluster) -> None:
+    async def _settle(self, review: Review, dues: Sequence[QuotaDelta], cluster: Cluster) -> None:
         """Charge what is due; of a dry run and of what is only tried, find out whether it could be.
 
         Raises:
             RefusalError: it does not fit, or the ledger cannot be asked, or not in time.
         """
-        accounts = [_account(due, cluster) for due in dues]
-        decide = functools.partial(_decide, review, dues, accounts)
+        accounts = [_ledger_account(due, cluster) for due in dues]
+        decide = functools.partial(_decide_usage, review, dues, accounts)
         try:
             async with asyncio.timeout(self.evaluation_seconds):
-                if review.dry_run or review.charging is Charging.TRIED:
+                if review.dry_run or review.charging is QuotaMode.CHECK:
                     decide(await self.ledger.usage(accounts))
                 else:
                     await self._charge(review, accounts, decide)
@@ -145,30 +145,30 @@ class QuotaAdmission:
             raise
         self.charges.add("charged")
 
-    async def conclude(self, review: Review) -> None:
+    async def on_admitted(self, review: Review) -> None:
         """Give back what a request has left free that was admitted and done, where nobody counts anew.
 
         What cannot be measured is not given back.
         """
-        if review.operation not in _LEAVING or review.old_object is None or not review.namespace:
+        if review.operation not in _FREEING_OPERATIONS or review.old_object is None or not review.namespace:
             return
-        if review.dry_run or review.subresource or review.charging is not Charging.DUE:
+        if review.dry_run or review.subresource or review.charging is not QuotaMode.COMMIT:
             return
-        cluster = _as_it_is(review.cluster)
+        cluster = _snapshot(review.cluster)
         evaluator = evaluator_of(review.resource.group, review.resource.resource)
         with contextlib.suppress(InputError, RefusalError):
             quotas = [read_quota(each) for each in cluster.list("", "resourcequotas", review.namespace)]
-            dues = freed(review, evaluator, quotas)
+            dues = freed_deltas(review, evaluator, quotas)
             if dues:
-                accounts = [_account(due, cluster) for due in dues]
-                await self.ledger.charge(accounts, _charge(review), functools.partial(_given_back, dues))
+                accounts = [_ledger_account(due, cluster) for due in dues]
+                await self.ledger.charge(accounts, _charge(review), functools.partial(_usage_after_release, dues))
 
-    async def follow(self, cluster: Cluster) -> None:
+    async def run_in_background(self, cluster: Cluster) -> None:
         """Put usage right every so often, until cancelled."""
         await reconcile_every(self.ledger, cluster, self.sync_seconds, usage_of)
 
 
-def _in_its_namespace(review: Review) -> Answer:
+def _set_namespace(review: Review) -> Answer:
     """Write the request's namespace into an object that names none, as ``checkRequest`` does to count it there."""
     if member(review.object, "metadata", "namespace") or not isinstance(review.object, dict):
         return allow()
@@ -177,7 +177,7 @@ def _in_its_namespace(review: Review) -> Answer:
     return edits.answer()
 
 
-def _unconcerned(configuration: JSON, review: Review) -> str:
+def _skip_reason(configuration: JSON, review: Review) -> str:
     """See before any call is made that nothing limits what is asked, as nearly always."""
     if member(configuration, "limitedResources") or review.cluster.list(
         "", "resourcequotas", review.namespace
@@ -186,19 +186,19 @@ def _unconcerned(configuration: JSON, review: Review) -> str:
     return "its namespace has no ResourceQuota"
 
 
-_LEAVING = frozenset({Operation.DELETE, Operation.UPDATE})
+_FREEING_OPERATIONS = frozenset({Operation.DELETE, Operation.UPDATE})
 """What can leave something free."""
 
-_NAMESPACES = {("", "namespaces")}
+_NAMESPACE_RESOURCE = {("", "namespaces")}
 """A namespace is not in itself: its creation is never charged, and nothing else of it is."""
 
 
-def _as_it_is(cluster: Cluster) -> Cluster:
+def _snapshot(cluster: Cluster) -> Cluster:
     """The state as it is now, so that all look-ups for a review are of the same."""
     return cluster.current if isinstance(cluster, ReloadableCluster) else cluster
 
 
-def _given_back(dues: Sequence[Due], usages: Sequence[ResourceList]) -> list[ResourceList]:
+def _usage_after_release(dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]) -> list[ResourceList]:
     """What is used once something was given back, and never less than nothing."""
     return [
         {**used, **increase(mask(used, due.amounts), due.amounts)}
@@ -206,7 +206,7 @@ def _given_back(dues: Sequence[Due], usages: Sequence[ResourceList]) -> list[Res
     ]
 
 
-def _account(due: Due, cluster: Cluster) -> Account:
+def _ledger_account(due: QuotaDelta, cluster: Cluster) -> Account:
     quota = due.quota
     return Account(
         namespace=quota.namespace,
@@ -216,14 +216,14 @@ def _account(due: Due, cluster: Cluster) -> Account:
     )
 
 
-def _decide(
-    review: Review, dues: Sequence[Due], accounts: Sequence[Account], usages: Sequence[ResourceList]
+def _decide_usage(
+    review: Review, dues: Sequence[QuotaDelta], accounts: Sequence[Account], usages: Sequence[ResourceList]
 ) -> list[ResourceList]:
-    known = [_complete(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)]
-    return charged(review, dues, known)
+    known = [_complete_usage(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)]
+    return usage_after(review, dues, known)
 
 
-def _complete(due: Due, account: Account, used: ResourceList) -> ResourceList:
+def _complete_usage(due: QuotaDelta, account: Account, used: ResourceList) -> ResourceList:
     """What is used, with what the quota has come to limit since the ledger knows it."""
     return used if due.amounts.keys() <= used.keys() else {**account.start(), **used}
 
@@ -239,11 +239,11 @@ def _charge(review: Review) -> Charge:
         uid=str(member(metadata, "uid") or ""),
         old_resource_version=str(old_version or "") if review.operation is Operation.UPDATE else None,
         request_uid=review.uid,
-        repeats=review.repeats,
+        is_retry=review.is_retry,
     )
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     if (settings.api_version, settings.kind) not in _VERSIONS:
         known = " or ".join(f"{version}, Kind={kind}" for version, kind in sorted(_VERSIONS) if version)
         got = f"{settings.api_version}, Kind={settings.kind}"
@@ -251,47 +251,47 @@ def _build(settings: Settings) -> Halves:
     faults = list(check_limited(settings.limited_resources))
     if faults:
         raise ConfigurationError(join(faults))
-    admission = QuotaAdmission(
+    admission = QuotaController(
         ledger=open_ledger(settings.ledger),
         limited=settings.limited_resources,
-        sync_seconds=_seconds(settings.sync_period),
+        sync_seconds=_period_seconds(settings.sync_period),
     )
-    return Halves(
+    return Handlers(
         validate=admission.validate,
         close=admission.ledger.close,
-        follow=admission.follow,
-        conclude=admission.conclude,
-        collectors=(admission.charges, *_gauges(admission.ledger)),
+        run_in_background=admission.run_in_background,
+        on_admitted=admission.on_admitted,
+        collectors=(admission.charges, *_usage_gauges(admission.ledger)),
     )
 
 
-def _used(ledger: Ledger) -> dict[tuple[str, ...], float]:
+def _used_series(ledger: Ledger) -> dict[tuple[str, ...], float]:
     """What is used, by quota and resource, as the ledger was last seen."""
     found: dict[tuple[str, ...], float] = {}
     for (namespace, name, _), usage in sorted(ledger.seen.items()):
         for resource, amount in sorted(usage.items()):
-            if len(found) == MOST_SERIES:
+            if len(found) == MAX_SERIES:
                 return found
             found[namespace, name, resource] = amount.as_float()
     return found
 
 
-def _left_out(ledger: Ledger) -> int:
-    return max(0, sum(map(len, ledger.seen.values())) - MOST_SERIES)
+def _series_left_out(ledger: Ledger) -> int:
+    return max(0, sum(map(len, ledger.seen.values())) - MAX_SERIES)
 
 
-def _gauges(ledger: Ledger) -> tuple[Observed, ...]:
+def _usage_gauges(ledger: Ledger) -> tuple[CallbackMetric, ...]:
     used = "How much of a ResourceQuota is used, as the ledger was last put right."
     left_out = "How many more of these there are than are shown."
     return (
-        Observed(
-            "pratique_quota_used", used, lambda: _used(ledger), "namespace", "resourcequota", "resource"
+        CallbackMetric(
+            "pratique_quota_used", used, lambda: _used_series(ledger), "namespace", "resourcequota", "resource"
         ),
-        Observed("pratique_quota_used_left_out", left_out, lambda: _left_out(ledger)),
+        CallbackMetric("pratique_quota_used_left_out", left_out, lambda: _series_left_out(ledger)),
     )
 
 
-def _seconds(period: str) -> float:
+def _period_seconds(period: str) -> float:
     try:
         seconds = durations.parse(period).seconds
     except InputError as error:
@@ -310,9 +310,9 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("resourcequotas",),
-    places=("resource-quota-ledger",),
-    unconcerned=_unconcerned,
+    location_settings=("resource-quota-ledger",),
+    skip_reason=_skip_reason,
     charges=True,
-    amends=True,
+    may_patch=True,
     trusted=True,
 )

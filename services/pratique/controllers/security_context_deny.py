@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 
-_OF_PODS = ("supplementalGroups", "seLinuxOptions", "runAsUser", "fsGroup")
-_OF_CONTAINERS = ("seLinuxOptions", "runAsUser")
+_POD_FIELDS = ("supplementalGroups", "seLinuxOptions", "runAsUser", "fsGroup")
+_CONTAINER_FIELDS = ("seLinuxOptions", "runAsUser")
 _GO_NAMES = {
     "supplementalGroups": "SupplementalGroups",
     "seLinuxOptions": "SELinuxOptions",
@@ -35,7 +35,7 @@ def validate(review: Review) -> Answer:
     pod = review.object
     if not containers.is_pod(pod):
         return deny(status=statuses.bad_request(containers.NOT_A_POD))
-    field = next(_forbidden(pod), None)
+    field = next(_forbidden_fields(pod), None)
     if field is None:
         return allow()
     # Kubernetes does not fall back to the request's name or to generateName here.
@@ -45,19 +45,19 @@ def validate(review: Review) -> Answer:
     return deny(status=status)
 
 
-def _forbidden(pod: JSONObject) -> Iterator[str]:
+def _forbidden_fields(pod: JSONObject) -> Iterator[str]:
     """What is set and must not be, by its name in Go, in the order in which Kubernetes looks."""
-    for field in _OF_PODS:
+    for field in _POD_FIELDS:
         if member(pod, "spec", "securityContext", field) is not None:
             yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
-    for kind, _, container in containers.containers(pod):
-        for field in _OF_CONTAINERS if kind != "ephemeralContainers" else ():
+    for kind, _, container in containers.iter_containers(pod):
+        for field in _CONTAINER_FIELDS if kind != "ephemeralContainers" else ():
             if member(container, "securityContext", field) is not None:
                 yield f"SecurityContext.{_GO_NAMES[field]}"
 
 
-def _build(_: NoSettings) -> Halves:
-    return Halves(validate=validate)
+def _build(_: NoSettings) -> Handlers:
+    return Handlers(validate=validate)
 
 
 CONTROLLER = Controller(

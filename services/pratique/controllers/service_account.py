@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, Deny, allow, deny
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
@@ -31,7 +31,7 @@ DEFAULT_ACCOUNT = "default"
 ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
 """Of a ServiceAccount: refuse Pods that refer to Secrets that it does not."""
 
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 """What Go's ``strconv.ParseBool`` takes for true."""
 
 _PREFIXES = {"initContainers": "init ", "containers": "", "ephemeralContainers": "ephemeral "}
@@ -61,11 +61,11 @@ class _ServiceAccounts:
         if review.operation is not Operation.CREATE or not containers.is_pod(pod):
             return allow()
         if references.is_mirror(pod):
-            return _first_refusal(review, _mirror_faults(pod)) or allow()
+            return _deny_first(review, _mirror_errors(pod)) or allow()
         edits = Edits(pod)
         if not references.service_account_name(pod):
             edits.set(("spec", "serviceAccountName"), DEFAULT_ACCOUNT)
-        account = _account(review, edits.document)
+        account = _find_account(review, edits.document)
         if self.settings.mount_service_account_token and _wants_token(account, pod):
             self._mount_token(review, account, edits)
         if not member(pod, "spec", "imagePullSecrets"):
@@ -81,8 +81,8 @@ class _ServiceAccounts:
         if review.operation is Operation.UPDATE:
             return self._check_ephemeral(review, pod)
         if references.is_mirror(pod):
-            return _first_refusal(review, _mirror_faults(pod)) or allow()
-        return self._check(review, _account(review, pod), pod) or allow()
+            return _deny_first(review, _mirror_errors(pod)) or allow()
+        return self._check(review, _find_account(review, pod), pod) or allow()
 
     def _mount_token(self, review: Review, account: JSONObject, edits: Edits) -> None:
         if self.settings.bound_service_account_token_volume:
@@ -92,16 +92,16 @@ class _ServiceAccounts:
         if secret:
             service_account_tokens.mount_secret(edits, secret, self.generate)
         elif self.settings.require_api_token:
-            raise RefusalError(_no_token(str(member(account, "metadata", "name"))))
+            raise RefusalError(_no_token_status(str(member(account, "metadata", "name"))))
 
     def _check(self, review: Review, account: JSONObject, pod: JSONObject) -> Deny | None:
         if not self._is_limited(account):
             return None
-        return _first_refusal(review, _unlisted(account, pod))
+        return _deny_first(review, _unlisted_secrets(account, pod))
 
     def _check_ephemeral(self, review: Review, pod: JSONObject) -> Answer:
         """Look at the containers that an update brings; their refusal is a plain error in Kubernetes, too."""
-        account = _account(review, pod)
+        account = _find_account(review, pod)
         if not self._is_limited(account):
             return allow()
         fault = next(_unlisted_in_containers(account, pod, ("ephemeralContainers",)), None)
@@ -109,10 +109,10 @@ class _ServiceAccounts:
 
     def _is_limited(self, account: JSONObject) -> bool:
         enforced = member(account, "metadata", "annotations", ENFORCE_ANNOTATION)
-        return self.settings.limit_secret_references or enforced in _TRUE
+        return self.settings.limit_secret_references or enforced in _GO_TRUE
 
 
-def _account(review: Review, pod: JSON) -> JSONObject:
+def _find_account(review: Review, pod: JSON) -> JSONObject:
     """The Pod's account. Raises RefusalError where it has none, or one that does not exist."""
     name, namespace = references.service_account_name(pod), review.namespace
     if not name:
@@ -138,65 +138,65 @@ def _wants_token(account: JSONObject, pod: JSON) -> bool:
     return said is not False
 
 
-def _mirror_faults(pod: JSONObject) -> Iterator[str]:
+def _mirror_errors(pod: JSONObject) -> Iterator[str]:
     if references.service_account_name(pod):
         yield "a mirror pod may not reference service accounts"
     if any(references.secret_names(pod)):
         yield "a mirror pod may not reference secrets"
-    for _, _, volume in containers.volumes(pod):
+    for _, _, volume in containers.iter_volumes(pod):
         if any(source.get("serviceAccountToken") is not None for source in references.projections(volume)):
             yield "a mirror pod may not use ServiceAccountToken volume projections"
 
 
-def _unlisted(account: JSONObject, pod: JSONObject) -> Iterator[str]:
+def _unlisted_secrets(account: JSONObject, pod: JSONObject) -> Iterator[str]:
     """The references to Secrets that the account does not refer to."""
     mountable = set(_names(account, "secrets"))
-    for _, _, volume in containers.volumes(pod):
+    for _, _, volume in containers.iter_volumes(pod):
         secret = member(volume, "secret")
-        if secret is not None and (name := _text(secret, "secretName")) not in mountable:
-            yield f'volume with secret.secretName="{name}"' + _not_allowed(account, "secret")
+        if secret is not None and (name := _string_member(secret, "secretName")) not in mountable:
+            yield f'volume with secret.secretName="{name}"' + _not_referenced(account, "secret")
     yield from _unlisted_in_containers(account, pod, ("initContainers", "containers"))
     pulling = set(_names(account, "imagePullSecrets"))
     for index, name in enumerate(_names(member(pod, "spec"), "imagePullSecrets")):
         if name not in pulling:
-            yield f'imagePullSecrets[{index}].name="{name}"' + _not_allowed(account, "imagePullSecret")
+            yield f'imagePullSecrets[{index}].name="{name}"' + _not_referenced(account, "imagePullSecret")
 
 
 def _unlisted_in_containers(account: JSONObject, pod: JSONObject, fields: tuple[str, ...]) -> Iterator[str]:
     mountable = set(_names(account, "secrets"))
-    for field, _, container in containers.containers(pod):
+    for field, _, container in containers.iter_containers(pod):
         if field not in fields:
             continue
-        who = f"{_PREFIXES[field]}container {_text(container, 'name')}"
-        for how, name in _references(container):
+        who = f"{_PREFIXES[field]}container {_string_member(container, 'name')}"
+        for how, name in _secret_references(container):
             if name not in mountable:
                 reference = f'{who} with {how} referencing secret.secretName="{name}"'
-                yield reference + _not_allowed(account, "secret")
+                yield reference + _not_referenced(account, "secret")
 
 
-def _references(container: JSONObject) -> Iterator[tuple[str, str]]:
+def _secret_references(container: JSONObject) -> Iterator[tuple[str, str]]:
     """How a container refers to Secrets, and to which."""
     for variable in _items(container, "env"):
         reference = member(variable, "valueFrom", "secretKeyRef")
         if reference is not None:
-            yield f"envVar {_text(variable, 'name')}", _text(reference, "name")
+            yield f"envVar {_string_member(variable, 'name')}", _string_member(reference, "name")
     for source in _items(container, "envFrom"):
         reference = member(source, "secretRef")
         if reference is not None:
-            yield "envFrom", _text(reference, "name")
+            yield "envFrom", _string_member(reference, "name")
 
 
-def _not_allowed(account: JSONObject, what: str) -> str:
+def _not_referenced(account: JSONObject, what: str) -> str:
     name = member(account, "metadata", "name")
     return f" is not allowed because service account {name} does not reference that {what}"
 
 
-def _first_refusal(review: Review, faults: Iterator[str]) -> Deny | None:
+def _deny_first(review: Review, faults: Iterator[str]) -> Deny | None:
     fault = next(faults, None)
     return None if fault is None else deny(status=statuses.admission_forbidden(review, fault))
 
 
-def _no_token(account: str) -> statuses.Status:
+def _no_token_status(account: str) -> statuses.Status:
     text = (
         f"No API token found for service account {go_quoted(account)}, retry after the token is automatically"
         " created and added to the service account"
@@ -206,7 +206,7 @@ def _no_token(account: str) -> statuses.Status:
 
 
 def _names(value: JSON, field: str) -> Iterator[str]:
-    return (_text(item, "name") for item in _items(value, field))
+    return (_string_member(item, "name") for item in _items(value, field))
 
 
 def _items(value: JSON, field: str) -> list[JSON]:
@@ -214,14 +214,14 @@ def _items(value: JSON, field: str) -> list[JSON]:
     return items if isinstance(items, list) else []
 
 
-def _text(value: JSON, field: str) -> str:
+def _string_member(value: JSON, field: str) -> str:
     return str(member(value, field) or "")
 
 
-def build(settings: Settings, generate: Callable[[str], str] = generate_name) -> Halves:
+def build(settings: Settings, generate: Callable[[str], str] = generate_name) -> Handlers:
     """Make the controller; ``generate`` ends the names of volumes."""
     accounts = _ServiceAccounts(settings, generate)
-    return Halves(mutate=accounts.mutate, validate=accounts.validate)
+    return Handlers(mutate=accounts.mutate, validate=accounts.validate)
 
 
 CONTROLLER = Controller(

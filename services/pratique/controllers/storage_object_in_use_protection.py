@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.answers import Answer, allow
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import member
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FINALIZERS = ("metadata", "finalizers")
 
 
-class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
+class StorageProtectionFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
     """The feature gates of an API server that concern this controller."""
 
     storage_object_in_use_protection: bool = True
@@ -35,7 +35,7 @@ class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Which release to follow where they differ."""
 
-    feature_gates: FeatureGates = FeatureGates()
+    feature_gates: StorageProtectionFeatureGates = StorageProtectionFeatureGates()
     """As in the flag ``--feature-gates`` of an API server."""
 
 
@@ -52,7 +52,7 @@ def mutate(protected: dict[str, tuple[str, str]], review: Review) -> Answer:
     return edits.answer()
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     gates = settings.feature_gates
     protected: dict[str, tuple[str, str]] = {}
     if gates.storage_object_in_use_protection:
@@ -60,7 +60,7 @@ def _build(settings: Settings) -> Halves:
         protected["persistentvolumeclaims"] = ("PersistentVolumeClaim", "kubernetes.io/pvc-protection")
     if gates.volume_attributes_class:
         protected["volumeattributesclasses"] = ("VolumeAttributesClass", "kubernetes.io/vac-protection")
-    return Halves(mutate=functools.partial(mutate, protected))
+    return Handlers(mutate=functools.partial(mutate, protected))
 
 
 CONTROLLER = Controller(

@@ -8,49 +8,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Answer, allow
-from pratique.admission.controllers import VALIDATE, Controller, Halves, NoSettings
-from pratique.telemetry.policy_metrics import validating_checks
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.telemetry.policy_metrics import validating_policy_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.reviews import Review
     from pratique.configuration.loading import Configurations
 
 
-def _nothing(_: Review) -> Answer:
+def _allow_without_policies(_: Review) -> Answer:
     """Ask no policies."""
     return allow()
 
 
-class _Policies:
+class _ValidatingPolicySet:
     """The policies that are configured now."""
 
     def __init__(self) -> None:
-        self.checks = validating_checks()
+        self.checks = validating_policy_metrics()
         self._judge: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
-    def use(self, configurations: Configurations) -> Half:
+    def use_configurations(self, configurations: Configurations) -> Handler:
         """Ask these policies from now on; gives the half that goes on asking them."""
         if not configurations.validating_policies or not configurations.validating_bindings:
             self._judge = None
-            return _nothing
+            return _allow_without_policies
         # CEL is 14 MB of code that only those who have policies need.
         from pratique.policies.validating import ValidatingPolicies, judge  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
         self._judge = (lambda review: judge(policies, review, self.checks)) if policies else None
-        return self._judge or _nothing
+        return self._judge or _allow_without_policies
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Ask all policies that mean the request."""
         return allow() if self._judge is None else self._judge(review)
 
 
-def _build(_: NoSettings) -> Halves:
-    policies = _Policies()
-    return Halves(validate=policies.validate, use=policies.use, collectors=(policies.checks,))
+def _build(_: NoSettings) -> Handlers:
+    policies = _ValidatingPolicySet()
+    return Handlers(validate=policies.validate, use_configurations=policies.use, collectors=(policies.checks,))
 
 
 CONTROLLER = Controller(
@@ -60,6 +60,6 @@ CONTROLLER = Controller(
     build=_build,
     default=True,
     looks_up=("namespaces",),
-    timed=True,
+    wants_deadline=True,
     trusted=True,
 )

@@ -18,7 +18,7 @@ from pratique import controllers as built_in_controllers
 from pratique.admission.controllers import Controller
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.statuses import aggregate, go_quoted
-from pratique.hosting.configured_controllers import HostedController, configured
+from pratique.hosting.configured_controllers import HostedController, configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,8 +91,8 @@ That of 2026 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), w
 stood among their neighbours, and ResourceDefaults, which was there before 1.0, in front of its successor.
 """
 
-_BEFORE_THIRD_PARTY = CHAIN_ORDER.index("MutatingAdmissionPolicy") - 0.5
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_THIRD_PARTY_POSITION = CHAIN_ORDER.index("MutatingAdmissionPolicy") - 0.5
+_FLAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Catalogue:
         ]
         if faults:
             raise ConfigurationError(aggregate(faults))
-        return tuple(configured(each, configurations.get(each.name)) for each in controllers)
+        return tuple(configure_controller(each, configurations.get(each.name)) for each in controllers)
 
     def _faults(self, settings: ChainSettings) -> list[str]:
         exact = settings.admission_control
@@ -170,7 +170,7 @@ class Catalogue:
                 " are mutually exclusive"
             )
         faults += self._unknown("admission-control", exact or ())
-        faults += _repeated("admission-control", exact or ())
+        faults += _repeated_names("admission-control", exact or ())
         faults += self._unknown("enable-admission-plugins", enabled)
         # What Kubernetes has and Pratique has not is off already.
         faults += self._unknown(
@@ -208,7 +208,7 @@ def load_catalogue() -> Catalogue:
     found = _third_party()
     controllers = [*_built_in(), *(controller for controller, _ in found)]
     origins = {controller.name: origin for controller, origin in found}
-    return Catalogue(tuple(sorted(controllers, key=_place)), origins)
+    return Catalogue(tuple(sorted(controllers, key=_chain_position)), origins)
 
 
 def find_in_package(origin: str, name: str) -> Controller:
@@ -219,19 +219,19 @@ def find_in_package(origin: str, name: str) -> Controller:
     """
     entry_point = importlib.metadata.EntryPoint(name, origin, ENTRY_POINT_GROUP)
     source = f"entry point {go_quoted(origin)}"
-    for controller in _loaded(entry_point, source):
+    for controller in _load_controllers(entry_point, source):
         if controller.name == name:
             return controller
     raise ConfigurationError(f"{source}: there is no admission controller {go_quoted(name)} in it")
 
 
-_PARTS = frozenset({"quota", "usage_history"})
+_NOT_CONTROLLERS = frozenset({"quota", "usage_history"})
 """Packages beside the controllers that are no controllers: what ResourceQuota and InitialResources are made of."""
 
 
 def _built_in() -> Iterator[Controller]:
     for module in pkgutil.iter_modules(built_in_controllers.__path__):
-        if module.name in _PARTS:
+        if module.name in _NOT_CONTROLLERS:
             continue
         found = importlib.import_module(f"{built_in_controllers.__name__}.{module.name}").CONTROLLER
         if not isinstance(found, Controller):
@@ -246,9 +246,9 @@ def _third_party() -> list[tuple[Controller, str]]:
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         package = entry_point.dist.name if entry_point.dist else entry_point.module
         source = f"package {go_quoted(package)}, entry point {go_quoted(entry_point.name)}"
-        for controller in _loaded(entry_point, source):
+        for controller in _load_controllers(entry_point, source):
             name = go_quoted(controller.name)
-            if not _NAME.fullmatch(controller.name):
+            if not _FLAG_NAME.fullmatch(controller.name):
                 raise ConfigurationError(f"{source}: {name} is no name for a flag: use letters and digits")
             if controller.name in taken:
                 owner = taken[controller.name]
@@ -258,7 +258,7 @@ def _third_party() -> list[tuple[Controller, str]]:
     return found
 
 
-def _loaded(entry_point: importlib.metadata.EntryPoint, source: str) -> tuple[Controller, ...]:
+def _load_controllers(entry_point: importlib.metadata.EntryPoint, source: str) -> tuple[Controller, ...]:
     try:
         loaded = entry_point.load()
         found = (loaded,) if isinstance(loaded, Controller) else tuple(loaded)
@@ -270,12 +270,12 @@ def _loaded(entry_point: importlib.metadata.EntryPoint, source: str) -> tuple[Co
     return found
 
 
-def _place(controller: Controller) -> tuple[float, str]:
+def _chain_position(controller: Controller) -> tuple[float, str]:
     if controller.name in CHAIN_ORDER:
         return CHAIN_ORDER.index(controller.name), ""
-    return _BEFORE_THIRD_PARTY, controller.name
+    return _THIRD_PARTY_POSITION, controller.name
 
 
-def _repeated(flag: str, names: Sequence[str]) -> list[str]:
+def _repeated_names(flag: str, names: Sequence[str]) -> list[str]:
     repeated = dict.fromkeys(name for name in names if names.count(name) > 1)
     return [f"{flag} plugin {go_quoted(name)} is given twice" for name in repeated]

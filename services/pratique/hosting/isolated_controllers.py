@@ -14,15 +14,15 @@ import msgspec
 
 from pratique.admission.answers import Allow, Deny, Patch
 from pratique.admission.calls import Call
-from pratique.admission.controllers import Halves, Phase
+from pratique.admission.controllers import Handlers, Phase
 from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind, Patched
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
-from pratique.hosting.isolation import Plan, Readiness
-from pratique.hosting.running import FailedElsewhereError
+from pratique.hosting.isolation import WorkerPlan, WorkerReadiness
+from pratique.hosting.running import RemoteFailureError
 from pratique.processes.subprocesses import ChildProcess
-from pratique.processes.worker_frames import Frame, FrameKind, encode_frame, read_frame
+from pratique.processes.worker_frames import ProcessFrame, FrameKind, encode_frame, read_frame
 from pratique.rpc.messages import read_outcome, write_call
-from pratique.telemetry.metrics import Observed
+from pratique.telemetry.metrics import CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ GRACE_SECONDS = 1.0
 START_SECONDS = 60.0
 """How long a worker may take to be ready: somebody's package may load a model first."""
 
-_MODULE = "pratique.hosting.worker_process"
+_WORKER_MODULE = "pratique.hosting.worker_process"
 
 
 class WorkerEndedError(Exception):
@@ -67,7 +67,7 @@ class Worker:
         self._process = process
         self._reader, self._writer = streams
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._waiting: dict[int, asyncio.Future[ProcessFrame]] = {}
         self._retired = False
         self._closing = False
         self.on_stuck: Callable[[], None] = lambda: None
@@ -77,7 +77,7 @@ class Worker:
         """Set once the process is gone."""
 
     @classmethod
-    async def start(cls, plan: Plan) -> Worker:
+    async def start(cls, plan: WorkerPlan) -> Worker:
         """Start a process, and wait until it is ready.
 
         Raises:
@@ -85,7 +85,7 @@ class Worker:
         """
         here, there = socket.socketpair()
         with there:
-            process = ChildProcess(_MODULE, there.fileno())
+            process = ChildProcess(_WORKER_MODULE, there.fileno())
         worker = cls(plan.controller, process, await asyncio.open_unix_connection(sock=here))
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -96,15 +96,15 @@ class Worker:
         worker._listening = asyncio.ensure_future(worker._listen())
         return worker
 
-    async def _agree(self, plan: Plan) -> None:
-        self._writer.write(encode_frame(Frame(FrameKind.PLAN, body=msgspec.json.encode(plan))))
+    async def _agree(self, plan: WorkerPlan) -> None:
+        self._writer.write(encode_frame(ProcessFrame(FrameKind.PLAN, body=msgspec.json.encode(plan))))
         try:
             answer = await read_frame(self._reader)
         except (EOFError, OSError):
             code = await self._process.wait()
-            text = f"admission controller {self._name}: its process {_ending(code)} before it was ready"
+            text = f"admission controller {self._name}: its process {_exit_description(code)} before it was ready"
             raise ConfigurationError(text) from None
-        error = msgspec.json.decode(answer.body, type=Readiness).error
+        error = msgspec.json.decode(answer.body, type=WorkerReadiness).error
         if error:
             raise ConfigurationError(error)
 
@@ -128,10 +128,10 @@ class Worker:
         if not self._hears:
             raise WorkerEndedError(alone=False)
         number = next(self._numbers)
-        answered: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[ProcessFrame] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answered
         kind = FrameKind.REPEATED_CALL if repeated else FrameKind.CALL
-        self._writer.write(encode_frame(Frame(kind, number, request)))
+        self._writer.write(encode_frame(ProcessFrame(kind, number, request)))
         try:
             frame = await answered
         except asyncio.CancelledError:
@@ -143,7 +143,7 @@ class Worker:
 
     def _give_up(self, number: int) -> None:
         if number in self._waiting and self._hears:
-            self._writer.write(encode_frame(Frame(FrameKind.CANCEL, number)))
+            self._writer.write(encode_frame(ProcessFrame(FrameKind.CANCEL, number)))
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_if_deaf, number)
 
     def _kill_if_deaf(self, number: int) -> None:
@@ -161,11 +161,11 @@ class Worker:
             self._process.kill()
         code = await self._process.wait()
         if not self._retired:
-            extra = {"controller": self._name, "reason": _ending(code)}
+            extra = {"controller": self._name, "reason": _exit_description(code)}
             _log.error("a controller's process ended", extra=extra)
         self._let_go()
 
-    def _hear(self, frame: Frame) -> None:
+    def _hear(self, frame: ProcessFrame) -> None:
         if frame.kind is FrameKind.STUCK:
             self.on_stuck()
             return
@@ -208,7 +208,7 @@ class Worker:
         await self.kill()
 
 
-def _ending(code: int) -> str:
+def _exit_description(code: int) -> str:
     if code >= 0:
         return f"exited with {code}"
     with contextlib.suppress(ValueError):
@@ -218,63 +218,63 @@ def _ending(code: int) -> str:
 
 FIRST_PAUSE_SECONDS = 0.1
 """Before a worker that ended is started again; doubled each time that it ends soon after."""
-LONGEST_PAUSE_SECONDS = 2.0
+MAX_PAUSE_SECONDS = 2.0
 """A start takes half a second of a processor: with this pause, a fifth of one at worst. And a review that comes in the
 pause still has time."""
-_STEADY_SECONDS = 10.0
+_STABLE_SECONDS = 10.0
 """How long a worker has lived when the pause is the first one again."""
 
-_STARTS = 3
+_MAX_STARTS = 3
 """How many starts in vain a call waits for, if it has the time: what keeps one from starting may pass."""
 
-_ENDED = Failed(FailureKind.ERROR, "its process ended")
-_NOT_STARTED = Failed(FailureKind.ERROR, "its process does not start")
+_PROCESS_ENDED = Failed(FailureKind.ERROR, "its process ended")
+_PROCESS_NOT_STARTED = Failed(FailureKind.ERROR, "its process does not start")
 
 
 class IsolatedController:
     """One half of a controller, and the process that runs it."""
 
-    def __init__(self, plan: Plan, worker: Worker, *, amends: bool) -> None:
+    def __init__(self, plan: WorkerPlan, worker: Worker, *, may_patch: bool) -> None:
         """Use :meth:`start`."""
         self._plan = plan
-        self._amends = amends or plan.phase is Phase.MUTATE
+        self._may_patch = may_patch or plan.phase is Phase.MUTATE
         self._worker = worker
         self._starting: asyncio.Task[Worker] | None = None
         self._pause = FIRST_PAUSE_SECONDS
-        self._trial = _Trial(plan)
+        self._trial = _RetryWorker(plan)
         self._restarts = 0
         self._keeping = {asyncio.ensure_future(self._keep(worker))}
 
     @classmethod
-    async def start(cls, plan: Plan, *, amends: bool) -> IsolatedController:
+    async def start(cls, plan: WorkerPlan, *, may_patch: bool) -> IsolatedController:
         """Start the process, and wait until it is ready.
 
         Raises:
             ConfigurationError: the controller cannot be loaded or configured there.
         """
-        return cls(plan, await Worker.start(plan), amends=amends)
+        return cls(plan, await Worker.start(plan), may_patch=may_patch)
 
     @property
-    def halves(self) -> Halves:
+    def handlers(self) -> Handlers:
         """The controller, as a service runs it."""
         mutates = self._plan.phase is Phase.MUTATE
-        return Halves(
+        return Handlers(
             mutate=self._ask if mutates else None,
             validate=None if mutates else self._ask,
             close=self.close,
             collectors=self._collectors(),
         )
 
-    def _collectors(self) -> tuple[Observed, Observed]:
+    def _collectors(self) -> tuple[CallbackMetric, CallbackMetric]:
         name = (self._plan.controller,)
         return (
-            Observed(
+            CallbackMetric(
                 "pratique_controller_process_restarts_total",
                 "Starts of a controller's process after the first.",
                 lambda: {name: self._restarts},
                 "name",
             ),
-            Observed(
+            CallbackMetric(
                 "pratique_controller_process_up",
                 "1 where a controller's process can be asked.",
                 lambda: {name: int(self._worker.usable)},
@@ -294,34 +294,34 @@ class IsolatedController:
 
     async def _ask(self, review: Review) -> Answer:
         seconds = None if review.deadline is None else review.deadline.remaining_seconds
-        call = Call(self._plan.controller, seconds, self._amends, review.again, explain=review.explain)
+        call = Call(self._plan.controller, seconds, self._may_patch, review.again, explain=review.explain)
         request = write_call(review, call)
         worker = await self._usable()
         try:
-            raw = await worker.ask(request, repeated=review.repeats)
+            raw = await worker.ask(request, repeated=review.is_retry)
         except WorkerEndedError as error:
             if error.alone:
-                raise FailedElsewhereError(_ENDED) from None
+                raise RemoteFailureError(_PROCESS_ENDED) from None
             raw = await self._trial.ask(request)
-        return _answer(read_outcome(raw, call))
+        return _answer_from_outcome(read_outcome(raw, call))
 
     async def _usable(self) -> Worker:
-        for _ in range(_STARTS):
+        for _ in range(_MAX_STARTS):
             if self._worker.usable:
                 return self._worker
             with contextlib.suppress(ConfigurationError):
                 return await asyncio.shield(self._begin())
-        raise FailedElsewhereError(_NOT_STARTED)
+        raise RemoteFailureError(_PROCESS_NOT_STARTED)
 
     def _begin(self) -> asyncio.Task[Worker]:
         """Start another worker, where that is not under way."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.ensure_future(self._start())
-            self._starting.add_done_callback(_tell_failure)
+            self._starting.add_done_callback(_log_start_failure)
         return self._starting
 
     async def _start(self) -> Worker:
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        pause, self._pause = self._pause, min(self._pause * 2, MAX_PAUSE_SECONDS)
         await asyncio.sleep(pause)
         before, self._worker = self._worker, await Worker.start(self._plan)
         self._restarts += 1
@@ -338,7 +338,7 @@ class IsolatedController:
         watches = [asyncio.ensure_future(event.wait()) for event in (stuck, worker.ended)]
         try:
             first = asyncio.FIRST_COMPLETED
-            happened, _ = await asyncio.wait(watches, timeout=_STEADY_SECONDS, return_when=first)
+            happened, _ = await asyncio.wait(watches, timeout=_STABLE_SECONDS, return_when=first)
             if not happened:
                 self._pause = FIRST_PAUSE_SECONDS
                 await asyncio.wait(watches, return_when=first)
@@ -352,10 +352,10 @@ class IsolatedController:
                 await worker.kill()
 
 
-class _Trial:
+class _RetryWorker:
     """A worker for calls that were in one that died, each of them alone in it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
         self._alone = asyncio.Lock()
         self._worker: Worker | None = None
@@ -368,9 +368,9 @@ class _Trial:
             async with self._alone:
                 return await self._ask(request)
         except WorkerEndedError:
-            raise FailedElsewhereError(_ENDED) from None
+            raise RemoteFailureError(_PROCESS_ENDED) from None
         except ConfigurationError:
-            raise FailedElsewhereError(_NOT_STARTED) from None
+            raise RemoteFailureError(_PROCESS_NOT_STARTED) from None
         finally:
             self._suspects -= 1
             if not self._suspects:
@@ -395,13 +395,13 @@ class _Trial:
             await self._worker.close()
 
 
-def _tell_failure(starting: asyncio.Task[Worker]) -> None:
+def _log_start_failure(starting: asyncio.Task[Worker]) -> None:
     error = None if starting.cancelled() else starting.exception()
     if error is not None:
         _log.error("a controller's process does not start", extra={"reason": str(error)})
 
 
-def _answer(outcome: Outcome) -> Answer:
+def _answer_from_outcome(outcome: Outcome) -> Answer:
     """Make an answer again of the outcome of a half that ran elsewhere."""
     warnings, annotations, parts = outcome.warnings, outcome.audit_annotations, outcome.parts
     match outcome.decision:
@@ -412,4 +412,4 @@ def _answer(outcome: Outcome) -> Answer:
         case Denied(status):
             return Deny(status, "", warnings, annotations, parts)
         case Failed() as failed:
-            raise FailedElsewhereError(failed)
+            raise RemoteFailureError(failed)

@@ -12,7 +12,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import Isolation
-from pratique.hosting.configured_controllers import HostedController, apart
+from pratique.hosting.configured_controllers import HostedController, host_elsewhere
 
 if TYPE_CHECKING:
     import contextlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pratique.configuration.settings import ChainSettings
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One half of one controller, and what it is given. It holds nothing of the other controllers' settings."""
 
     service: str
@@ -51,18 +51,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where Python looks for modules."""
 
 
-class Readiness(msgspec.Struct, frozen=True):
+class WorkerReadiness(msgspec.Struct, frozen=True):
     """What a worker answers to its plan."""
 
     error: str = ""
     """Why it cannot be carried out; empty where it can."""
 
 
-_SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
+_SERVICE_NAMES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Apart:
+class IsolatedControllers:
     """The controllers of a service that are somebody else's."""
 
     origins: Mapping[str, str]
@@ -98,7 +98,7 @@ class Apart:
         # Here, because most services host nobody else's.
         from pratique.hosting.isolated_controllers import IsolatedController  # noqa: PLC0415
 
-        starts = [IsolatedController.start(self._plan(one), amends=one.amends) for one in controllers]
+        starts = [IsolatedController.start(self._plan(one), may_patch=one.may_patch) for one in controllers]
         started = await asyncio.gather(*starts, return_exceptions=True)
         for one in started:
             if isinstance(one, IsolatedController):
@@ -107,16 +107,16 @@ class Apart:
             if isinstance(one, BaseException):
                 raise one
         return [
-            apart(controller, self.configurations.get(controller.name), one.halves)
+            host_elsewhere(controller, self.configurations.get(controller.name), one.handlers)
             for controller, one in zip(controllers, started, strict=True)
             if isinstance(one, IsolatedController)
         ]
 
-    def _plan(self, controller: Controller) -> Plan:
+    def _plan(self, controller: Controller) -> WorkerPlan:
         file = self.settings.admission_control_config_file
         cluster = self.settings.cluster
-        return Plan(
-            service=_SERVICES[self.phase],
+        return WorkerPlan(
+            service=_SERVICE_NAMES[self.phase],
             controller=controller.name,
             origin=self.origins[controller.name],
             phase=self.phase,

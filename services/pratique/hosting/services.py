@@ -8,12 +8,12 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from pratique.admission.provisioning import provisions
+from pratique.admission.provisioning import provisions_namespaces
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ReloadableCluster
 from pratique.configuration.inputs import (
-    Digests,
-    HeldInputs,
+    InputDigests,
+    RecentInputs,
     chain_digest,
     cluster_digest,
     configuration_digest,
@@ -22,64 +22,64 @@ from pratique.configuration.loading import load_configurations
 from pratique.configuration.plugins import load_plugin_configurations
 from pratique.configuration.settings import Isolation
 from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.isolation import Apart
+from pratique.hosting.isolation import IsolatedControllers
 from pratique.telemetry.reloading import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Self
 
-    from pratique.admission.controllers import Half, Phase
+    from pratique.admission.controllers import Handler, Phase
     from pratique.cluster.store import Cluster, ObjectStore
     from pratique.configuration.loading import Configurations
     from pratique.configuration.settings import ChainSettings
     from pratique.hosting.configured_controllers import HostedController
-    from pratique.telemetry.file_metrics import Reloads
+    from pratique.telemetry.file_metrics import ReloadCounts
 
 _log = logging.getLogger(__name__)
 
 
-class _Hosts(Protocol):
-    def under(self, cluster: Cluster, halves: Mapping[str, Half]) -> Self: ...
+class _HostWithInputs(Protocol):
+    def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self: ...
 
 
-H = TypeVar("H", bound=_Hosts)
-H_co = TypeVar("H_co", bound=_Hosts, covariant=True)
+H = TypeVar("H", bound=_HostWithInputs)
+H_co = TypeVar("H_co", bound=_HostWithInputs, covariant=True)
 
 
-class _HostOf(Protocol[H_co]):
+class _HostFactory(Protocol[H_co]):
     """Makes what runs controllers."""
 
     def __call__(
         self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
     ) -> H_co:
-        """Run ``hosted``, which look things up in ``cluster``; with ``provisions`` namespaces are made."""
+        """Run ``hosted``, which look things up in ``cluster``; with ``provisions_namespaces`` namespaces are made."""
 
 
 """What runs controllers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hosting(Generic[H]):
+class HostedChain(Generic[H]):
     """What a service hosts."""
 
     controllers: tuple[HostedController, ...]
     """The controllers that are on and have that half, in chain order."""
     cluster: ReloadableCluster
     """What they look things up in; it changes when its files do."""
-    held: HeldInputs[H]
+    held: RecentInputs[H]
     """What runs them, by what they decide by: their configuration and cluster now, and those before for a while."""
-    reloads: Sequence[Reloads] = ()
+    reloads: Sequence[ReloadCounts] = ()
     """How often that and the configuration were read again."""
 
 
 @contextlib.asynccontextmanager
-async def hosting(
+async def host_chain(
     settings: ChainSettings,
     phase: Phase,
-    host_of: _HostOf[H],
+    host_of: _HostFactory[H],
     isolation: Isolation = Isolation.THREAD,
-) -> AsyncIterator[Hosting[H]]:
+) -> AsyncIterator[HostedChain[H]]:
     """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
 
     Args:
@@ -96,15 +96,15 @@ async def hosting(
         catalogue = load_catalogue()
         selected = catalogue.select(settings)
         configurations = load_plugin_configurations(settings)
-        chain, making = chain_digest(selected, configurations), provisions(selected)
-        apart = Apart(catalogue.origins, configurations, settings, phase, isolation, chain, making)
+        chain, making = chain_digest(selected, configurations), provisions_namespaces(selected)
+        apart = IsolatedControllers(catalogue.origins, configurations, settings, phase, isolation, chain, making)
         everything = catalogue.configure(
             [one for one in selected if not apart.concerns(one)],
             configurations,
             settings.admission_control_config_file,
         )
         for one in everything:
-            stack.push_async_callback(one.halves.close)
+            stack.push_async_callback(one.handlers.close)
         here = [one for one in everything if phase in one.controller.phases]
         isolated = await apart.start([one for one in selected if apart.concerns(one)], stack)
         hosted = {one.controller.name: one for one in (*here, *isolated)}
@@ -113,7 +113,7 @@ async def hosting(
             settings, chain, here, lambda cluster: host_of(controllers, cluster, provisions=making)
         )
         await stack.enter_async_context(inputs.kept())
-        yield Hosting(controllers, inputs.cluster, inputs.held, inputs.reloads)
+        yield HostedChain(controllers, inputs.cluster, inputs.held, inputs.reloads)
 
 
 class ReloadedInputs(Generic[H]):
@@ -146,16 +146,16 @@ class ReloadedInputs(Generic[H]):
         self._watched: list[Reloaded[Any]] = [
             one for one in (self._configuration, self._cluster) if one.paths
         ]
-        self.reloads: Sequence[Reloads] = [one.reloads for one in self._watched]
+        self.reloads: Sequence[ReloadCounts] = [one.reloads for one in self._watched]
         """What is known of each reading."""
         self.cluster = ReloadableCluster(self._cluster.value)
         """The cluster as it is now."""
-        self._halves = self._use(self._configuration.value)
+        self._handlers = self._use(self._configuration.value)
         self._host = host_of(self._cluster.value)
         self._configuration_digest = configuration_digest(self._configuration.value)
         self._cluster_digest = cluster_digest(self._cluster.value)
-        self.held: HeldInputs[H] = HeldInputs(
-            self._digests, self._host.under(self._cluster.value, self._halves), settings.reload_grace_seconds
+        self.held: RecentInputs[H] = RecentInputs(
+            self._digests, self._host.with_inputs(self._cluster.value, self._handlers), settings.reload_grace_seconds
         )
         """What runs the controllers, by what they decide by."""
         self._configuration.tell(self._take_configurations)
@@ -164,12 +164,12 @@ class ReloadedInputs(Generic[H]):
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         """Keep them up to date until this ends, and let controllers do what they do beside reviews."""
-        async with _followers() as followers:
+        async with _background_tasks() as followers:
             for each in self._watched:
                 followers.add(asyncio.create_task(keep_reloading([each]), name=f"{each.name} files"))
             for one in self._controllers:
-                following = asyncio.create_task(one.halves.follow(self.cluster), name=one.controller.name)
-                following.add_done_callback(_tell_broken)
+                following = asyncio.create_task(one.handlers.run_in_background(self.cluster), name=one.controller.name)
+                following.add_done_callback(_log_background_failure)
                 followers.add(following)
             try:
                 yield
@@ -177,16 +177,16 @@ class ReloadedInputs(Generic[H]):
                 self.held.close()
 
     @property
-    def _digests(self) -> Digests:
-        return Digests.of(self._chain, self._configuration_digest, self._cluster_digest)
+    def _digests(self) -> InputDigests:
+        return InputDigests.of(self._chain, self._configuration_digest, self._cluster_digest)
 
-    def _use(self, configurations: Configurations) -> Mapping[str, Half]:
-        used = {one.controller.name: one.halves.use(configurations) for one in self._controllers}
-        return {name: half for name, half in used.items() if half is not None}
+    def _use(self, configurations: Configurations) -> Mapping[str, Handler]:
+        used = {one.controller.name: one.handlers.use_configurations(configurations) for one in self._controllers}
+        return {name: handler for name, handler in used.items() if handler is not None}
 
     async def _take_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)
-        self._halves = self._use(configurations)
+        self._handlers = self._use(configurations)
         self._configuration_digest = digest
         self._take_up()
 
@@ -196,11 +196,11 @@ class ReloadedInputs(Generic[H]):
         self._take_up()
 
     def _take_up(self) -> None:
-        self.held.take_up(self._digests, self._host.under(self.cluster.current, self._halves))
+        self.held.switch_to(self._digests, self._host.with_inputs(self.cluster.current, self._handlers))
 
 
 @contextlib.asynccontextmanager
-async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
+async def _background_tasks() -> AsyncIterator[set[asyncio.Task[None]]]:
     """Tasks that run until this ends; one that breaks ends alone."""
     tasks: set[asyncio.Task[None]] = set()
     try:
@@ -211,7 +211,7 @@ async def _followers() -> AsyncIterator[set[asyncio.Task[None]]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _tell_broken(task: asyncio.Task[None]) -> None:
+def _log_background_failure(task: asyncio.Task[None]) -> None:
     """Say at once that what a controller does beside reviews has broken, and is not done any more."""
     error = None if task.cancelled() else task.exception()
     if error is not None:

@@ -23,19 +23,19 @@ from pratique.admission.outcomes import Failed, FailureKind, Outcome
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import find_in_package
-from pratique.hosting.configured_controllers import configured
-from pratique.hosting.isolation import Plan, Readiness
-from pratique.hosting.running import Host
+from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.isolation import WorkerPlan, WorkerReadiness
+from pratique.hosting.running import ControllerHost
 from pratique.hosting.services import ReloadedInputs
 from pratique.processes.parent_death import end_with_parent
-from pratique.processes.worker_frames import Frame, FrameKind, encode_frame, read_frame
+from pratique.processes.worker_frames import ProcessFrame, FrameKind, encode_frame, read_frame
 from pratique.rpc.messages import IncomingCall, write_outcome
-from pratique.telemetry.logs import configure_logging, described, log_loop_error
+from pratique.telemetry.logs import configure_logging, describe_error, log_loop_error
 
 if TYPE_CHECKING:
-    from pratique.configuration.inputs import HeldInputs
+    from pratique.configuration.inputs import RecentInputs
     from pratique.hosting.configured_controllers import HostedController
-    from pratique.processes.thread_pool import Lane
+    from pratique.processes.thread_pool import ControllerThreads
 
 _log = logging.getLogger(__name__)
 
@@ -43,16 +43,16 @@ STUCK_SECONDS = 1.0
 """How long after its time a thread may go on before the worker is to be replaced: most that are late end by then."""
 
 
-class _Calls:
+class _WorkerCalls:
     """The calls of the service, each a task."""
 
-    def __init__(self, controller: str, held: HeldInputs[Host], writer: asyncio.StreamWriter) -> None:
+    def __init__(self, controller: str, held: RecentInputs[ControllerHost], writer: asyncio.StreamWriter) -> None:
         self._controller = controller
         self._held = held
         self._writer = writer
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def take(self, frame: Frame) -> None:
+    def take(self, frame: ProcessFrame) -> None:
         """Begin with a call, or give one up."""
         if frame.kind is FrameKind.CANCEL:
             if frame.number in self._tasks:
@@ -62,7 +62,7 @@ class _Calls:
         self._tasks[frame.number] = task
         task.add_done_callback(lambda _: self._tasks.pop(frame.number))
 
-    async def _answer(self, frame: Frame) -> None:
+    async def _answer(self, frame: ProcessFrame) -> None:
         kind, body = FrameKind.OUTCOME, b""
         try:
             body = await self._outcome(frame)
@@ -70,9 +70,9 @@ class _Calls:
             pass  # the service knows, and wants to hear that it was heard
         except ReviewError as error:
             kind, body = FrameKind.UNREADABLE, str(error).encode()
-        self._send(Frame(kind, frame.number, body))
+        self._send(ProcessFrame(kind, frame.number, body))
 
-    async def _outcome(self, frame: Frame) -> bytes:
+    async def _outcome(self, frame: ProcessFrame) -> bytes:
         incoming = IncomingCall(frame.body)
         # Files reach this process and its service one after the other: what is not held yet will be in a moment.
         host = await self._held.wait_for(incoming.digest, incoming.seconds)
@@ -81,43 +81,43 @@ class _Calls:
             return write_outcome(Outcome(controller=self._controller, decision=failed))
         runner = host.runners[self._controller]
         review, call = incoming.read(host.cluster)
-        review = host.placed(review)
+        review = host.in_cluster(review)
         if frame.kind is FrameKind.REPEATED_CALL:
-            review = dataclasses.replace(review, repeats=True)
+            review = dataclasses.replace(review, is_retry=True)
         ends = Deadline.after(call.timeout_seconds or 0)
         try:
             return write_outcome((await runner.run(review, call)).outcome)
         finally:
-            if runner.lane is not None and runner.lane.left_behind:
+            if runner.lane is not None and runner.lane.abandoned:
                 late = ends.remaining_seconds + STUCK_SECONDS
                 asyncio.get_running_loop().call_later(late, self._tell_if_stuck, runner.lane, frame.number)
 
-    def _tell_if_stuck(self, lane: Lane, number: int) -> None:
-        if lane.left_behind:
-            self._send(Frame(FrameKind.STUCK, number))
+    def _tell_if_stuck(self, lane: ControllerThreads, number: int) -> None:
+        if lane.abandoned:
+            self._send(ProcessFrame(FrameKind.STUCK, number))
 
-    def _send(self, frame: Frame) -> None:
+    def _send(self, frame: ProcessFrame) -> None:
         self._writer.write(encode_frame(frame))
 
 
 async def _serve(connection: socket.socket) -> None:
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
-    plan = msgspec.json.decode((await read_frame(reader)).body, type=Plan)
+    plan = msgspec.json.decode((await read_frame(reader)).body, type=WorkerPlan)
     configure_logging(plan.service)
     sys.path[:] = plan.path
     try:
-        await _carry_out(plan, reader, writer)
+        await _run_plan(plan, reader, writer)
     except ConfigurationError as error:
-        _answer_plan(writer, str(error))
+        _send_readiness(writer, str(error))
         await writer.drain()
         writer.close()
     except (EOFError, OSError):
         pass  # the service is gone
 
 
-async def _carry_out(plan: Plan, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    hosted = _hosted(plan)
+async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    hosted = _configured_controller(plan)
     settings = ChainSettings(
         config=tuple(map(Path, plan.config)),
         cluster=None if plan.cluster is None else tuple(map(Path, plan.cluster)),
@@ -127,46 +127,46 @@ async def _carry_out(plan: Plan, reader: asyncio.StreamReader, writer: asyncio.S
         settings,
         plan.chain,
         [hosted],
-        lambda cluster: Host([hosted], cluster, plan.phase, provisions=plan.provisions),
+        lambda cluster: ControllerHost([hosted], cluster, plan.phase, provisions=plan.provisions),
     )
     async with inputs.kept():
-        calls = _Calls(plan.controller, inputs.held, writer)
-        _answer_plan(writer, "")
+        calls = _WorkerCalls(plan.controller, inputs.held, writer)
+        _send_readiness(writer, "")
         try:
             while True:
                 calls.take(await read_frame(reader))
         finally:
-            await hosted.halves.close()
+            await hosted.handlers.close()
 
 
-def _hosted(plan: Plan) -> HostedController:
+def _configured_controller(plan: WorkerPlan) -> HostedController:
     try:
-        return configured(find_in_package(plan.origin, plan.controller), plan.configuration)
+        return configure_controller(find_in_package(plan.origin, plan.controller), plan.configuration)
     except ConfigurationError as error:
         raise ConfigurationError(f"{plan.source}: {error}" if plan.source else str(error)) from None
 
 
-def _answer_plan(writer: asyncio.StreamWriter, error: str) -> None:
-    writer.write(encode_frame(Frame(FrameKind.READY, body=msgspec.json.encode(Readiness(error)))))
+def _send_readiness(writer: asyncio.StreamWriter, error: str) -> None:
+    writer.write(encode_frame(ProcessFrame(FrameKind.READY, body=msgspec.json.encode(WorkerReadiness(error)))))
 
 
 def main(descriptor: int) -> None:
     """Serve the service at the other end of a socket until it is gone."""
     end_with_parent()
     configure_logging("worker")
-    threading.excepthook = lambda told: _tell_unhandled(told.exc_value)
+    threading.excepthook = lambda told: _log_unhandled_error(told.exc_value)
     code = 0
     try:
         asyncio.run(_serve(socket.socket(fileno=descriptor)))
     except BaseException as error:  # noqa: BLE001 - its text may quote a reviewed object: not to standard error
-        _tell_unhandled(error)
+        _log_unhandled_error(error)
         code = 1
     logging.shutdown()
     os._exit(code)  # threads that never end must not keep the process
 
 
-def _tell_unhandled(error: BaseException | None) -> None:
-    _log.error("unhandled error in a worker", extra={"error": "" if error is None else described(error)})
+def _log_unhandled_error(error: BaseException | None) -> None:
+    _log.error("unhandled error in a worker", extra={"error": "" if error is None else describe_error(error)})
 
 
 if __name__ == "__main__":

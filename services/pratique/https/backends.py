@@ -13,16 +13,16 @@ from urllib.parse import unquote
 from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
-from pratique.https.clients import ClientKind, HttpsClients
-from pratique.https.credentials import credentials_of
-from pratique.https.exchanges import HttpRequest, answered_body, clean_path, exchange
-from pratique.https.kubeconfigs import load_kubeconfig, usable
-from pratique.https.tls_contexts import open_context
+from pratique.https.clients import SessionKey, HttpsClients
+from pratique.https.credentials import user_credentials
+from pratique.https.exchanges import HttpRequest, response_body, clean_path, send_with_retries
+from pratique.https.kubeconfigs import load_kubeconfig, resolve_current_context
+from pratique.https.tls_contexts import open_client_context
 
 if TYPE_CHECKING:
     from pratique.admission.calls import Deadline
     from pratique.https.credentials import Credentials
-    from pratique.https.kubeconfigs import Server, Usable
+    from pratique.https.kubeconfigs import KubeconfigCluster, ResolvedContext
 
 _MOST_SECONDS = 30
 """How long one attempt may take, redirects and the reading of the answer included."""
@@ -41,7 +41,7 @@ _NO_CLIENT = "could not get REST client: "
 class HttpsBackend:
     """A server that is asked over HTTPS, on connections that are kept."""
 
-    def __init__(self, target: Usable) -> None:
+    def __init__(self, target: ResolvedContext) -> None:
         """See that the server can be asked, and connect to nothing yet.
 
         Raises:
@@ -49,7 +49,7 @@ class HttpsBackend:
         """
         self._authority, self._url = _address(target.server)
         self._credentials = _credentials(target)
-        self._kind = ClientKind(
+        self._kind = SessionKey(
             ca_bundle=_ca_bundle(target.server),
             certificate=self._credentials.certificate,
             to_services=False,
@@ -72,8 +72,8 @@ class HttpsBackend:
         session = self._clients.session(self._kind)
         credentials = tuple(self._credentials.headers())
         request = HttpRequest(self._url, self._authority, body, _HEADERS, credentials)
-        answer = await exchange(session, request, deadline.sooner(_MOST_SECONDS))
-        content = answered_body(answer)
+        answer = await send_with_retries(session, request, deadline.sooner(_MOST_SECONDS))
+        content = response_body(answer)
         if not 200 <= answer.status < 300:
             raise BadAnswerError(f"Error contacting webhook: {answer.status}", answer.status)
         return content
@@ -93,12 +93,12 @@ def open_backend(file: Path) -> HttpsBackend:
     """
     kubeconfig = load_kubeconfig(file)
     try:
-        return HttpsBackend(usable(kubeconfig))
+        return HttpsBackend(resolve_current_context(kubeconfig))
     except ConfigurationError as error:
         raise ConfigurationError(f"{file}: {error}") from None
 
 
-def _address(server: Server) -> tuple[str, str]:
+def _address(server: KubeconfigCluster) -> tuple[str, str]:
     """The authority of a server's URL, and the URL to be called."""
     text = server.server if "://" in server.server else f"https://{server.server}"
     try:
@@ -111,14 +111,14 @@ def _address(server: Server) -> tuple[str, str]:
     return authority, f"https://{authority}{clean_path(unquote(url.path))}?timeout={_MOST_SECONDS}s"
 
 
-def _credentials(target: Usable) -> Credentials:
+def _credentials(target: ResolvedContext) -> Credentials:
     try:
-        return credentials_of(target.user_name, target.user)
+        return user_credentials(target.user_name, target.user)
     except CallError as error:
         raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None
 
 
-def _ca_bundle(server: Server) -> bytes:
+def _ca_bundle(server: KubeconfigCluster) -> bytes:
     bundle = server.certificate_authority_data
     if server.certificate_authority and not bundle:
         bundle = Path(server.certificate_authority).read_bytes()
@@ -127,9 +127,9 @@ def _ca_bundle(server: Server) -> bytes:
     return bundle
 
 
-def _check(kind: ClientKind) -> None:
+def _check(kind: SessionKey) -> None:
     """See at once what would fail every call."""
     try:
-        open_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
+        open_client_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
     except CallError as error:
         raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None

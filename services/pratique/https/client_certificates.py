@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate
 
-    from pratique.https.tls import Authorities, Kept
+    from pratique.https.tls import CertificateAuthorities, ReloadedCertificate
 
 _MOST_LINKS = 8
 """Certificates between a client's and an authority that are looked at; real chains have one or two."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Client:
+class TlsClient:
     """Who a certificate says that its holder is."""
 
     names: tuple[str, ...]
@@ -37,34 +37,34 @@ class Client:
         return self.names[0] if self.names else ""
 
 
-class ClientCertificates:
+class ClientCertificateAuthenticator:
     """Knows clients by certificates of the authorities, as they are now."""
 
-    def __init__(self, authorities: Kept[Authorities], allowed_names: Iterable[str]) -> None:
+    def __init__(self, authorities: ReloadedCertificate[CertificateAuthorities], allowed_names: Iterable[str]) -> None:
         """Allow those with one of the names; with no names, everybody whom an authority has signed."""
         self.authorities = authorities
         self._allowed = frozenset(allowed_names)
         # By certificate: front doors and API servers show the same one on all connections.
         self._read = functools.lru_cache(maxsize=256)(self._judge)
 
-    def client(self, chain: tuple[bytes, ...]) -> Client | None:
+    def client(self, chain: tuple[bytes, ...]) -> TlsClient | None:
         """Say who has shown ``chain``, own certificate first, each in DER or PEM; None where that is not believed."""
         client, begins_at, ends_at = self._read(self.authorities.value, chain)
         return client if begins_at <= time.time() <= ends_at else None
 
     def _judge(
-        self, authorities: Authorities, chain: tuple[bytes, ...]
-    ) -> tuple[Client | None, float, float]:
+        self, authorities: CertificateAuthorities, chain: tuple[bytes, ...]
+    ) -> tuple[TlsClient | None, float, float]:
         certificates = [one for der_or_pem in chain for one in _certificates(der_or_pem)]
-        if not certificates or not leads_to(certificates, authorities.certificates):
+        if not certificates or not chains_to_authority(certificates, authorities.certificates):
             return None, 0.0, 0.0
         own = certificates[0]
-        names = names_of(own)
-        client = Client(names, not self._allowed or not self._allowed.isdisjoint(names))
+        names = certificate_names(own)
+        client = TlsClient(names, not self._allowed or not self._allowed.isdisjoint(names))
         return client, own.not_valid_before_utc.timestamp(), own.not_valid_after_utc.timestamp()
 
 
-def names_of(certificate: Certificate) -> tuple[str, ...]:
+def certificate_names(certificate: Certificate) -> tuple[str, ...]:
     """Give the common name, the DNS names and the URIs of a certificate, each once."""
     from cryptography import x509  # noqa: PLC0415  # a tenth of a second, for nothing where there is no TLS
 
@@ -79,7 +79,7 @@ def names_of(certificate: Certificate) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def leads_to(chain: Sequence[Certificate], authorities: Sequence[Certificate]) -> bool:
+def chains_to_authority(chain: Sequence[Certificate], authorities: Sequence[Certificate]) -> bool:
     """Tell whether the first of ``chain``, by way of the others, was signed by an authority.
 
     All else that there is to check has been, by the handshake; what can have changed since are the authorities.

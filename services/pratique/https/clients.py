@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.https.service_resolvers import Resolve, by_name
+from pratique.https.service_resolvers import ServiceResolver, resolve_by_dns
 
 if TYPE_CHECKING:
     import ssl
 
     from pratique.https.credentials import ClientCertificate
-    from pratique.https.sessions import Session
+    from pratique.https.sessions import HttpsSession
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ClientKind:
+class SessionKey:
     """What sets sessions apart."""
 
     ca_bundle: bytes
@@ -34,19 +34,19 @@ class ClientKind:
 class _Shared:
     context: ssl.SSLContext
     stamp: tuple[object, ...]
-    session: Session
+    session: HttpsSession
     users: int = 0
 
 
 class HttpsClients:
     """All sessions of one front door."""
 
-    def __init__(self, resolve: Resolve = by_name) -> None:
+    def __init__(self, resolve: ServiceResolver = resolve_by_dns) -> None:
         """``resolve`` finds the addresses of the cluster's services."""
         self._resolve = resolve
-        self._shared: dict[ClientKind, _Shared] = {}
+        self._shared: dict[SessionKey, _Shared] = {}
 
-    def join(self, kind: ClientKind) -> None:
+    def join(self, kind: SessionKey) -> None:
         """Begin to use the session of a kind, which is opened if it is not there. Needs a running event loop.
 
         Raises:
@@ -56,7 +56,7 @@ class HttpsClients:
             self._shared[kind] = self._open(kind)
         self._shared[kind].users += 1
 
-    def session(self, kind: ClientKind) -> Session:
+    def session(self, kind: SessionKey) -> HttpsSession:
         """The session of a kind that has been joined.
 
         New connections show the certificate as it is now in its files.
@@ -72,7 +72,7 @@ class HttpsClients:
             shared.stamp = kind.certificate.stamp
         return shared.session
 
-    async def leave(self, kind: ClientKind) -> None:
+    async def leave(self, kind: SessionKey) -> None:
         """Use the session of a kind no more; the last to leave closes it."""
         shared = self._shared[kind]
         shared.users -= 1
@@ -80,12 +80,12 @@ class HttpsClients:
             del self._shared[kind]
             await shared.session.close()
 
-    def _open(self, kind: ClientKind) -> _Shared:
+    def _open(self, kind: SessionKey) -> _Shared:
         # Here, because the HTTP library is slow to import, and most chains call no webhooks.
-        from pratique.https.sessions import Session  # noqa: PLC0415
-        from pratique.https.tls_contexts import open_context  # noqa: PLC0415
+        from pratique.https.sessions import HttpsSession  # noqa: PLC0415
+        from pratique.https.tls_contexts import open_client_context  # noqa: PLC0415
 
-        context = open_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
+        context = open_client_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
         stamp = kind.certificate.stamp if kind.certificate is not None else ()
         resolve = self._resolve if kind.to_services else None
-        return _Shared(context, stamp, Session(context, resolve, kind.server_name))
+        return _Shared(context, stamp, HttpsSession(context, resolve, kind.server_name))

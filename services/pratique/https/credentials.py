@@ -18,7 +18,7 @@ from pratique.apimachinery.statuses import go_quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pratique.https.kubeconfigs import User
+    from pratique.https.kubeconfigs import KubeconfigUser
 
 _TOKEN_AGE = 50.0
 """Seconds before a token file is read again: client-go gives a token a minute, and renews it 10 s early."""
@@ -28,7 +28,7 @@ _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Material:
+class PemSource:
     """Part of a certificate: bytes that are given, or a file that holds them and may change."""
 
     data: bytes = dataclasses.field(default=b"", repr=False)
@@ -58,8 +58,8 @@ class Material:
 class ClientCertificate:
     """A certificate to be shown to servers that ask for one."""
 
-    certificate: Material
-    key: Material
+    certificate: PemSource
+    key: PemSource
 
     @property
     def stamp(self) -> tuple[object, ...]:
@@ -127,7 +127,7 @@ ANONYMOUS = Credentials()
 """Proves nothing."""
 
 
-def credentials_of(name: str, user: User) -> Credentials:
+def user_credentials(name: str, user: KubeconfigUser) -> Credentials:
     """Make a user's credentials ready.
 
     Raises:
@@ -144,7 +144,7 @@ def credentials_of(name: str, user: User) -> Credentials:
     )
 
 
-def _check_kind(name: str, user: User) -> None:
+def _check_kind(name: str, user: KubeconfigUser) -> None:
     if user.auth_provider is not None:
         raise CallError("could not get REST client: auth provider not supported", code=500)
     if user.exec is not None:
@@ -159,7 +159,7 @@ def _check_kind(name: str, user: User) -> None:
         )
 
 
-def _authorization(user: User) -> Iterable[tuple[str, str]]:
+def _authorization(user: KubeconfigUser) -> Iterable[tuple[str, str]]:
     if user.token and not user.token_file:
         yield "Authorization", f"Bearer {user.token}"
     elif user.username or user.password:
@@ -167,7 +167,7 @@ def _authorization(user: User) -> Iterable[tuple[str, str]]:
         yield "Authorization", f"Basic {base64.b64encode(pair).decode()}"
 
 
-def _impersonation(user: User) -> Iterable[tuple[str, str]]:
+def _impersonation(user: KubeconfigUser) -> Iterable[tuple[str, str]]:
     if not user.impersonate:
         return
     yield "Impersonate-User", user.impersonate
@@ -180,12 +180,12 @@ def _impersonation(user: User) -> Iterable[tuple[str, str]]:
             yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", value
 
 
-def _certificate(user: User) -> ClientCertificate | None:
+def _certificate(user: KubeconfigUser) -> ClientCertificate | None:
     if not (user.client_certificate or user.client_certificate_data):
         return None
     return ClientCertificate(
-        Material(user.client_certificate_data, user.client_certificate),
-        Material(user.client_key_data, user.client_key),
+        PemSource(user.client_certificate_data, user.client_certificate),
+        PemSource(user.client_key_data, user.client_key),
     )
 
 

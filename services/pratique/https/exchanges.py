@@ -16,7 +16,7 @@ from pratique.apimachinery.statuses import Status, StatusDetails, go_quoted, int
 
 if TYPE_CHECKING:
     from pratique.admission.calls import Deadline
-    from pratique.https.sessions import Session
+    from pratique.https.sessions import HttpsSession
 
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PARAMETER = re.compile(rf'\s*;\s*(?P<name>{_WORD})\s*=\s*(?P<value>{_WORD}|"(?:[^"\\\r\n]|\\.)*")')
@@ -75,7 +75,7 @@ def clean_path(path: str) -> str:
     return quote(posixpath.normpath("/" + path.lstrip("/")), safe=_PATH_CHARACTERS)
 
 
-def failed_post(url: str, reason: str) -> str:
+def post_error(url: str, reason: str) -> str:
     """Say that a POST failed, as Go's ``url.Error`` does."""
     return f"Post {go_quoted(url)}: {reason}"
 
@@ -120,7 +120,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
+class HttpResponse:
     """An HTTP response, read whole."""
 
     status: int
@@ -148,7 +148,7 @@ class HttpAnswer:
         return max(0, int(self.retry_after))
 
 
-def answered_body(answer: HttpAnswer) -> bytes:
+def response_body(answer: HttpResponse) -> bytes:
     """The body of an answer that says something; of what type it claims to be does not matter.
 
     Raises:
@@ -160,7 +160,7 @@ def answered_body(answer: HttpAnswer) -> bytes:
         status = internal_error(str(error))
         raise BadAnswerError(status.message, status.code, status) from None
     if not (200 <= answer.status <= 206 or answer.status == 101):
-        told = _told(answer.body)
+        told = _decode_status(answer.body)
         status = _unexpected(answer, media_type) if told is None else told.as_status()
         raise BadAnswerError(status.message, status.code, status)
     if not answer.body:
@@ -171,17 +171,17 @@ def answered_body(answer: HttpAnswer) -> bytes:
     return answer.body
 
 
-class _ToldDetails(msgspec.Struct, rename="camel"):
+class _StatusDetailsBody(msgspec.Struct, rename="camel"):
     retry_after_seconds: int | None = None
 
 
-class _Told(msgspec.Struct):
+class _StatusBody(msgspec.Struct):
     kind: str = ""
     api_version: str | None = msgspec.field(default=None, name="apiVersion")
     status: str | None = None
     message: str | None = None
     reason: str | None = None
-    details: _ToldDetails | None = None
+    details: _StatusDetailsBody | None = None
     code: int | None = None
 
     def as_status(self) -> Status:
@@ -196,13 +196,13 @@ class _Told(msgspec.Struct):
         )
 
 
-_told_decoder = msgspec.json.Decoder(_Told)
+_status_decoder = msgspec.json.Decoder(_StatusBody)
 
 
-def _told(body: bytes) -> _Told | None:
+def _decode_status(body: bytes) -> _StatusBody | None:
     """The Kubernetes Status that tells a failure; None where the body holds no such thing."""
     try:
-        told = _told_decoder.decode(body.decode("utf-8", "replace"))
+        told = _status_decoder.decode(body.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
     if (told.kind, told.api_version or "v1", told.status) != ("Status", "v1", "Failure"):
@@ -210,7 +210,7 @@ def _told(body: bytes) -> _Told | None:
     return told
 
 
-def _unexpected(answer: HttpAnswer, media_type: str) -> Status:
+def _unexpected(answer: HttpResponse, media_type: str) -> Status:
     """What is made of a failure that no Status tells."""
     reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
     seconds = answer.retry_after_seconds
@@ -223,7 +223,7 @@ def _unexpected(answer: HttpAnswer, media_type: str) -> Status:
     )
 
 
-def _message(answer: HttpAnswer, media_type: str) -> str:
+def _message(answer: HttpResponse, media_type: str) -> str:
     is_text = not answer.content_type or media_type.startswith("text/")
     text = answer.body[:_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
     if answer.status in _OWN_TEXT:
@@ -262,7 +262,7 @@ class HttpRequest:
     """Those that prove who the caller is."""
     method: str = "POST"
 
-    def redirected(self, answer: HttpAnswer, url: str) -> HttpRequest:
+    def redirected(self, answer: HttpResponse, url: str) -> HttpRequest:
         """The request that follows from a redirect to ``url``."""
         host = urlsplit(url).netloc.rpartition("@")[2]
         credentials = self.credentials if host == self.host else ()
@@ -273,7 +273,7 @@ class HttpRequest:
         return HttpRequest(url, host, b"", headers, credentials, "GET")
 
 
-async def exchange(session: Session, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
+async def send_with_retries(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
     """Send a request until an answer comes that is not to be asked for again.
 
     Raises:
@@ -288,7 +288,7 @@ async def exchange(session: Session, request: HttpRequest, deadline: Deadline) -
     return answer
 
 
-async def _follow(session: Session, first: HttpRequest, deadline: Deadline) -> HttpAnswer:
+async def _follow(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
     request, answer = first, await _send(session, first, deadline)
     for _ in range(_MOST_REDIRECTS - 1):
         if not _redirects(answer):
@@ -296,25 +296,25 @@ async def _follow(session: Session, first: HttpRequest, deadline: Deadline) -> H
         request = request.redirected(answer, _location(request, answer))
         answer = await _send(session, request, deadline)
     if _redirects(answer):
-        raise UnreachableError(failed_post(answer.location, f"stopped after {_MOST_REDIRECTS} redirects"))
+        raise UnreachableError(post_error(answer.location, f"stopped after {_MOST_REDIRECTS} redirects"))
     return answer
 
 
-def _location(request: HttpRequest, answer: HttpAnswer) -> str:
+def _location(request: HttpRequest, answer: HttpResponse) -> str:
     try:
         return quote(urljoin(request.url, answer.location), safe=_URL_CHARACTERS)
     except ValueError as error:
         reason = f"failed to parse Location header {go_quoted(answer.location)}: {error}"
-        raise UnreachableError(failed_post(request.url, reason)) from None
+        raise UnreachableError(post_error(request.url, reason)) from None
 
 
-def _redirects(answer: HttpAnswer) -> bool:
+def _redirects(answer: HttpResponse) -> bool:
     return answer.status in _TO_GET | _AS_IT_WAS and bool(answer.location)
 
 
-async def _send(session: Session, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
+async def _send(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
     if not request.url.startswith("https:"):
         scheme = urlsplit(request.url).scheme
-        raise UnreachableError(failed_post(request.url, f"unsupported protocol scheme {go_quoted(scheme)}"))
+        raise UnreachableError(post_error(request.url, f"unsupported protocol scheme {go_quoted(scheme)}"))
     headers = (("Host", request.host), *request.headers, *request.credentials)
     return await session.send(request.method, request.url, headers, request.body, deadline)

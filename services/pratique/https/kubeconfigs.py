@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-class User(msgspec.Struct, frozen=True, rename="kebab"):
+class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):
     """How a caller proves who it is. What is not given is empty."""
 
     token: str = ""
@@ -56,7 +56,7 @@ class User(msgspec.Struct, frozen=True, rename="kebab"):
         return "User(…)"
 
 
-class Server(msgspec.Struct, frozen=True, rename="kebab"):
+class KubeconfigCluster(msgspec.Struct, frozen=True, rename="kebab"):
     """An API server, or any server that a kubeconfig tells how to reach: ``cluster``."""
 
     server: str = ""
@@ -71,7 +71,7 @@ class Server(msgspec.Struct, frozen=True, rename="kebab"):
     """The name to expect in its certificate; empty means the URL's host."""
 
 
-class Context(msgspec.Struct, frozen=True):
+class KubeconfigContext(msgspec.Struct, frozen=True):
     """A user at a server, both by name."""
 
     cluster: str = ""
@@ -82,26 +82,26 @@ class Context(msgspec.Struct, frozen=True):
 class Kubeconfig:
     """A kubeconfig: users, servers and contexts by name."""
 
-    users: Mapping[str, User] = dataclasses.field(default_factory=dict)
-    servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
-    contexts: Mapping[str, Context] = dataclasses.field(default_factory=dict)
+    users: Mapping[str, KubeconfigUser] = dataclasses.field(default_factory=dict)
+    servers: Mapping[str, KubeconfigCluster] = dataclasses.field(default_factory=dict)
+    contexts: Mapping[str, KubeconfigContext] = dataclasses.field(default_factory=dict)
     current_context: str = ""
     """The context that is meant where none is named."""
 
 
 class _NamedUser(msgspec.Struct, frozen=True):
     name: str = ""
-    user: User = User()
+    user: KubeconfigUser = KubeconfigUser()
 
 
 class _NamedServer(msgspec.Struct, frozen=True):
     name: str = ""
-    cluster: Server = Server()
+    cluster: KubeconfigCluster = KubeconfigCluster()
 
 
 class _NamedContext(msgspec.Struct, frozen=True):
     name: str = ""
-    context: Context = Context()
+    context: KubeconfigContext = KubeconfigContext()
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ def _by_name(
     return values
 
 
-def _rooted_user(user: User, folder: Path) -> User:
+def _rooted_user(user: KubeconfigUser, folder: Path) -> KubeconfigUser:
     return msgspec.structs.replace(
         user,
         token_file=_rooted(user.token_file, folder),
@@ -182,7 +182,7 @@ def _rooted_user(user: User, folder: Path) -> User:
     )
 
 
-def _rooted_server(server: Server, folder: Path) -> Server:
+def _rooted_server(server: KubeconfigCluster, folder: Path) -> KubeconfigCluster:
     return msgspec.structs.replace(
         server, certificate_authority=_rooted(server.certificate_authority, folder)
     )
@@ -196,16 +196,16 @@ _NOTHING = "no configuration has been provided, try setting KUBERNETES_MASTER en
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Usable:
+class ResolvedContext:
     """Whom to call, and as whom."""
 
-    server: Server
+    server: KubeconfigCluster
     user_name: str
     """The user's name in the kubeconfig; empty for an anonymous caller."""
-    user: User
+    user: KubeconfigUser
 
 
-def usable(kubeconfig: Kubeconfig) -> Usable:
+def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
     """Take what the current context names.
 
     Raises:
@@ -217,8 +217,8 @@ def usable(kubeconfig: Kubeconfig) -> Usable:
     # Kubernetes takes a user that is missing for nobody, who has no credentials.
     if context.user and context.user not in kubeconfig.users:
         raise ConfigurationError(f"auth info {go_quoted(context.user)} does not exist")
-    found = Usable(
-        kubeconfig.servers[context.cluster], context.user, kubeconfig.users.get(context.user, User())
+    found = ResolvedContext(
+        kubeconfig.servers[context.cluster], context.user, kubeconfig.users.get(context.user, KubeconfigUser())
     )
     faults = [*_user_faults(context.user, found.user), *_server_faults(context.cluster, found.server)]
     if faults:
@@ -226,7 +226,7 @@ def usable(kubeconfig: Kubeconfig) -> Usable:
     return found
 
 
-def _context(kubeconfig: Kubeconfig) -> Context:
+def _context(kubeconfig: Kubeconfig) -> KubeconfigContext:
     name = kubeconfig.current_context
     if not name:
         raise ConfigurationError(f"invalid configuration: {_NOTHING}")
@@ -235,7 +235,7 @@ def _context(kubeconfig: Kubeconfig) -> Context:
     return kubeconfig.contexts[name]
 
 
-def _user_faults(name: str, user: User) -> Iterable[str]:
+def _user_faults(name: str, user: KubeconfigUser) -> Iterable[str]:
     if not (user.client_certificate or user.client_certificate_data):
         return
     if not (user.client_key or user.client_key_data):
@@ -249,7 +249,7 @@ def _user_faults(name: str, user: User) -> Iterable[str]:
         yield from _unreadable("client-key", user.client_key, name)
 
 
-def _server_faults(name: str, server: Server) -> Iterable[str]:
+def _server_faults(name: str, server: KubeconfigCluster) -> Iterable[str]:
     if not server.server:
         yield f"no server found for cluster {go_quoted(name)}"
     if not server.certificate_authority_data:

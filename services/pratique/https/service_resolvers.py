@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cluster.store import Cluster
 
-Resolve: TypeAlias = Callable[[str, int], tuple[str, int]]
+ServiceResolver: TypeAlias = Callable[[str, int], tuple[str, int]]
 """From a service's host, ``<name>.<namespace>.svc``, and port to the host or address and port to use.
 
 It may raise :class:`UnresolvedError`.
@@ -28,12 +28,12 @@ class UnresolvedError(Exception):
     """A service has no address. Says why as the API server does."""
 
 
-def by_name(host: str, port: int) -> tuple[str, int]:
+def resolve_by_dns(host: str, port: int) -> tuple[str, int]:
     """Leave a service to DNS, as in a Pod of its cluster."""
     return host, port
 
 
-def from_cluster(cluster: Cluster) -> Resolve:
+def cluster_resolver(cluster: Cluster) -> ServiceResolver:
     """Look services up among the cluster's objects; those that it does not hold are left to DNS.
 
     The address is that of a ready endpoint, where the cluster holds the service's EndpointSlices, else its
@@ -45,7 +45,7 @@ def from_cluster(cluster: Cluster) -> Resolve:
         namespace = rest.removesuffix(".svc")
         service = cluster.get("", "services", name, namespace)
         if service is None:
-            return by_name(host, port)
+            return resolve_by_dns(host, port)
         slices = _slices(cluster, name, namespace)
         if slices:
             return random.choice(_endpoints(service, slices, port))  # noqa: S311  # spreads load, guards nothing

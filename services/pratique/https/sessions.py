@@ -21,8 +21,8 @@ import multidict
 import yarl
 
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
-from pratique.https.exchanges import HttpAnswer, failed_post
-from pratique.https.service_resolvers import Resolve, UnresolvedError
+from pratique.https.exchanges import HttpResponse, post_error
+from pratique.https.service_resolvers import ServiceResolver, UnresolvedError
 from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
 
 if TYPE_CHECKING:
@@ -156,10 +156,10 @@ _dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
 """The addresses that the call at hand has tried to connect to."""
 
 
-class Session:
+class HttpsSession:
     """Connections that share one TLS context."""
 
-    def __init__(self, context: ssl.SSLContext, resolve: Resolve | None, server_name: str = "") -> None:
+    def __init__(self, context: ssl.SSLContext, resolve: ServiceResolver | None, server_name: str = "") -> None:
         """Open no connection yet.
 
         ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must
@@ -185,7 +185,7 @@ class Session:
 
     async def send(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, deadline: Deadline
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Send one request and read its answer.
 
         Raises:
@@ -200,7 +200,7 @@ class Session:
             async with asyncio.timeout(deadline.remaining_seconds):
                 response = await self._start(method, url, headers, body)
         except TimeoutError:
-            raise CallTimeoutError(failed_post(url, _EXCEEDED)) from None
+            raise CallTimeoutError(post_error(url, _EXCEEDED)) from None
         async with response:
             try:
                 async with asyncio.timeout(deadline.remaining_seconds):
@@ -226,7 +226,7 @@ class Session:
         except aiohttp.ClientError as error:
             address = dialed[0] if dialed else target.authority
             reason = network_error(error, target.host or "", address)
-            raise (ResetError if is_reset(error) else UnreachableError)(failed_post(url, reason)) from None
+            raise (ResetError if is_reset(error) else UnreachableError)(post_error(url, reason)) from None
 
     async def close(self) -> None:
         """Close all connections, at once: peers that are slow to say goodbye are not waited for."""
@@ -241,14 +241,14 @@ def _target(url: str) -> yarl.URL:
         if target.port is not None:
             return target
     port = urlsplit(url).netloc.rpartition(":")[2]
-    raise UnreachableError(failed_post(url, f"dial tcp: address {port}: invalid port"))
+    raise UnreachableError(post_error(url, f"dial tcp: address {port}: invalid port"))
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:
     return (body if len(body) <= _SMALL_BODY else io.BytesIO(body)) if body else None
 
 
-async def _read(response: aiohttp.ClientResponse) -> HttpAnswer:
+async def _read(response: aiohttp.ClientResponse) -> HttpResponse:
     content = bytearray()
     try:
         async for chunk in response.content.iter_any():
@@ -258,7 +258,7 @@ async def _read(response: aiohttp.ClientResponse) -> HttpAnswer:
     except aiohttp.ClientError as error:
         raise BadAnswerError(f"{_BROKEN_OFF}{body_error(error)}") from None
     headers = response.headers
-    return HttpAnswer(
+    return HttpResponse(
         status=response.status,
         body=bytes(content),
         content_type=headers.get("Content-Type", ""),
@@ -277,7 +277,7 @@ def _open_socket(address_info: tuple[Any, ...]) -> socket.socket:
 class _Resolver(aiohttp.abc.AbstractResolver):
     """Asks the seam first, DNS then. Addresses are not remembered, so that services may move."""
 
-    def __init__(self, resolve: Resolve | None) -> None:
+    def __init__(self, resolve: ServiceResolver | None) -> None:
         self._resolve = resolve
 
     async def resolve(

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pratique.apimachinery.errors import ConfigurationError, PartlyUsableError
-from pratique.https.tls_contexts import as_file
+from pratique.https.tls_contexts import temporary_pem_file
 from pratique.telemetry.reloading import Reloaded, keep_reloading
 from pratique.telemetry.watching import POLL_SECONDS
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
-WARNING_SECONDS = 7 * _DAY_SECONDS
+EXPIRY_WARNING_SECONDS = 7 * _DAY_SECONDS
 """How long before its end a certificate is warned of. A week: whoever has to renew it by hand is at work by then."""
 
 
-class Kept(Reloaded[T]):
+class ReloadedCertificate(Reloaded[T]):
     """Something reloaded that somebody has to look after."""
 
     def __init__(
@@ -59,13 +59,13 @@ class Kept(Reloaded[T]):
         if self.failure:
             return super().warning()
         end = self.ends_at
-        if end is None or end - time.time() > WARNING_SECONDS:
+        if end is None or end - time.time() > EXPIRY_WARNING_SECONDS:
             return ""
         verb = "ends" if end > time.time() else "ended"
         return f"{self.name} {verb} {dt.datetime.fromtimestamp(end, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-async def keep_fresh(kept: Sequence[Kept[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
+async def keep_certificates_fresh(kept: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
     """Refresh all whenever a file of theirs changes, and warn of those that end soon, until cancelled."""
     warning = asyncio.ensure_future(_warn_daily(kept))
     try:
@@ -74,7 +74,7 @@ async def keep_fresh(kept: Sequence[Kept[Any]], *, poll_seconds: float = POLL_SE
         warning.cancel()
 
 
-async def _warn_daily(kept: Sequence[Kept[Any]]) -> None:
+async def _warn_daily(kept: Sequence[ReloadedCertificate[Any]]) -> None:
     while True:
         for one in kept:
             reason = "" if one.failure else one.warning()
@@ -84,7 +84,7 @@ async def _warn_daily(kept: Sequence[Kept[Any]]) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Authorities:
+class CertificateAuthorities:
     """The certificates of a bundle, each trusted as it stands."""
 
     pem: bytes
@@ -103,7 +103,7 @@ class Authorities:
             context.load_verify_locations(cadata=self.pem.decode("ascii"))
 
 
-def read_authorities(file: Path, flag: str) -> Authorities:
+def read_authorities(file: Path, flag: str) -> CertificateAuthorities:
     """Read a bundle.
 
     Raises:
@@ -118,10 +118,10 @@ def read_authorities(file: Path, flag: str) -> Authorities:
         raise ConfigurationError(f"{flag} {file}: {error.strerror}") from None
     except ValueError:
         raise ConfigurationError(f"{flag} {file}: cannot be read as certificates in PEM") from None
-    return Authorities(b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates))
+    return CertificateAuthorities(b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates))
 
 
-def read_client_authorities(file: Path, flag: str) -> Authorities:
+def read_client_authorities(file: Path, flag: str) -> CertificateAuthorities:
     """Read the bundle of those whose clients may call.
 
     Raises:
@@ -133,7 +133,7 @@ def read_client_authorities(file: Path, flag: str) -> Authorities:
     except ConfigurationError as error:
         if _holds_something(file):
             raise
-        raise PartlyUsableError(str(error), Authorities(b"", ())) from None
+        raise PartlyUsableError(str(error), CertificateAuthorities(b"", ())) from None
 
 
 def _holds_something(file: Path) -> bool:
@@ -144,7 +144,7 @@ def _holds_something(file: Path) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PairFiles:
+class KeyPairFiles:
     """Where a pair is, and what the operator calls its two files."""
 
     certificate: Path
@@ -153,7 +153,7 @@ class PairFiles:
     key_flag: str
 
     @classmethod
-    def given(cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]) -> PairFiles | None:
+    def given(cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]) -> KeyPairFiles | None:
         """Take what two flags say; None where they say nothing.
 
         Raises:
@@ -175,7 +175,7 @@ class PairFiles:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its key. What it holds is from one reading: files may change meanwhile."""
 
     chain: bytes
@@ -197,18 +197,18 @@ class Pair:
             OSError: OpenSSL cannot use it; ``ssl.SSLError`` is one.
             ValueError: the key is encrypted, or the certificate none.
         """
-        with as_file(self.chain) as chain, as_file(self.key) as key:
+        with temporary_pem_file(self.chain) as chain, temporary_pem_file(self.key) as key:
             context.load_cert_chain(chain, key, password=_no_password)
 
 
-def read_pair(files: PairFiles) -> Pair:
+def read_key_pair(files: KeyPairFiles) -> KeyPair:
     """Read a pair.
 
     Raises:
         ConfigurationError: a file cannot be read, is not PEM, or the two do not belong together.
     """
     try:
-        pair = Pair(files.certificate.read_bytes(), files.key.read_bytes())
+        pair = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
         # gRPC would notice a bad pair only at the first handshake, and tell nobody.
         pair.show_by(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         _ = pair.ends_at

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def as_file(content: bytes) -> Iterator[str]:
+def temporary_pem_file(content: bytes) -> Iterator[str]:
     """Give a file that holds ``content``, which may be a private key: on Linux it never leaves memory."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("pem")
@@ -146,7 +146,7 @@ class NotTlsError(ssl.SSLError):
         return str(self.args[-1])
 
 
-def open_context(
+def open_client_context(
     ca_bundle: bytes, certificate: ClientCertificate | None, *, verified: bool = True
 ) -> ssl.SSLContext:
     """Make the context for one CA bundle (PEM; empty means the system's) and one client certificate.
@@ -183,8 +183,8 @@ def present(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """
     try:
         with (
-            as_file(certificate.certificate.read()) as certificate_file,
-            as_file(certificate.key.read()) as key_file,
+            temporary_pem_file(certificate.certificate.read()) as certificate_file,
+            temporary_pem_file(certificate.key.read()) as key_file,
         ):
             # The empty password keeps OpenSSL from asking the terminal for one.
             context.load_cert_chain(certificate_file, key_file, password="")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import member
-from pratique.lint.outage_simulation import known_workloads, mounted, server_name
-from pratique.lint.rules import Breach, Practice, Severity
+from pratique.lint.outage_simulation import known_workloads, mounted_sources, server_name
+from pratique.lint.rules import Violation, LintRule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.lint.outage_simulation import Backend
-    from pratique.lint.rules import Hook, Subject
+    from pratique.lint.outage_simulation import BackendService
+    from pratique.lint.rules import ConfiguredWebhook, LintContext
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -49,7 +49,7 @@ def is_authority(certificate: Certificate) -> bool:
         return False
 
 
-def bears_name(certificate: Certificate, name: str) -> bool:
+def is_valid_for_name(certificate: Certificate, name: str) -> bool:
     """Whether a certificate is for a DNS name. The common name, which Go does not look at, does not count."""
     from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName  # noqa: PLC0415
 
@@ -86,102 +86,102 @@ def _is_issued_by(one: Certificate, issuer: Certificate) -> bool:
     return True
 
 
-def in_words(moment: dt.datetime) -> str:
+def rfc3339(moment: dt.datetime) -> str:
     """A moment as Kubernetes writes it: ``2027-01-15T08:00:00Z``."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-SOON = 30 * 24 * 60 * 60
+EXPIRY_WARNING_SECONDS = 30 * 24 * 60 * 60
 """Seconds: a month, in which somebody can still be found who renews it."""
-_PATH = ("clientConfig", "caBundle")
+_CA_BUNDLE_PATH = ("clientConfig", "caBundle")
 
 
-def _bundles(subject: Subject) -> Iterator[tuple[Hook, tuple[Certificate, ...]]]:
-    for hook in subject.hooks:
+def _ca_bundles(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, tuple[Certificate, ...]]]:
+    for hook in context.hooks:
         if bundle := hook.webhook.client_config.ca_bundle:
             yield hook, read_certificates(bundle)
 
 
-def _unreadable(subject: Subject) -> Iterator[Breach]:
-    for hook, certificates in _bundles(subject):
+def _find_unreadable_bundles(context: LintContext) -> Iterator[Violation]:
+    for hook, certificates in _ca_bundles(context):
         if not certificates:
-            yield hook.breach("holds no certificates in PEM: the webhook cannot be called", *_PATH)
+            yield hook.violation("holds no certificates in PEM: the webhook cannot be called", *_CA_BUNDLE_PATH)
 
 
-UNREADABLE = Practice(
+UNREADABLE = LintRule(
     rule="ca-bundle-unreadable",
     severity=Severity.ERROR,
     explanation="Without a certificate to trust, no call to the webhook succeeds.",
     fix="Put the PEM of the certificate authority into caBundle, base64-encoded once.",
-    check=_unreadable,
+    check=_find_unreadable_bundles,
 )
 
 
-def _longest_lived(subject: Subject) -> Iterator[tuple[Hook, Certificate]]:
+def _last_to_expire(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, Certificate]]:
     """For each webhook the certificate of its bundle that ends last: one that holds is enough."""
-    for hook, certificates in _bundles(subject):
+    for hook, certificates in _ca_bundles(context):
         if certificates:
             yield hook, max(certificates, key=lambda each: each.not_valid_after_utc)
 
 
-def _expired(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _longest_lived(subject):
+def _find_expired_bundles(context: LintContext) -> Iterator[Violation]:
+    for hook, last in _last_to_expire(context):
         end = last.not_valid_after_utc
-        if end.timestamp() <= subject.now:
-            yield hook.breach(f"expired at {in_words(end)}: the webhook cannot be called", *_PATH)
-    for hook, certificates in _bundles(subject):
+        if end.timestamp() <= context.now:
+            yield hook.violation(f"expired at {rfc3339(end)}: the webhook cannot be called", *_CA_BUNDLE_PATH)
+    for hook, certificates in _ca_bundles(context):
         begins = [each.not_valid_before_utc for each in certificates]
-        if begins and min(begins).timestamp() > subject.now:
-            text = f"holds from {in_words(min(begins))} on: until then the webhook cannot be called"
-            yield hook.breach(text, *_PATH)
+        if begins and min(begins).timestamp() > context.now:
+            text = f"holds from {rfc3339(min(begins))} on: until then the webhook cannot be called"
+            yield hook.violation(text, *_CA_BUNDLE_PATH)
 
 
-EXPIRED = Practice(
+EXPIRED = LintRule(
     rule="ca-bundle-expired",
     severity=Severity.ERROR,
     explanation="Outside the time for which it holds a certificate is not trusted, and every call fails.",
     fix="Renew the certificate authority, and put the new one into caBundle.",
-    check=_expired,
+    check=_find_expired_bundles,
 )
 
 
-def _expires_soon(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _longest_lived(subject):
+def _find_expiring_bundles(context: LintContext) -> Iterator[Violation]:
+    for hook, last in _last_to_expire(context):
         end = last.not_valid_after_utc
-        if subject.now < end.timestamp() <= subject.now + SOON:
-            yield hook.breach(f"expires at {in_words(end)}", *_PATH)
+        if context.now < end.timestamp() <= context.now + EXPIRY_WARNING_SECONDS:
+            yield hook.violation(f"expires at {rfc3339(end)}", *_CA_BUNDLE_PATH)
 
 
-EXPIRES_SOON = Practice(
+EXPIRES_SOON = LintRule(
     rule="ca-bundle-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate authority expires, every call to the webhook fails.",
     fix="Put the next certificate authority into caBundle beside this one.",
-    check=_expires_soon,
+    check=_find_expiring_bundles,
 )
 
 
-def _not_a_ca(subject: Subject) -> Iterator[Breach]:
-    for hook, certificates in _bundles(subject):
+def _find_non_authorities(context: LintContext) -> Iterator[Violation]:
+    for hook, certificates in _ca_bundles(context):
         others = sum(not is_authority(each) for each in certificates)
         if others:
-            yield hook.breach(f"{others} of {len(certificates)} certificates are of no authority", *_PATH)
+            yield hook.violation(f"{others} of {len(certificates)} certificates are of no authority", *_CA_BUNDLE_PATH)
 
 
-NOT_A_CA = Practice(
+NOT_A_CA = LintRule(
     rule="ca-bundle-not-a-ca",
     severity=Severity.WARNING,
     explanation="The certificate of a server can vouch for none but itself, and must be replaced with it.",
     fix="Put the certificate of the authority that signs the server's into caBundle.",
-    check=_not_a_ca,
+    check=_find_non_authorities,
 )
 
 
-_TYPE = "kubernetes.io/tls"
+_TLS_SECRET_TYPE = "kubernetes.io/tls"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Shown:
+class _ServingCertificate:
     """What a server shows: its certificate, and those of authorities that it sends along."""
 
     secret: str
@@ -195,24 +195,24 @@ class _Shown:
         return f"the certificate of Secret {self.secret}"
 
 
-def _shown(backend: Backend, subject: Subject) -> list[_Shown]:
+def _serving_certificates(backend: BackendService, context: LintContext) -> list[_ServingCertificate]:
     """The certificates that a server may show: those that its Pods mount, where those are known, else all there are."""
     found = []
-    workloads = known_workloads(backend, subject.cluster)
+    workloads = known_workloads(backend, context.cluster)
     names = {
         name
         for each in workloads
-        for kind, name in mounted(member(each, "spec", "template"))
+        for kind, name in mounted_sources(member(each, "spec", "template"))
         if kind == "Secret"
     }
-    for secret in subject.cluster.list("", "secrets", backend.namespace):
+    for secret in context.cluster.list("", "secrets", backend.namespace):
         name = str(member(secret, "metadata", "name"))
-        if secret.get("type") == _TYPE and (not workloads or name in names) and (chain := _chain(secret)):
-            found.append(_Shown(f"{backend.namespace}/{name}", chain))
+        if secret.get("type") == _TLS_SECRET_TYPE and (not workloads or name in names) and (chain := _certificate_chain(secret)):
+            found.append(_ServingCertificate(f"{backend.namespace}/{name}", chain))
     return found
 
 
-def _chain(secret: JSONObject) -> tuple[Certificate, ...]:
+def _certificate_chain(secret: JSONObject) -> tuple[Certificate, ...]:
     written, encoded = member(secret, "stringData", "tls.crt"), member(secret, "data", "tls.crt")
     if isinstance(written, str):
         return read_certificates(written.encode())
@@ -222,87 +222,87 @@ def _chain(secret: JSONObject) -> tuple[Certificate, ...]:
         return ()
 
 
-def _fitting(subject: Subject) -> Iterator[tuple[Hook, str, list[_Shown], list[_Shown]]]:
+def _matching_certificates(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, str, list[_ServingCertificate], list[_ServingCertificate]]]:
     """For each webhook the name that its server goes by, all that it may show, and what of that bears the name."""
-    for hook in subject.hooks:
-        if hook.backend is not None and (shown := _shown(hook.backend, subject)):
+    for hook in context.hooks:
+        if hook.backend is not None and (shown := _serving_certificates(hook.backend, context)):
             name = server_name(hook.webhook.client_config)
-            yield hook, name, shown, [each for each in shown if bears_name(each.leaf, name)]
+            yield hook, name, shown, [each for each in shown if is_valid_for_name(each.leaf, name)]
 
 
-def _misnamed(subject: Subject) -> Iterator[Breach]:
-    for hook, name, shown, fitting in _fitting(subject):
+def _find_misnamed_certificates(context: LintContext) -> Iterator[Violation]:
+    for hook, name, shown, fitting in _matching_certificates(context):
         if not fitting:
-            text = f"{_all(shown)} {'are' if len(shown) > 1 else 'is'} not for {name}: the webhook cannot be called"
-            yield hook.breach(text, "clientConfig")
+            text = f"{_listed(shown)} {'are' if len(shown) > 1 else 'is'} not for {name}: the webhook cannot be called"
+            yield hook.violation(text, "clientConfig")
 
 
-def _all(shown: list[_Shown]) -> str:
+def _listed(shown: list[_ServingCertificate]) -> str:
     return " and ".join(map(str, shown))
 
 
-MISNAMED = Practice(
+MISNAMED = LintRule(
     rule="serving-certificate-misnamed",
     severity=Severity.ERROR,
     explanation="The API server trusts a webhook only by a certificate whose alternative names hold its Service's.",
     fix="Issue the certificate for the DNS name <service>.<namespace>.svc; the common name does not count.",
-    check=_misnamed,
+    check=_find_misnamed_certificates,
 )
 
 
-def _untrusted(subject: Subject) -> Iterator[Breach]:
-    for hook, _, _, fitting in _fitting(subject):
+def _find_untrusted_certificates(context: LintContext) -> Iterator[Violation]:
+    for hook, _, _, fitting in _matching_certificates(context):
         bundle = hook.webhook.client_config.ca_bundle
         roots = read_certificates(bundle) if bundle else ()
         # Without a bundle the API server goes by what its own system trusts, which nobody knows here.
         if roots and fitting and not any(is_signed_by(each.chain, roots) for each in fitting):
-            text = f"{_all(fitting)} is signed by none of these: the webhook cannot be called"
-            yield hook.breach(text, "clientConfig", "caBundle")
+            text = f"{_listed(fitting)} is signed by none of these: the webhook cannot be called"
+            yield hook.violation(text, "clientConfig", "caBundle")
 
 
-UNTRUSTED = Practice(
+UNTRUSTED = LintRule(
     rule="serving-certificate-untrusted",
     severity=Severity.ERROR,
     explanation="A certificate that the authorities of caBundle have not signed ends every call to the webhook.",
     fix="Put the certificate authority that signed the server's certificate into caBundle, or renew the certificate.",
-    check=_untrusted,
+    check=_find_untrusted_certificates,
 )
 
 
-def _serving_longest_lived(subject: Subject) -> Iterator[tuple[Hook, _Shown]]:
-    for hook, _, _, fitting in _fitting(subject):
+def _last_serving_to_expire(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, _ServingCertificate]]:
+    for hook, _, _, fitting in _matching_certificates(context):
         if fitting:
             yield hook, max(fitting, key=lambda each: each.leaf.not_valid_after_utc)
 
 
-def _serving_expired(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _serving_longest_lived(subject):
+def _find_expired_certificates(context: LintContext) -> Iterator[Violation]:
+    for hook, last in _last_serving_to_expire(context):
         end = last.leaf.not_valid_after_utc
-        if end.timestamp() <= subject.now:
-            text = f"{last} expired at {in_words(end)}: the webhook cannot be called"
-            yield hook.breach(text, "clientConfig")
+        if end.timestamp() <= context.now:
+            text = f"{last} expired at {rfc3339(end)}: the webhook cannot be called"
+            yield hook.violation(text, "clientConfig")
 
 
-SERVING_EXPIRED = Practice(
+SERVING_EXPIRED = LintRule(
     rule="serving-certificate-expired",
     severity=Severity.ERROR,
     explanation="A certificate that has expired is not trusted, and every call to the webhook fails.",
     fix="Renew the certificate in the Secret, and see that the server reads it.",
-    check=_serving_expired,
+    check=_find_expired_certificates,
 )
 
 
-def _serving_expires_soon(subject: Subject) -> Iterator[Breach]:
-    for hook, last in _serving_longest_lived(subject):
+def _find_expiring_certificates(context: LintContext) -> Iterator[Violation]:
+    for hook, last in _last_serving_to_expire(context):
         end = last.leaf.not_valid_after_utc
-        if subject.now < end.timestamp() <= subject.now + SOON:
-            yield hook.breach(f"{last} expires at {in_words(end)}", "clientConfig")
+        if context.now < end.timestamp() <= context.now + EXPIRY_WARNING_SECONDS:
+            yield hook.violation(f"{last} expires at {rfc3339(end)}", "clientConfig")
 
 
-SERVING_EXPIRES_SOON = Practice(
+SERVING_EXPIRES_SOON = LintRule(
     rule="serving-certificate-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate of the server expires, every call to the webhook fails.",
     fix="Renew the certificate in the Secret, or see that what renews it is at work.",
-    check=_serving_expires_soon,
+    check=_find_expiring_certificates,
 )

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.lint.outage_simulation import known_workloads
-from pratique.lint.rules import Breach, Practice, Severity
+from pratique.lint.rules import Violation, LintRule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.lint.rules import Hook, Subject
+    from pratique.lint.rules import ConfiguredWebhook, LintContext
 
-_SCALED = frozenset({"Deployment", "StatefulSet"})
+_REPLICATED_KINDS = frozenset({"Deployment", "StatefulSet"})
 
 
-def _single(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
-        workloads = known_workloads(hook.backend, subject.cluster) if hook.backend is not None else []
-        if len(workloads) == 1 and workloads[0]["kind"] in _SCALED and _replicas(workloads[0]) == 1:
+def _find_single_replicas(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
+        workloads = known_workloads(hook.backend, context.cluster) if hook.backend is not None else []
+        if len(workloads) == 1 and workloads[0]["kind"] in _REPLICATED_KINDS and _replicas(workloads[0]) == 1:
             named = f'{workloads[0]["kind"]} "{workloads[0]["metadata"]["name"]}"'
-            yield hook.breach(f"is answered by the one Pod of {named}", "clientConfig")
+            yield hook.violation(f"is answered by the one Pod of {named}", "clientConfig")
 
 
 def _replicas(workload: JSONObject) -> object:
@@ -32,12 +32,12 @@ def _replicas(workload: JSONObject) -> object:
     return 1 if wanted is None else wanted
 
 
-SINGLE = Practice(
+SINGLE = LintRule(
     rule="single-backend",
     severity=Severity.INFO,
     explanation="While the only Pod behind a webhook restarts or moves, nobody answers for it.",
     fix="Run several replicas behind the Service, on several nodes.",
-    check=_single,
+    check=_find_single_replicas,
 )
 
 
@@ -48,188 +48,188 @@ REQUEST_BUDGET = 34
 ``k8s.io/apiserver/pkg/endpoints/handlers/rest.go`` ``requestTimeoutUpperBound``."""
 
 
-def _too_long(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
+def _find_long_timeouts(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
         seconds = hook.webhook.timeout_seconds or 0
         if seconds > LONGEST:
-            yield hook.breach(
+            yield hook.violation(
                 f"a request may wait {seconds} s for this webhook alone, more than {LONGEST} s",
                 "timeoutSeconds",
             )
 
 
-TOO_LONG = Practice(
+TOO_LONG = LintRule(
     rule="timeout-too-long",
     severity=Severity.WARNING,
     explanation="While a webhook does not answer, every request that it matches waits until its timeout.",
     fix=f"Set timeoutSeconds to a few seconds, {LONGEST} at the most.",
-    check=_too_long,
+    check=_find_long_timeouts,
 )
 
 
-def _over_budget(subject: Subject) -> Iterator[Breach]:
+def _find_timeouts_over_budget(context: LintContext) -> Iterator[Violation]:
     """Find the one kind of request that may wait longest, and the webhook at which its time is up."""
-    waiting: dict[int, list[Hook]] = {}
-    for hook in subject.mutating:
-        for request in subject.wanted(hook.webhook.rules):
+    waiting: dict[int, list[ConfiguredWebhook]] = {}
+    for hook in context.mutating:
+        for request in context.wanted(hook.webhook.rules):
             waiting.setdefault(request, []).append(hook)
     if not waiting:
         return
-    longest = max(sorted(waiting), key=lambda request: _seconds(waiting[request]))
+    longest = max(sorted(waiting), key=lambda request: _total_timeout(waiting[request]))
     hooks = waiting[longest]
-    if len(hooks) == 1 or (total := _seconds(hooks)) <= REQUEST_BUDGET:
+    if len(hooks) == 1 or (total := _total_timeout(hooks)) <= REQUEST_BUDGET:
         return
-    last = next(hook for count, hook in enumerate(hooks, 1) if _seconds(hooks[:count]) > REQUEST_BUDGET)
-    operation, kind = subject.requests[longest]
+    last = next(hook for count, hook in enumerate(hooks, 1) if _total_timeout(hooks[:count]) > REQUEST_BUDGET)
+    operation, kind = context.requests[longest]
     named = qualified_resource(kind.resource.group, kind.resource.resource)
     named += "/" + kind.subresource if kind.subresource else ""
-    yield last.breach(
+    yield last.violation(
         f"{operation} of {named} may wait for {len(hooks)} mutating webhooks one after another, {total} s in all;"
         f" the API server gives up after {REQUEST_BUDGET} s",
         "timeoutSeconds",
     )
 
 
-def _seconds(hooks: list[Hook]) -> int:
+def _total_timeout(hooks: list[ConfiguredWebhook]) -> int:
     return sum(hook.webhook.timeout_seconds or 0 for hook in hooks)
 
 
-OVER_BUDGET = Practice(
+OVER_BUDGET = LintRule(
     rule="mutating-timeouts-over-budget",
     severity=Severity.WARNING,
     explanation="Mutating webhooks are called one after another, and together have no more time than the request.",
     fix="Shorten the timeouts, narrow the rules, or make one webhook of several.",
-    check=_over_budget,
+    check=_find_timeouts_over_budget,
 )
 
 
-def _not_reinvoked(subject: Subject) -> Iterator[Breach]:
-    hooks, found = subject.mutating, []
+def _find_missing_reinvocations(context: LintContext) -> Iterator[Violation]:
+    hooks, found = context.mutating, []
     nearest: dict[int, int] = {}
     """For each kind of request, the first of the webhooks looked at so far that is asked about it."""
     for index in range(len(hooks) - 1, -1, -1):
-        wanted = subject.wanted(hooks[index].webhook.rules)
+        wanted = context.wanted(hooks[index].webhook.rules)
         later = [nearest[request] for request in wanted if request in nearest]
         nearest.update(dict.fromkeys(wanted, index))
         if later and hooks[index].webhook.reinvocation_policy != "IfNeeded":
             text = f"does not see what {hooks[min(later)]} changes after it"
-            found.append(hooks[index].breach(text, "reinvocationPolicy"))
+            found.append(hooks[index].violation(text, "reinvocationPolicy"))
     yield from reversed(found)
 
 
-NOT_REINVOKED = Practice(
+NOT_REINVOKED = LintRule(
     rule="no-reinvocation",
     severity=Severity.INFO,
     explanation="A mutating webhook must not rely on being the last: others change the same objects after it.",
     fix="Make the webhook idempotent, and set reinvocationPolicy to IfNeeded.",
-    check=_not_reinvoked,
+    check=_find_missing_reinvocations,
 )
 
 
-def _scattered(subject: Subject) -> Iterator[Breach]:
-    first: dict[tuple[str, str], Hook] = {}
-    for hook in subject.mutating:
+def _find_scattered_webhooks(context: LintContext) -> Iterator[Violation]:
+    first: dict[tuple[str, str], ConfiguredWebhook] = {}
+    for hook in context.mutating:
         if hook.service is None:
             continue
         before = first.setdefault((hook.service.namespace, hook.service.name), hook)
         if before.owner.name != hook.owner.name:
             text = f"its Service is that of {before}, too"
-            yield hook.breach(text, "clientConfig")
+            yield hook.violation(text, "clientConfig")
 
 
-SCATTERED = Practice(
+SCATTERED = LintRule(
     rule="scattered-webhooks",
     severity=Severity.INFO,
     explanation="Webhooks of one server in one configuration are called in the order that is written there.",
     fix="Put the webhooks of one server into one MutatingWebhookConfiguration.",
-    check=_scattered,
+    check=_find_scattered_webhooks,
 )
 
 
-def _fails_open(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.validating:
+def _find_failing_open(context: LintContext) -> Iterator[Violation]:
+    for hook in context.validating:
         if not hook.fails_closed:
-            yield hook.breach("lets everything through while it does not answer", "failurePolicy")
-    for policy in subject.configurations.validating_policies:
+            yield hook.violation("lets everything through while it does not answer", "failurePolicy")
+    for policy in context.configurations.validating_policies:
         if policy.spec.fails_open:
-            yield Breach(policy, ("spec", "failurePolicy"), "lets through what it cannot evaluate")
+            yield Violation(policy, ("spec", "failurePolicy"), "lets through what it cannot evaluate")
 
 
-FAIL_OPEN = Practice(
+FAIL_OPEN = LintRule(
     rule="fail-open-security",
     severity=Severity.INFO,
     explanation="What enforces a rule and fails open can be got around by making it fail.",
     fix="Set failurePolicy to Fail where the rule is one of security.",
-    check=_fails_open,
+    check=_find_failing_open,
 )
 
 
-def _mutating_closed(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.mutating:
+def _find_mutating_failing_closed(context: LintContext) -> Iterator[Violation]:
+    for hook in context.mutating:
         if hook.fails_closed:
             text = "while it does not answer, requests that need no change are refused, too"
-            yield hook.breach(text, "failurePolicy")
+            yield hook.violation(text, "failurePolicy")
 
 
-MUTATING_CLOSED = Practice(
+MUTATING_CLOSED = LintRule(
     rule="mutating-fails-closed",
     severity=Severity.INFO,
     explanation="A mutating webhook that fails open, with validation behind it, refuses only what is really wrong.",
     fix="Set failurePolicy to Ignore, and validate the final state.",
-    check=_mutating_closed,
+    check=_find_mutating_failing_closed,
 )
 
 
-def _unverified(subject: Subject) -> Iterator[Breach]:
+def _find_unverified_mutations(context: LintContext) -> Iterator[Violation]:
     verified: frozenset[int] = frozenset()
-    for hook in subject.validating:
-        verified |= subject.wanted(hook.webhook.rules)
-    for policy in subject.configurations.validating_policies:
+    for hook in context.validating:
+        verified |= context.wanted(hook.webhook.rules)
+    for policy in context.configurations.validating_policies:
         constraints = policy.spec.match_constraints
-        verified |= subject.wanted(constraints.resource_rules if constraints else ())
-    for hook in subject.mutating:
-        wanted = subject.wanted(hook.webhook.rules)
+        verified |= context.wanted(constraints.resource_rules if constraints else ())
+    for hook in context.mutating:
+        wanted = context.wanted(hook.webhook.rules)
         if wanted and not wanted & verified:
-            yield hook.breach("nothing here validates what it changes", "rules")
+            yield hook.violation("nothing here validates what it changes", "rules")
 
 
-UNVERIFIED = Practice(
+UNVERIFIED = LintRule(
     rule="unverified-mutation",
     severity=Severity.INFO,
     explanation="A later webhook or controller may undo a change, which only validation sees.",
     fix="Validate the final state by a ValidatingAdmissionPolicy or a validating webhook for the same requests.",
-    check=_unverified,
+    check=_find_unverified_mutations,
 )
 
 
-def _side_effects(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
+def _find_undeclared_side_effects(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
         if hook.webhook.side_effects in {"Unknown", "Some"}:
             text = f"sideEffects is {hook.webhook.side_effects}: requests with dryRun are refused"
-            yield hook.breach(text, "sideEffects")
+            yield hook.violation(text, "sideEffects")
 
 
-SIDE_EFFECTS = Practice(
+SIDE_EFFECTS = LintRule(
     rule="side-effects-undeclared",
     severity=Severity.WARNING,
     explanation="Dry runs of what a webhook with side effects matches are refused.",
     fix="Set sideEffects to None, or to NoneOnDryRun where the webhook does nothing on a dry run.",
-    check=_side_effects,
+    check=_find_undeclared_side_effects,
 )
 
 
-def _review_versions(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
+def _find_old_review_versions(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
         versions = hook.webhook.admission_review_versions
         if "v1" not in versions:
             text = f"understands AdmissionReview in {', '.join(versions)} only"
-            yield hook.breach(text, "admissionReviewVersions")
+            yield hook.violation(text, "admissionReviewVersions")
 
 
-REVIEW_VERSIONS = Practice(
+REVIEW_VERSIONS = LintRule(
     rule="admission-review-versions",
     severity=Severity.WARNING,
     explanation="The only version of AdmissionReview that is not deprecated is v1.",
     fix="Teach the webhook v1, and put it first in admissionReviewVersions.",
-    check=_review_versions,
+    check=_find_old_review_versions,
 )

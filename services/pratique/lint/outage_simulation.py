@@ -6,12 +6,12 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pratique.admission.reviews import Charging, Operation, UserInfo
+from pratique.admission.reviews import QuotaMode, Operation, UserInfo
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.apimachinery.urls import parse_url
-from pratique.cluster.store import ObjectStore, assumed_namespace, assumed_service_account, with_defaults
-from pratique.manifests.pod_templates import items, made_pod, mapping
+from pratique.cluster.store import ObjectStore, assumed_namespace, assumed_service_account, with_namespace_defaults
+from pratique.manifests.pod_templates import list_at, pod_of_workload, mapping_at
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 if TYPE_CHECKING:
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import Cluster
-    from pratique.configuration.webhooks import ClientConfig, ConfigurationKind
+    from pratique.configuration.webhooks import ClientConfig, WebhookConfigurationKind
 
 
-class HookName(NamedTuple):
+class WebhookName(NamedTuple):
     """Which webhook is meant."""
 
-    kind: ConfigurationKind
+    kind: WebhookConfigurationKind
     configuration: str
     webhook: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tried:
+class OutageResult:
     """What came of a request."""
 
-    refusing: frozenset[HookName] = frozenset()
+    refusing: frozenset[WebhookName] = frozenset()
     """The webhooks whose silence refuses it, each by itself."""
-    passed_over: frozenset[HookName] = frozenset()
+    passed_over: frozenset[WebhookName] = frozenset()
     """Those that it goes on without, once it has waited for them."""
 
 
-class Trial(Protocol):
+class OutageSimulator(Protocol):
     """Puts requests to a chain whose webhooks do not answer."""
 
     @property
     def controllers(self) -> frozenset[str]:
         """The names of the admission controllers that are on."""
 
-    def reached(self, review: Review) -> frozenset[HookName]:
+    def reached(self, review: Review) -> frozenset[WebhookName]:
         """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
 
-    def __call__(self, review: Review) -> Tried:
+    def __call__(self, review: Review) -> OutageResult:
         """Try one request. Nothing is called, stored or charged for it."""
 
 
@@ -67,7 +67,7 @@ class AssumedCluster:
     known: Cluster
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that the cluster knows."""
         return self.known.resources
 
@@ -80,7 +80,7 @@ class AssumedCluster:
         """One object; a Namespace or ServiceAccount in any case."""
         found = self.known.get(group, resource, name, namespace)
         if (group, resource) == ("", "namespaces") and name:
-            return with_defaults(found or assumed_namespace(name))
+            return with_namespace_defaults(found or assumed_namespace(name))
         if found is None and (group, resource) == ("", "serviceaccounts") and name and namespace:
             account = assumed_service_account(namespace)
             return {**account, "metadata": {**account["metadata"], "name": name}}
@@ -95,7 +95,7 @@ _DOMAINS = (["svc"], ["svc", "cluster", "local"])
 """What follows name and namespace in the host of a Service, in its short and its full form."""
 
 
-class Backend(NamedTuple):
+class BackendService(NamedTuple):
     """A Service of the cluster. Webhooks of several configurations may share one."""
 
     namespace: str
@@ -105,12 +105,12 @@ class Backend(NamedTuple):
         return f"Service {self.namespace}/{self.name}"
 
 
-def backend_of(config: ClientConfig) -> Backend | None:
+def backend_service(config: ClientConfig) -> BackendService | None:
     """The Service that a webhook is called at, by reference or by URL; None where it is elsewhere."""
     if config.service is not None:
-        return Backend(config.service.namespace, config.service.name)
+        return BackendService(config.service.namespace, config.service.name)
     name, *rest = server_name(config).rstrip(".").split(".")
-    return Backend(rest[0], name) if rest and rest[1:] in _DOMAINS else None
+    return BackendService(rest[0], name) if rest and rest[1:] in _DOMAINS else None
 
 
 def server_name(config: ClientConfig) -> str:
@@ -127,14 +127,14 @@ SCHEDULER = UserInfo("system:kube-scheduler", groups=("system:authenticated",))
 CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
 
 
-def controller(name: str) -> UserInfo:
+def controller_user(name: str) -> UserInfo:
     """The service account by which a controller asks."""
     namespace = "kube-system"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups=groups)
 
 
-def made_up_workload(backend: Backend, labels: JSONObject) -> JSONObject:
+def assumed_workload(backend: BackendService, labels: JSONObject) -> JSONObject:
     """A Deployment that the Service would select, where nobody says what really runs behind it."""
     selected = labels or {"app": backend.name}
     container = {"name": "server", "image": "server"}
@@ -151,7 +151,7 @@ def made_up_workload(backend: Backend, labels: JSONObject) -> JSONObject:
 
 def replica_set_of(deployment: JSONObject, pod: JSONObject) -> JSONObject:
     """The ReplicaSet that stands between a Deployment and its Pod."""
-    labels, template = mapping(pod, "metadata", "labels"), mapping(deployment, "spec", "template")
+    labels, template = mapping_at(pod, "metadata", "labels"), mapping_at(deployment, "spec", "template")
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -163,19 +163,19 @@ def replica_set_of(deployment: JSONObject, pod: JSONObject) -> JSONObject:
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": labels},
-            "template": {**template, "metadata": {**mapping(template, "metadata"), "labels": labels}},
+            "template": {**template, "metadata": {**mapping_at(template, "metadata"), "labels": labels}},
         },
     }
 
 
-def named(pod: JSONObject) -> JSONObject:
+def with_generated_name(pod: JSONObject) -> JSONObject:
     """The Pod as it is stored, with the name that the API server draws for it."""
     metadata = pod["metadata"]
     name = metadata.get("name") or f"{metadata['generateName']}xxxxx"
     return {**pod, "metadata": {**metadata, "name": name}}
 
 
-def running(pod: JSONObject) -> JSONObject:
+def with_running_status(pod: JSONObject) -> JSONObject:
     """The Pod as its kubelet reports it, so that the Service sends requests to it."""
     ready = {"type": "Ready", "status": "True"}
     return {**pod, "status": {"phase": "Running", "conditions": [ready]}}
@@ -190,16 +190,16 @@ def binding_of(pod: JSONObject) -> JSONObject:
 
 def endpoints_of(service: JSONObject) -> JSONObject:
     """Where the Service is reached, as kube-proxy knows it in old clusters."""
-    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": _like(service, {}), "subsets": []}
+    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": _service_metadata(service, {}), "subsets": []}
 
 
-def slice_of(service: JSONObject) -> JSONObject:
+def endpoint_slice_of(service: JSONObject) -> JSONObject:
     """Where the Service is reached."""
     labels = {
         "kubernetes.io/service-name": service["metadata"]["name"],
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
     }
-    metadata = _like(service, labels)
+    metadata = _service_metadata(service, labels)
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -209,21 +209,21 @@ def slice_of(service: JSONObject) -> JSONObject:
     }
 
 
-def _like(service: JSONObject, labels: JSONObject) -> JSONObject:
+def _service_metadata(service: JSONObject, labels: JSONObject) -> JSONObject:
     metadata = service["metadata"]
-    labels = {**mapping(service, "metadata", "labels"), **labels}
+    labels = {**mapping_at(service, "metadata", "labels"), **labels}
     return {"name": metadata["name"], "namespace": metadata["namespace"], "labels": labels}
 
 
-def account_name(pod: JSON) -> str:
+def service_account_name(pod: JSON) -> str:
     """The ServiceAccount that a Pod runs as."""
     return str(member(pod, "spec", "serviceAccountName") or "default")
 
 
-def mounted(pod: JSON) -> Iterator[tuple[str, str]]:
+def mounted_sources(pod: JSON) -> Iterator[tuple[str, str]]:
     """Kind and name of each Secret and ConfigMap that a Pod cannot start without."""
-    for volume in items(pod, "spec", "volumes"):
-        sources = [volume, *items(volume, "projected", "sources")]
+    for volume in list_at(pod, "spec", "volumes"):
+        sources = [volume, *list_at(volume, "projected", "sources")]
         for source in sources:
             for field, kind, key in (
                 ("secret", "Secret", "name" if source is not volume else "secretName"),
@@ -244,7 +244,7 @@ def lease(namespace: str, name: str) -> JSONObject:
     }
 
 
-def node() -> JSONObject:
+def ready_node() -> JSONObject:
     """A Node that can take Pods."""
     labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}
     status = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -261,7 +261,7 @@ _RESOURCES = {"Secret": "secrets", "ConfigMap": "configmaps", "ServiceAccount": 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Need:
+class StartupRequest:
     """One request that a start goes through."""
 
     review: Review
@@ -276,7 +276,7 @@ class Need:
         return f"{review.operation} of {what}{where}{f' for {self.of}' if self.of else ''}"
 
 
-def needs_of(backend: Backend, cluster: Cluster) -> Iterator[Need]:
+def startup_requests(backend: BackendService, cluster: Cluster) -> Iterator[StartupRequest]:
     """Tell what the Pods behind a Service need to run, and the Service to find them.
 
     They are those of the Deployments, StatefulSets and DaemonSets that the Service selects; where the cluster has
@@ -285,27 +285,27 @@ def needs_of(backend: Backend, cluster: Cluster) -> Iterator[Need]:
     service = cluster.get("", "services", backend.name, backend.namespace)
     if member(service, "spec", "type") == "ExternalName":
         return
-    ask = functools.partial(_ask, cluster)
-    made_up = made_up_workload(backend, _selector(backend, cluster))
+    ask = functools.partial(_create_request, cluster)
+    made_up = assumed_workload(backend, _selector(backend, cluster))
     for workload in known_workloads(backend, cluster) or [made_up]:
-        yield from _of_workload(workload, backend, cluster)
+        yield from _workload_requests(workload, backend, cluster)
     known = service or {"metadata": {"name": backend.name}}
     placed = {**known, "metadata": {**known["metadata"], "namespace": backend.namespace}}
-    yield Need(ask(endpoints_of(placed), controller("endpoint-controller")))
-    yield Need(ask(slice_of(placed), controller("endpointslice-controller")))
-    yield from _of_node(cluster)
+    yield StartupRequest(ask(endpoints_of(placed), controller_user("endpoint-controller")))
+    yield StartupRequest(ask(endpoint_slice_of(placed), controller_user("endpointslice-controller")))
+    yield from _node_requests(cluster)
 
 
-def _ask(
+def _create_request(
     cluster: Cluster, manifest: JSONObject, user: UserInfo = KUBECTL_USER, subresource: str = ""
 ) -> Review:
     review = review_of_manifest(
         manifest, cluster.resources, user=user, subresource=subresource, cluster=cluster
     )
-    return dataclasses.replace(review, charging=Charging.DONE)
+    return dataclasses.replace(review, charging=QuotaMode.COUNTED)
 
 
-def _update(
+def _update_request(
     cluster: Cluster,
     manifest: JSONObject,
     user: UserInfo,
@@ -321,68 +321,68 @@ def _update(
         subresource=subresource,
         cluster=cluster,
     )
-    return dataclasses.replace(review, charging=Charging.DONE)
+    return dataclasses.replace(review, charging=QuotaMode.COUNTED)
 
 
-def known_workloads(backend: Backend, cluster: Cluster) -> list[JSONObject]:
+def known_workloads(backend: BackendService, cluster: Cluster) -> list[JSONObject]:
     """The Deployments, StatefulSets and DaemonSets whose Pods a Service selects, as far as the cluster has them."""
     labels = _selector(backend, cluster)
     return [
         workload
         for group, resource in _WORKLOADS
         for workload in cluster.list(group, resource, backend.namespace)
-        if labels and _selects(labels, mapping(workload, "spec", "template", "metadata", "labels"))
+        if labels and _selects(labels, mapping_at(workload, "spec", "template", "metadata", "labels"))
     ]
 
 
-def _selector(backend: Backend, cluster: Cluster) -> JSONObject:
-    return mapping(cluster.get("", "services", backend.name, backend.namespace), "spec", "selector")
+def _selector(backend: BackendService, cluster: Cluster) -> JSONObject:
+    return mapping_at(cluster.get("", "services", backend.name, backend.namespace), "spec", "selector")
 
 
 def _selects(wanted: JSONObject, labels: JSONObject) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _of_workload(workload: JSONObject, backend: Backend, cluster: Cluster) -> Iterator[Need]:
+def _workload_requests(workload: JSONObject, backend: BackendService, cluster: Cluster) -> Iterator[StartupRequest]:
     kind, name = workload["kind"], workload["metadata"]["name"]
     of = f'{kind} "{name}"'
-    ask = functools.partial(_ask, cluster)
+    ask = functools.partial(_create_request, cluster)
     asked = ask(workload)
-    made = made_pod(asked, asked.object)
+    made = pod_of_workload(asked, asked.object)
     if made is None:
         return
-    pod = named(made.document)
-    yield Need(ask(made.document, made.user), of)
+    pod = with_generated_name(made.document)
+    yield StartupRequest(ask(made.document, made.user), of)
     if kind == "Deployment":
-        yield Need(ask(replica_set_of(workload, pod), controller("deployment-controller")), of)
-    yield Need(asked, of)
-    yield Need(ask(binding_of(pod), SCHEDULER, "binding"), of)
-    yield Need(_update(cluster, running(pod), KUBELET, "status", pod), of)
-    yield from (Need(review, of) for review in _of_pod(pod, backend, cluster))
+        yield StartupRequest(ask(replica_set_of(workload, pod), controller_user("deployment-controller")), of)
+    yield StartupRequest(asked, of)
+    yield StartupRequest(ask(binding_of(pod), SCHEDULER, "binding"), of)
+    yield StartupRequest(_update_request(cluster, with_running_status(pod), KUBELET, "status", pod), of)
+    yield from (StartupRequest(review, of) for review in _pod_requests(pod, backend, cluster))
 
 
-def _of_pod(pod: JSONObject, backend: Backend, cluster: Cluster) -> Iterator[Review]:
-    account = _object("ServiceAccount", account_name(pod), backend, cluster)
-    yield _ask(cluster, account)
-    yield _ask(cluster, account, KUBELET, "token")
-    things = list(mounted(pod))
+def _pod_requests(pod: JSONObject, backend: BackendService, cluster: Cluster) -> Iterator[Review]:
+    account = _object_or_stub("ServiceAccount", service_account_name(pod), backend, cluster)
+    yield _create_request(cluster, account)
+    yield _create_request(cluster, account, KUBELET, "token")
+    things = list(mounted_sources(pod))
     if all(kind != "Secret" for kind, _ in things):
         # The server needs its certificate from somewhere, most likely from there.
         things.append(("Secret", f"{backend.name}-certificate"))
     for kind, name in things:
-        yield _ask(cluster, _object(kind, name, backend, cluster))
+        yield _create_request(cluster, _object_or_stub(kind, name, backend, cluster))
 
 
-def _object(kind: str, name: str, backend: Backend, cluster: Cluster) -> JSONObject:
+def _object_or_stub(kind: str, name: str, backend: BackendService, cluster: Cluster) -> JSONObject:
     """The object as the cluster has it, or else as little as it can be."""
     found = cluster.get("", _RESOURCES[kind], name, backend.namespace) or {}
-    metadata = {**mapping(found, "metadata"), "name": name, "namespace": backend.namespace}
+    metadata = {**mapping_at(found, "metadata"), "name": name, "namespace": backend.namespace}
     return {**found, "apiVersion": "v1", "kind": kind, "metadata": metadata}
 
 
-def _of_node(cluster: Cluster) -> Iterator[Need]:
+def _node_requests(cluster: Cluster) -> Iterator[StartupRequest]:
     """What keeps a node, and those who give it Pods, at work."""
-    yield Need(_update(cluster, node(), KUBELET, "status"))
-    yield Need(_update(cluster, lease("kube-node-lease", NODE), KUBELET))
-    yield Need(_update(cluster, lease("kube-system", "kube-scheduler"), SCHEDULER))
-    yield Need(_update(cluster, lease("kube-system", "kube-controller-manager"), CONTROLLER_MANAGER))
+    yield StartupRequest(_update_request(cluster, ready_node(), KUBELET, "status"))
+    yield StartupRequest(_update_request(cluster, lease("kube-node-lease", NODE), KUBELET))
+    yield StartupRequest(_update_request(cluster, lease("kube-system", "kube-scheduler"), SCHEDULER))
+    yield StartupRequest(_update_request(cluster, lease("kube-system", "kube-controller-manager"), CONTROLLER_MANAGER))

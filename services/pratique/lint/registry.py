@@ -19,17 +19,17 @@ from pratique.lint import (
 from pratique.lint import certificates as certificates_module
 from pratique.lint import failures as failures_module
 from pratique.lint import scopes as scopes_module
-from pratique.lint.rules import Finding, Subject, is_suppressed
+from pratique.lint.rules import LintFinding, LintContext, is_suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pratique.cluster.store import Cluster
     from pratique.configuration.loading import Configurations
-    from pratique.lint.outage_simulation import Trial
-    from pratique.lint.rules import Practice
+    from pratique.lint.outage_simulation import OutageSimulator
+    from pratique.lint.rules import LintRule
 
-PRACTICES: tuple[Practice, ...] = (
+LINT_RULES: tuple[LintRule, ...] = (
     failures_module.TOO_LONG,
     failures_module.OVER_BUDGET,
     failures_module.SINGLE,
@@ -80,18 +80,18 @@ PRACTICES: tuple[Practice, ...] = (
     trust.OVERWRITES,
     trust.OTHER_NAMESPACES,
 )
-RULES = frozenset(practice.rule for practice in PRACTICES)
+RULE_NAMES = frozenset(lint_rule.rule for lint_rule in LINT_RULES)
 """Their names."""
 
 
-def find(
+def find_violations(
     configurations: Configurations,
     cluster: Cluster,
-    trial: Trial,
+    simulator: OutageSimulator,
     *,
-    rules: Collection[str] = RULES,
+    rules: Collection[str] = RULE_NAMES,
     now: float | None = None,
-) -> list[Finding]:
+) -> list[LintFinding]:
     """Find where practices are not followed, by file and line.
 
     Args:
@@ -101,17 +101,17 @@ def find(
         rules: The names of the practices that are looked at.
         now: Seconds since 1970; None means the time that it is.
     """
-    subject = Subject(configurations, cluster, trial, time.time() if now is None else now)
+    context = LintContext(configurations, cluster, simulator, time.time() if now is None else now)
     found = [
-        Finding(practice, breach)
-        for practice in PRACTICES
-        if practice.rule in rules
-        for breach in practice.check(subject)
-        if not is_suppressed(breach.owner.source, breach.path, practice.rule)
+        LintFinding(lint_rule, violation)
+        for lint_rule in LINT_RULES
+        if lint_rule.rule in rules
+        for violation in lint_rule.check(context)
+        if not is_suppressed(violation.owner.source, violation.path, lint_rule.rule)
     ]
-    return sorted(found, key=_place)
+    return sorted(found, key=_position)
 
 
-def _place(finding: Finding) -> tuple[str, int]:
-    source = finding.breach.owner.source
-    return ("", 0) if source is None else (source.file, source.position(finding.breach.path).line)
+def _position(finding: LintFinding) -> tuple[str, int]:
+    source = finding.violation.owner.source
+    return ("", 0) if source is None else (source.file, source.position(finding.violation.path).line)

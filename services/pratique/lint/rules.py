@@ -8,7 +8,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.futile_rules import FutileRules
+from pratique.admission.futile_rules import RuleChecker
 from pratique.admission.reviews import Operation
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import member
@@ -16,8 +16,8 @@ from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_ap
 from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
 from pratique.apimachinery.source_documents import YamlOrigin
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.webhooks import ConfigurationKind, WebhookConfiguration
-from pratique.lint.outage_simulation import AssumedCluster, Backend, HookName, Need, backend_of, needs_of
+from pratique.configuration.webhooks import WebhookConfigurationKind, WebhookConfiguration
+from pratique.lint.outage_simulation import AssumedCluster, BackendService, WebhookName, StartupRequest, backend_service, startup_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.cluster.store import Cluster
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import BindingSpec, Configured, ParamKind, ParamRef, PolicySpec
+    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, ParamKind, ParamRef, PolicySpec
     from pratique.configuration.webhooks import ServiceReference, Webhook
-    from pratique.lint.outage_simulation import Trial, Tried
-    from pratique.lint.scopes import Sample
+    from pratique.lint.outage_simulation import OutageSimulator, OutageResult
+    from pratique.lint.scopes import SampleRequest
 
-    Owner: TypeAlias = WebhookConfiguration | Configured[PolicySpec | BindingSpec]
+    Owner: TypeAlias = WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]
 
 
 class Severity(enum.Enum):
@@ -49,7 +49,7 @@ class Severity(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Breach:
+class Violation:
     """One place where a practice is not followed."""
 
     owner: Owner
@@ -61,7 +61,7 @@ class Breach:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Practice:
+class LintRule:
     """A named rule."""
 
     rule: str
@@ -71,45 +71,45 @@ class Practice:
     """One sentence: why it is a rule."""
     fix: str
     """One sentence: what to write instead."""
-    check: Callable[[Subject], Iterable[Breach]]
+    check: Callable[[LintContext], Iterable[Violation]]
     """Finds where it is not followed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """A practice that is not followed, and where."""
 
-    practice: Practice
-    breach: Breach
+    lint_rule: LintRule
+    violation: Violation
 
     def __str__(self) -> str:
         """Two lines: place, rule, whose field it is and what is there; and what to do."""
-        return f"{self.told(self.practice.severity)}\n    fix: {self.practice.fix}"
+        return f"{self.told(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
 
     def told(self, severity: Severity) -> str:
         """The first of those lines, with a severity of the teller's."""
-        breach = self.breach
-        line = f"{severity.value}: {self.practice.rule}: {_whose(breach)}: {breach.text}"
-        source = breach.owner.source
-        return line if source is None else str(source.fault(breach.path, line))
+        violation = self.violation
+        line = f"{severity.value}: {self.lint_rule.rule}: {_object_name(violation)}: {violation.text}"
+        source = violation.owner.source
+        return line if source is None else str(source.fault(violation.path, line))
 
 
-def _whose(breach: Breach) -> str:
-    owner: Owner = breach.owner
+def _object_name(violation: Violation) -> str:
+    owner: Owner = violation.owner
     named = f"{owner.kind.value} {go_quoted(owner.name)}"
-    match breach.path:
+    match violation.path:
         case ("webhooks", int(index), *_) if isinstance(owner, WebhookConfiguration):
             return f"webhook {go_quoted(owner.webhooks[index].name)} of {named}"
         case _:
             return named
 
 
-_ANY_NAMESPACE = "default"
+_SAMPLE_NAMESPACE = "default"
 """Where namespaced samples are; which namespace it is makes no difference to rules."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Hook:
+class ConfiguredWebhook:
     """One webhook, and where it stands."""
 
     owner: WebhookConfiguration
@@ -122,7 +122,7 @@ class Hook:
     @property
     def mutates(self) -> bool:
         """Whether it is of a MutatingWebhookConfiguration."""
-        return self.owner.kind is ConfigurationKind.MUTATING
+        return self.owner.kind is WebhookConfigurationKind.MUTATING
 
     @property
     def fails_closed(self) -> bool:
@@ -135,59 +135,59 @@ class Hook:
         return self.webhook.client_config.service
 
     @property
-    def backend(self) -> Backend | None:
+    def backend(self) -> BackendService | None:
         """The Service of the cluster that it is called at, by reference or by URL; None where it is elsewhere."""
-        return backend_of(self.webhook.client_config)
+        return backend_service(self.webhook.client_config)
 
     @property
-    def name(self) -> HookName:
+    def name(self) -> WebhookName:
         """Which webhook it is, for trials."""
-        return HookName(self.owner.kind, self.owner.name, self.webhook.name)
+        return WebhookName(self.owner.kind, self.owner.name, self.webhook.name)
 
-    def breach(self, text: str, *path: Step) -> Breach:
+    def violation(self, text: str, *path: Step) -> Violation:
         """Make the breach of one of its fields."""
-        return Breach(self.owner, ("webhooks", self.index, *path), text)
+        return Violation(self.owner, ("webhooks", self.index, *path), text)
 
 
-class Subject:
+class LintContext:
     """Everything that a practice may ask for."""
 
-    def __init__(self, configurations: Configurations, cluster: Cluster, trial: Trial, now: float) -> None:
+    def __init__(self, configurations: Configurations, cluster: Cluster, simulator: OutageSimulator, now: float) -> None:
         """Look at configurations in a cluster at the time ``now``, in seconds since 1970.
 
-        ``trial`` tells what becomes of a request while the servers of all webhooks are down.
+        ``simulator`` tells what becomes of a request while the servers of all webhooks are down.
         """
         self.configurations = configurations
-        self._trial = trial
-        self._controllers = trial.controllers
-        self._versions: dict[int, tuple[Sample, ...]] = {}
-        self._reached: dict[int, tuple[Review, frozenset[HookName]]] = {}
+        self._simulator = simulator
+        self._controllers = simulator.controllers
+        self._versions: dict[int, tuple[SampleRequest, ...]] = {}
+        self._reached: dict[int, tuple[Review, frozenset[WebhookName]]] = {}
         self._wanted: dict[tuple[Rule, ...], frozenset[int]] = {}
         self.cluster = AssumedCluster(cluster)
         self.now = now
-        self.mutating = _hooks(configurations.mutating)
+        self.mutating = _configured_webhooks(configurations.mutating)
         """The mutating webhooks, in the order in which they are called."""
-        self.validating = _hooks(configurations.validating)
+        self.validating = _configured_webhooks(configurations.validating)
 
     @property
-    def hooks(self) -> tuple[Hook, ...]:
+    def hooks(self) -> tuple[ConfiguredWebhook, ...]:
         """All webhooks."""
         return self.mutating + self.validating
 
     @property
-    def policies(self) -> tuple[Configured[PolicySpec], ...]:
+    def policies(self) -> tuple[PolicyConfiguration[PolicySpec], ...]:
         """All policies."""
         return (*self.configurations.mutating_policies, *self.configurations.validating_policies)
 
     @property
-    def bindings(self) -> tuple[Configured[BindingSpec], ...]:
+    def bindings(self) -> tuple[PolicyConfiguration[PolicyBindingSpec], ...]:
         """All bindings."""
         return (*self.configurations.mutating_bindings, *self.configurations.validating_bindings)
 
     @functools.cached_property
-    def futile_rules(self) -> FutileRules:
+    def futile_rules(self) -> RuleChecker:
         """Finds rules that match nothing in the cluster."""
-        return FutileRules(self.cluster.resources)
+        return RuleChecker(self.cluster.resources)
 
     def matched(self, rules: Iterable[Rule]) -> frozenset[tuple[ResourceType, str]]:
         """All that any of the rules matches: kinds, removed ones among them, and with each an operation."""
@@ -224,7 +224,7 @@ class Subject:
             if each.subresource == "scale"
         )
 
-    def selects(self, hook: Hook, namespace: str) -> bool:
+    def selects(self, hook: ConfiguredWebhook, namespace: str) -> bool:
         """Whether a webhook is called for anything in a namespace, as far as rules and namespaceSelector say."""
         if not any(each.namespaced for each, _ in self.matched(hook.webhook.rules)):
             return False
@@ -258,32 +258,32 @@ class Subject:
         )
 
     @functools.cached_property
-    def backends(self) -> tuple[Backend, ...]:
+    def backends(self) -> tuple[BackendService, ...]:
         """The Services of the cluster at which webhooks are called, each once."""
         return tuple(dict.fromkeys(hook.backend for hook in self.hooks if hook.backend is not None))
 
     @functools.cached_property
-    def _starts(self) -> Mapping[Backend, tuple[tuple[Need, Tried], ...]]:
+    def _starts(self) -> Mapping[BackendService, tuple[tuple[StartupRequest, OutageResult], ...]]:
         """For each server what it needs to start, and what comes of asking for it."""
         return {
-            backend: tuple((need, self._trial(need.review)) for need in needs_of(backend, self.cluster))
+            backend: tuple((request, self._simulator(request.review)) for request in startup_requests(backend, self.cluster))
             for backend in self.backends
         }
 
-    def refused_starts(self, hook: Hook, backend: Backend) -> list[Need]:
+    def refused_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
         """What a server needs to start and is refused for the silence of a webhook."""
-        return [need for need, tried in self._starts[backend] if hook.name in tried.refusing]
+        return [request for request, tried in self._starts[backend] if hook.name in tried.refusing]
 
-    def refusing(self, backend: Backend) -> list[Hook]:
+    def refusing(self, backend: BackendService) -> list[ConfiguredWebhook]:
         """The webhooks whose silence refuses the start of a server, in the order of :attr:`hooks`."""
         names = {name for _, tried in self._starts[backend] for name in tried.refusing}
         found = [hook for name in names for hook in self._by_name.get(name, ())]
         return sorted(found, key=lambda hook: self._order[id(hook)])
 
     @functools.cached_property
-    def _by_name(self) -> Mapping[HookName, list[Hook]]:
+    def _by_name(self) -> Mapping[WebhookName, list[ConfiguredWebhook]]:
         """Webhooks by name: those of v1beta1 may share one."""
-        found: dict[HookName, list[Hook]] = {}
+        found: dict[WebhookName, list[ConfiguredWebhook]] = {}
         for hook in self.hooks:
             found.setdefault(hook.name, []).append(hook)
         return found
@@ -292,22 +292,22 @@ class Subject:
     def _order(self) -> Mapping[int, int]:
         return {id(hook): index for index, hook in enumerate(self.hooks)}
 
-    def versions(self, sample: Sample) -> tuple[Sample, ...]:
+    def versions(self, sample: SampleRequest) -> tuple[SampleRequest, ...]:
         """A sample in every version that is served."""
         if id(sample) not in self._versions:
             self._versions[id(sample)] = tuple(sample.versions(self.cluster.resources))
         return self._versions[id(sample)]
 
-    def is_reached(self, hook: Hook, review: Review) -> bool:
+    def is_reached(self, hook: ConfiguredWebhook, review: Review) -> bool:
         """Whether a webhook would be called for a request, or refuse it uncalled: as the chain itself decides."""
         key = id(review)
         if key not in self._reached:
-            self._reached[key] = (review, self._trial.reached(review))
+            self._reached[key] = (review, self._simulator.reached(review))
         return hook.name in self._reached[key][1]
 
-    def delayed_starts(self, hook: Hook, backend: Backend) -> list[Need]:
+    def delayed_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
         """What a server needs to start and gets once a webhook has been waited for."""
-        return [need for need, tried in self._starts[backend] if hook.name in tried.passed_over]
+        return [request for request, tried in self._starts[backend] if hook.name in tried.passed_over]
 
     def wanted(self, rules: Iterable[Rule]) -> frozenset[int]:
         """Which of :attr:`requests`, by index, any of the rules wants; what selectors leave out is not left out."""
@@ -322,23 +322,23 @@ class Subject:
             index
             for index, (operation, each) in enumerate(self.requests)
             if compiled.matches_request(
-                operation, each.resource, each.subresource, _ANY_NAMESPACE if each.namespaced else ""
+                operation, each.resource, each.subresource, _SAMPLE_NAMESPACE if each.namespaced else ""
             )
         )
 
 
-def _hooks(configurations: Iterable[WebhookConfiguration]) -> tuple[Hook, ...]:
+def _configured_webhooks(configurations: Iterable[WebhookConfiguration]) -> tuple[ConfiguredWebhook, ...]:
     return tuple(
-        Hook(owner, index, webhook)
+        ConfiguredWebhook(owner, index, webhook)
         for owner in configurations
         for index, webhook in enumerate(owner.webhooks)
     )
 
 
-_MARK = b"pratique:"
-_TEXTS = 8
+_SUPPRESSION_PREFIX = b"pratique:"
+_CACHED_FILES = 8
 """Texts whose lines are remembered: findings come by the text."""
-_LINES = 256
+_CACHED_LINES = 256
 """Lines above which comments are remembered: those of a document, for all that is found in it."""
 _COMMENT = re.compile(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
 
@@ -346,19 +346,19 @@ _COMMENT = re.compile(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
 def is_suppressed(source: SourceDocument | None, path: Sequence[Step], rule: str) -> bool:
     """Tell whether a comment switches a rule off for a field."""
     origin = source.origin if source is not None else None
-    if source is None or not isinstance(origin, YamlOrigin) or not _is_marked(origin.text.raw):
+    if source is None or not isinstance(origin, YamlOrigin) or not _has_suppressions(origin.text.raw):
         return False
     steps = (*source.path, *path)
     for length in range(len(steps) + 1):
         # Back from the line of the file to that of the text.
         line = origin.find(steps[:length]).line - origin.text.first_line
-        if rule in _switched_off(origin.text.raw, line, is_document=length == 0):
+        if rule in _disabled_rules(origin.text.raw, line, is_document=length == 0):
             return True
     return False
 
 
-@functools.lru_cache(maxsize=_LINES)
-def _switched_off(raw: bytes, line: int, *, is_document: bool) -> frozenset[str]:
+@functools.lru_cache(maxsize=_CACHED_LINES)
+def _disabled_rules(raw: bytes, line: int, *, is_document: bool) -> frozenset[str]:
     """The rules that the comments right above a line name; above a document there may be empty lines between."""
     lines, names = _lines(raw), set[str]()
     for at in range(min(line, len(lines)) - 1, -1, -1):
@@ -370,11 +370,11 @@ def _switched_off(raw: bytes, line: int, *, is_document: bool) -> frozenset[str]
     return frozenset(names)
 
 
-@functools.lru_cache(maxsize=_TEXTS)
+@functools.lru_cache(maxsize=_CACHED_FILES)
 def _lines(raw: bytes) -> list[str]:
     return raw.decode().splitlines()
 
 
-@functools.lru_cache(maxsize=_TEXTS)
-def _is_marked(raw: bytes) -> bool:
-    return _MARK in raw
+@functools.lru_cache(maxsize=_CACHED_FILES)
+def _has_suppressions(raw: bytes) -> bool:
+    return _SUPPRESSION_PREFIX in raw

@@ -14,7 +14,7 @@ from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES
 from pratique.cluster.custom_resources import types_of_definition
-from pratique.lint.rules import Breach, Practice, Severity
+from pratique.lint.rules import Violation, LintRule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from pratique.admission.rules import Rule
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.selectors import LabelSelector
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import Cluster
-    from pratique.lint.rules import Hook, Subject
+    from pratique.lint.rules import ConfiguredWebhook, LintContext
 
 _NAME = "sample"
 _CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample:
+class SampleRequest:
     """One request of a part of the system."""
 
     group: str = ""
@@ -55,7 +55,7 @@ class Sample:
         """The same review every time, by which what becomes of it can be remembered."""
         return self.review()
 
-    def versions(self, resources: Resources) -> Iterator[Sample]:
+    def versions(self, resources: ApiResources) -> Iterator[SampleRequest]:
         """The request in each version, and by each name, by which today's API server takes it."""
         asked = GroupVersionResource(self.group, self.version, self.resource)
         for other in resources.equivalents(asked, self.subresource):
@@ -91,24 +91,24 @@ class Sample:
         }
 
 
-def first_reached(hook: Hook, samples: Iterable[Sample], subject: Subject) -> Sample | None:
+def first_reached(hook: ConfiguredWebhook, samples: Iterable[SampleRequest], context: LintContext) -> SampleRequest | None:
     """The first of the requests that a webhook would be called for; None where it is called for none.
 
     The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
     ask for any version that an API server serves.
     """
     return next(
-        (one for sample in samples for one in subject.versions(sample) if subject.is_reached(hook, one.made)),
+        (one for sample in samples for one in context.versions(sample) if context.is_reached(hook, one.made)),
         None,
     )
 
 
-def first_named(hook: Hook, samples: Iterable[Sample], cluster: Cluster) -> Sample | None:
+def first_fitting(hook: ConfiguredWebhook, samples: Iterable[SampleRequest], cluster: Cluster) -> SampleRequest | None:
     """The first of the requests that fits a webhook, though admission may never hear of it."""
-    return next((sample for sample in samples if _reaches(hook, sample, cluster)), None)
+    return next((sample for sample in samples if _fits(hook, sample, cluster)), None)
 
 
-def _reaches(hook: Hook, sample: Sample, cluster: Cluster) -> bool:
+def _fits(hook: ConfiguredWebhook, sample: SampleRequest, cluster: Cluster) -> bool:
     review, webhook = sample.review(), hook.webhook
     rules = compile_rules(webhook.rules)
     # Whatever the match policy, somebody may ask for any version of it.
@@ -124,64 +124,64 @@ def _reaches(hook: Hook, sample: Sample, cluster: Cluster) -> bool:
     return objects.matches_object(review.object, review.old_object) and _conditions_hold(hook, review)
 
 
-def _conditions_hold(hook: Hook, review: Review) -> bool:
+def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
     """Whether no condition is false; one that cannot be told leaves it to the failure policy."""
     conditions = hook.webhook.match_conditions
     if not conditions:
         return True
-    from pratique.cel.environments import MATCH_CONDITIONS  # noqa: PLC0415
+    from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT  # noqa: PLC0415
     from pratique.cel.errors import OutOfBudgetError  # noqa: PLC0415
     from pratique.cel.expressions import (  # noqa: PLC0415
-        Condition,
+        CompiledCondition,
         compile_expression,
-        errors_of,
+        condition_errors,
         evaluate_conditions,
-        first_false,
+        first_false_condition,
     )
-    from pratique.cel.policy_environments import AdmissionVariables  # noqa: PLC0415 - brings CEL
+    from pratique.cel.policy_environments import AdmissionActivation  # noqa: PLC0415 - brings CEL
 
     compiled = [
-        Condition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITIONS, "bool"))
+        CompiledCondition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"))
         for one in conditions
     ]
     try:
-        found = evaluate_conditions(compiled, AdmissionVariables(review, review.authorizer))
+        found = evaluate_conditions(compiled, AdmissionActivation(review, review.authorizer))
     except OutOfBudgetError:
         return hook.fails_closed
-    return first_false(found) is None and (hook.fails_closed or not errors_of(found))
+    return first_false_condition(found) is None and (hook.fails_closed or not condition_errors(found))
 
 
-_TEXT = "whoever writes an object can set its labels so that it is not looked at"
+_OPT_OUT_TEXT = "whoever writes an object can set its labels so that it is not looked at"
 
 
-def _dodgeable(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.validating:
-        if _selects(hook.webhook.object_selector):
-            yield hook.breach(_TEXT, "objectSelector")
-    for policy in subject.configurations.validating_policies:
+def _find_dodgeable_selectors(context: LintContext) -> Iterator[Violation]:
+    for hook in context.validating:
+        if _is_selective(hook.webhook.object_selector):
+            yield hook.violation(_OPT_OUT_TEXT, "objectSelector")
+    for policy in context.configurations.validating_policies:
         constraints = policy.spec.match_constraints
-        if constraints and _selects(constraints.object_selector):
-            yield Breach(policy, ("spec", "matchConstraints", "objectSelector"), _TEXT)
-    for binding in subject.configurations.validating_bindings:
+        if constraints and _is_selective(constraints.object_selector):
+            yield Violation(policy, ("spec", "matchConstraints", "objectSelector"), _OPT_OUT_TEXT)
+    for binding in context.configurations.validating_bindings:
         resources = binding.spec.match_resources
-        if resources and _selects(resources.object_selector):
-            yield Breach(binding, ("spec", "matchResources", "objectSelector"), _TEXT)
+        if resources and _is_selective(resources.object_selector):
+            yield Violation(binding, ("spec", "matchResources", "objectSelector"), _OPT_OUT_TEXT)
 
 
-def _selects(selector: LabelSelector | None) -> bool:
+def _is_selective(selector: LabelSelector | None) -> bool:
     return selector is not None and not selector.is_empty
 
 
-DODGEABLE = Practice(
+DODGEABLE = LintRule(
     rule="dodgeable-selector",
     severity=Severity.WARNING,
     explanation="What validates by objectSelector is opt-in: users can get around it by a label.",
     fix="Select by namespaceSelector, or by matchConditions on what users cannot set.",
-    check=_dodgeable,
+    check=_find_dodgeable_selectors,
 )
 
 
-_CONFIGURATIONS = frozenset(
+_ADMISSION_CONFIGURATIONS = frozenset(
     ("admissionregistration.k8s.io", resource)
     for resource in (
         "mutatingadmissionpolicies",
@@ -194,12 +194,12 @@ _CONFIGURATIONS = frozenset(
 )
 """What no webhook but static ones is asked about, so that a broken one can be repaired:
 ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``."""
-_UNASKED_POLICIES = frozenset(pair for pair in _CONFIGURATIONS if "webhook" not in pair[1])
+_ADMISSION_POLICIES = frozenset(pair for pair in _ADMISSION_CONFIGURATIONS if "webhook" not in pair[1])
 """What no policy but static ones is asked about: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
 
 
-def _wildcards(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
+def _find_wildcards(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
         for index, rule in enumerate(hook.webhook.rules):
             fields = [
                 field
@@ -211,7 +211,7 @@ def _wildcards(subject: Subject) -> Iterator[Breach]:
                 if "*" in entries
             ]
             if fields:
-                yield hook.breach(
+                yield hook.violation(
                     f"rule {index + 1} has the wildcard * in {', '.join(fields)}",
                     "rules",
                     index,
@@ -219,77 +219,77 @@ def _wildcards(subject: Subject) -> Iterator[Breach]:
                 )
 
 
-WILDCARDS = Practice(
+WILDCARDS = LintRule(
     rule="wildcard-rules",
     severity=Severity.WARNING,
     explanation="A wildcard has the webhook called for what it was not made for: system components, and kinds to come.",
     fix="Name the operations, groups and resources that the webhook looks at.",
-    check=_wildcards,
+    check=_find_wildcards,
 )
 
 
-def _not_equivalent(subject: Subject) -> Iterator[Breach]:
+def _find_exact_match_policies(context: LintContext) -> Iterator[Violation]:
     text = "requests for the same objects in another version or group pass by (matchPolicy is Exact)"
-    for hook in subject.hooks:
+    for hook in context.hooks:
         if hook.webhook.match_policy == "Exact":
-            yield hook.breach(text, "matchPolicy")
-    for policy in subject.policies:
+            yield hook.violation(text, "matchPolicy")
+    for policy in context.policies:
         constraints = policy.spec.match_constraints
         if constraints is not None and constraints.match_policy == "Exact":
-            yield Breach(policy, ("spec", "matchConstraints", "matchPolicy"), text)
+            yield Violation(policy, ("spec", "matchConstraints", "matchPolicy"), text)
 
 
-NOT_EQUIVALENT = Practice(
+NOT_EQUIVALENT = LintRule(
     rule="no-match-policy-equivalent",
     severity=Severity.WARNING,
     explanation="With matchPolicy Exact, only the versions that the rules name are looked at.",
     fix="Set matchPolicy to Equivalent.",
-    check=_not_equivalent,
+    check=_find_exact_match_policies,
 )
 
 
-def _read_only(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
-        unasked = VIRTUAL_RESOURCES if hook.owner.is_static else VIRTUAL_RESOURCES | _CONFIGURATIONS
+def _find_unreviewed_kinds(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
+        unasked = VIRTUAL_RESOURCES if hook.owner.is_static else VIRTUAL_RESOURCES | _ADMISSION_CONFIGURATIONS
         for index, rule in enumerate(hook.webhook.rules):
-            if named := _named(rule, unasked):
-                yield hook.breach(f"no webhook is ever asked about {named}", "rules", index, "resources")
-    for policy in subject.policies:
+            if named := _named_resources(rule, unasked):
+                yield hook.violation(f"no webhook is ever asked about {named}", "rules", index, "resources")
+    for policy in context.policies:
         constraints = policy.spec.match_constraints
-        unasked = VIRTUAL_RESOURCES if policy.is_static else VIRTUAL_RESOURCES | _UNASKED_POLICIES
+        unasked = VIRTUAL_RESOURCES if policy.is_static else VIRTUAL_RESOURCES | _ADMISSION_POLICIES
         for index, rule in enumerate(constraints.resource_rules if constraints else ()):
-            if named := _named(rule, unasked):
+            if named := _named_resources(rule, unasked):
                 path = ("spec", "matchConstraints", "resourceRules", index, "resources")
-                yield Breach(policy, path, f"no policy is ever asked about {named}")
+                yield Violation(policy, path, f"no policy is ever asked about {named}")
 
 
-def _named(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
+def _named_resources(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
     """The resources, of those given, that a rule names without a wildcard."""
     written = {entry.partition("/")[0] for entry in rule.resources}
     pairs = sorted((group, resource) for group in set(rule.api_groups) for resource in written)
     return ", ".join(f"{resource}.{group}" for group, resource in pairs if (group, resource) in resources)
 
 
-READ_ONLY = Practice(
+READ_ONLY = LintRule(
     rule="read-only-kinds",
     severity=Severity.WARNING,
     explanation="Reviews of who may do what, and the configurations of admission itself, do not come to admission.",
     fix="Take them out of the rules.",
-    check=_read_only,
+    check=_find_unreviewed_kinds,
 )
 
 
-def _custom(subject: Subject) -> Iterator[Breach]:
-    definitions = subject.cluster.list("apiextensions.k8s.io", "customresourcedefinitions")
+def _find_custom_resource_webhooks(context: LintContext) -> Iterator[Violation]:
+    definitions = context.cluster.list("apiextensions.k8s.io", "customresourcedefinitions")
     pairs = frozenset(
         (each.resource.group, each.resource.resource)
         for definition in definitions
         for each in types_of_definition(definition)
     )
-    for hook in subject.hooks:
+    for hook in context.hooks:
         for index, rule in enumerate(hook.webhook.rules):
-            if named := _named(rule, pairs):
-                yield hook.breach(
+            if named := _named_resources(rule, pairs):
+                yield hook.violation(
                     f"{named}: a CustomResourceDefinition can validate and default by itself",
                     "rules",
                     index,
@@ -297,10 +297,10 @@ def _custom(subject: Subject) -> Iterator[Breach]:
                 )
 
 
-CUSTOM_RESOURCES = Practice(
+CUSTOM_RESOURCES = LintRule(
     rule="webhook-for-custom-resources",
     severity=Severity.INFO,
     explanation="A CustomResourceDefinition validates and defaults its fields without a webhook.",
     fix="Write validation rules and defaults into the schema of the CustomResourceDefinition.",
-    check=_custom,
+    check=_find_custom_resource_webhooks,
 )

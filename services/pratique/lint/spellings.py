@@ -12,7 +12,7 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.releases import CURRENT, Release
+from pratique.configuration.releases import CURRENT_RELEASE, Release
 from pratique.controllers.default_toleration_seconds import ALPHA_KEYS, NOT_READY, UNREACHABLE
 from pratique.controllers.pod_security.pods import WORKLOADS
 
@@ -47,10 +47,10 @@ _SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _TEMPLATES: Mapping[str, tuple[str, ...]] = dict(WORKLOADS.values())
-_LOOKED_AT = (("", "namespaces"), ("", "nodes"), ("", "pods"), *WORKLOADS)
+_CHECKED_RESOURCES = (("", "namespaces"), ("", "nodes"), ("", "pods"), *WORKLOADS)
 
 
-def unread(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step, ...], str]]:
+def unread_spellings(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step, ...], str]]:
     """Find what an object says in a spelling that the release does not read: where, and what is wrong with it.
 
     None means the current release.
@@ -61,7 +61,7 @@ def unread(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step
     if kind == "Namespace":
         yield from _in_namespace(document, release)
     elif kind == "Node":
-        yield from _keys(document, ("spec", "taints"), release)
+        yield from _in_keys(document, ("spec", "taints"), release)
     elif kind == "Pod":
         yield from _in_pod(document, (), release)
     elif isinstance(kind, str) and kind in _TEMPLATES:
@@ -70,11 +70,11 @@ def unread(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step
 
 def unread_in_cluster(cluster: Cluster, release: Release | None) -> Iterator[str]:
     """Find such spellings in the objects of a cluster; each line names its object."""
-    for group, resource in _LOOKED_AT:
+    for group, resource in _CHECKED_RESOURCES:
         for each in cluster.list(group, resource):
             name, namespace = (member(each, "metadata", field) for field in ("name", "namespace"))
             owner = f"{kind_of(each).kind} {go_quoted(f'{namespace}/{name}' if namespace else str(name))}"
-            for path, problem in unread(each, release):
+            for path, problem in unread_spellings(each, release):
                 yield f"{owner}: {FieldPath(path)}: {problem}"
 
 
@@ -82,7 +82,7 @@ def unread_in_settings(configurations: Mapping[str, JSON], release: Release | No
     """Find such spellings in the settings of controllers, by their names; each line names its controller."""
     restriction = configurations.get("PodTolerationRestriction")
     for field in ("default", "whitelist"):
-        for path, problem in _keys(restriction, (field,), release):
+        for path, problem in _in_keys(restriction, (field,), release):
             yield f"the configuration of PodTolerationRestriction: {FieldPath(path)}: {problem}"
 
 
@@ -98,14 +98,14 @@ def _in_namespace(namespace: JSON, release: Release | None) -> Iterator[tuple[tu
         yield from (
             ((*path, name), problem)
             for key in _ALPHA_TAINTS
-            if key in str(annotations.get(name, "")) and (problem := _of_key(key, release))
+            if key in str(annotations.get(name, "")) and (problem := _key_problem(key, release))
         )
 
 
 def _in_pod(
     document: JSON, template: tuple[str, ...], release: Release | None
 ) -> Iterator[tuple[tuple[Step, ...], str]]:
-    yield from _keys(document, (*template, "spec", "tolerations"), release)
+    yield from _in_keys(document, (*template, "spec", "tolerations"), release)
     for affinity in _AFFINITIES:
         path = (*template, "spec", "affinity", affinity)
         terms = member(document, *path)
@@ -113,19 +113,19 @@ def _in_pod(
             yield (*path, _EXECUTION), f"no release of Kubernetes has this field; write {_SCHEDULING}"
 
 
-def _keys(
+def _in_keys(
     document: JSON, path: tuple[str, ...], release: Release | None
 ) -> Iterator[tuple[tuple[Step, ...], str]]:
     """Look at the keys of tolerations or taints."""
     items = member(document, *path)
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        problem = _of_key(member(item, "key"), release)
+        problem = _key_problem(member(item, "key"), release)
         if problem:
             yield (*path, index, "key"), problem
 
 
-def _of_key(key: JSON, release: Release | None) -> str:
-    if not isinstance(key, str) or key not in _ALPHA_TAINTS or (release or CURRENT) <= _ALPHA_TAINTS_UNTIL:
+def _key_problem(key: JSON, release: Release | None) -> str:
+    if not isinstance(key, str) or key not in _ALPHA_TAINTS or (release or CURRENT_RELEASE) <= _ALPHA_TAINTS_UNTIL:
         return ""
     right = go_quoted(_ALPHA_TAINTS[key])
     return (

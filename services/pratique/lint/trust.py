@@ -14,34 +14,34 @@ from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster import rbac
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.rbac import cluster_roles, read_binding
-from pratique.configuration.policies import MutatingSpec
-from pratique.lint.rules import Breach, Practice, Severity
+from pratique.configuration.policies import MutatingAdmissionPolicySpec
+from pratique.lint.rules import Violation, LintRule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.admission.rules import Rule
-    from pratique.cluster.rbac import Binding, Roles
-    from pratique.cluster.rbac import Rule as CompiledRule
-    from pratique.cluster.rbac import Subject as RbacSubject
-    from pratique.lint.outage_simulation import HookName
-    from pratique.lint.rules import Owner, Subject
+    from pratique.cluster.rbac import RoleBinding, Roles
+    from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
+    from pratique.cluster.rbac import RbacSubject
+    from pratique.lint.outage_simulation import WebhookName
+    from pratique.lint.rules import Owner, LintContext
 
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
-_METADATA = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))
+_METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))
 """Where clouds tell a machine about itself, its credentials among that. None of it answers reviews."""
 
 
-def _near(subject: Subject) -> Iterator[Breach]:
-    for hook in subject.hooks:
+def _find_local_hosts(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
         url = hook.webhook.client_config.url
-        if url and (what := _nearness(parse_url(url).host)):
-            yield hook.breach(f"the host of its URL is {what}", "clientConfig", "url")
+        if url and (what := _host_problem(parse_url(url).host)):
+            yield hook.violation(f"the host of its URL is {what}", "clientConfig", "url")
 
 
-def _nearness(host: str) -> str:
+def _host_problem(host: str) -> str:
     """What is wrong with a host, which may have a port; empty where nothing is."""
     name = _without_port(host).rstrip(".").lower()
     if name in _METADATA_NAMES:
@@ -51,7 +51,7 @@ def _nearness(host: str) -> str:
     address = _address(name)
     if address is None:
         return ""
-    if address in _METADATA:
+    if address in _METADATA_ADDRESSES:
         return f"{name}, the metadata server of a cloud"
     if address.is_loopback or address.is_unspecified:
         return f"{name}, which is whichever machine asks"
@@ -76,69 +76,69 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-NEAR_HOST = Practice(
+NEAR_HOST = LintRule(
     rule="local-host",
     severity=Severity.WARNING,
     explanation="A URL of localhost or of the link needs a webhook on every machine of the control plane.",
     fix="Run the webhook behind a Service, or at a name that every API server resolves alike.",
-    check=_near,
+    check=_find_local_hosts,
 )
 
 
-def _same_names(subject: Subject) -> Iterator[Breach]:
-    seen: dict[HookName, int] = {}
-    for hook in subject.hooks:
+def _find_duplicate_names(context: LintContext) -> Iterator[Violation]:
+    seen: dict[WebhookName, int] = {}
+    for hook in context.hooks:
         first = seen.setdefault(hook.name, hook.index)
         if first != hook.index:
             text = (
                 f"webhook {first + 1} of this configuration has the same name: logs and metrics mix them up"
             )
-            yield hook.breach(text, "name")
+            yield hook.violation(text, "name")
 
 
-SAME_NAMES = Practice(
+SAME_NAMES = LintRule(
     rule="duplicate-webhook-name",
     severity=Severity.WARNING,
     explanation="v1beta1 allows two webhooks of one name; v1 refuses the configuration.",
     fix="Give each webhook a name of its own.",
-    check=_same_names,
+    check=_find_duplicate_names,
 )
 _UNSTABLE = re.compile(r"v\d+(?:alpha|beta)\d+")
 
 
-def _unstable(subject: Subject) -> Iterator[Breach]:
-    for owner in subject.owners:
-        yield from _unstable_document(owner, subject)
-    for owner, path, rules in subject.all_rules:
+def _find_unstable_versions(context: LintContext) -> Iterator[Violation]:
+    for owner in context.owners:
+        yield from _unstable_document(owner, context)
+    for owner, path, rules in context.all_rules:
         for index, rule in enumerate(rules):
             versions = rule.api_versions
-            if versions and all(map(_UNSTABLE.fullmatch, versions)) and _is_stable_elsewhere(rule, subject):
+            if versions and all(map(_UNSTABLE.fullmatch, versions)) and _is_stable_elsewhere(rule, context):
                 text = (
                     f"names only {', '.join(versions)}, which a release may drop: there is a stable version"
                 )
-                yield Breach(owner, (*path, index, "apiVersions"), text)
+                yield Violation(owner, (*path, index, "apiVersions"), text)
 
 
-def _unstable_document(owner: Owner, subject: Subject) -> Iterator[Breach]:
+def _unstable_document(owner: Owner, context: LintContext) -> Iterator[Violation]:
     if owner.source is None:
         return
     kind = kind_of(owner.source.data)
     if not _UNSTABLE.fullmatch(kind.version):
         return
-    kinds = (each for each in subject.cluster.resources if not each.subresource and each.removed_in is None)
+    kinds = (each for each in context.cluster.resources if not each.subresource and each.removed_in is None)
     stable = [
         each.kind.version for each in kinds if (each.kind.group, each.kind.kind) == (kind.group, kind.kind)
     ]
     better = [version for version in stable if not _UNSTABLE.fullmatch(version)]
     if better or "alpha" in kind.version:
         text = f"is written in {kind.version}, which a release may drop"
-        yield Breach(owner, ("apiVersion",), text + (f": {better[0]} is stable" if better else ""))
+        yield Violation(owner, ("apiVersion",), text + (f": {better[0]} is stable" if better else ""))
 
 
-def _is_stable_elsewhere(rule: Rule, subject: Subject) -> bool:
+def _is_stable_elsewhere(rule: Rule, context: LintContext) -> bool:
     """Whether all that a rule for unstable versions matches has a stable version, which is still there."""
-    matched = {each for each, _ in subject.matched([rule])}
-    resources = subject.cluster.resources
+    matched = {each for each, _ in context.matched([rule])}
+    resources = context.cluster.resources
     return bool(matched) and all(
         any(
             not _UNSTABLE.fullmatch(other.version)
@@ -148,12 +148,12 @@ def _is_stable_elsewhere(rule: Rule, subject: Subject) -> bool:
     )
 
 
-UNSTABLE = Practice(
+UNSTABLE = LintRule(
     rule="unstable-version",
     severity=Severity.WARNING,
     explanation="Kubernetes drops alpha and beta versions, and what names them alone matches nothing from then on.",
     fix="Name the stable version, beside the others if need be.",
-    check=_unstable,
+    check=_find_unstable_versions,
 )
 
 _GROUP = "admissionregistration.k8s.io"
@@ -168,30 +168,30 @@ _KINDS = (
 )
 _ADMINISTRATORS = frozenset({("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")})
 """Who may do everything in any cluster."""
-_OWN = "system:"
+_SYSTEM_PREFIX = "system:"
 """What the names of Kubernetes' own roles and users begin with."""
-_NOBODY = UserInfo("")
+_ANONYMOUS = UserInfo("")
 
 
-def _writers(subject: Subject) -> Iterator[Breach]:
-    owner = next(subject.owners, None)
+def _find_configuration_writers(context: LintContext) -> Iterator[Violation]:
+    owner = next(context.owners, None)
     if owner is None:
         return
-    cluster = subject.cluster
-    roles = cluster_roles(cluster.list(rbac.GROUP, "clusterroles"))
-    for document in cluster.list(rbac.GROUP, "clusterrolebindings"):
+    cluster = context.cluster
+    roles = cluster_roles(cluster.list(rbac.RBAC_GROUP, "clusterroles"))
+    for document in cluster.list(rbac.RBAC_GROUP, "clusterrolebindings"):
         binding = read_binding(document)
         others = [each for each in binding.subjects or () if not _is_expected(each, binding)]
-        if others and (written := _written(binding, roles)):
+        if others and (written := _first_write(binding, roles)):
             whom = ", ".join(f"{each.kind} {go_quoted(each.name)}" for each in others)
             text = (
                 f"ClusterRoleBinding {go_quoted(binding.metadata.name)} of {go_quoted(binding.role_ref.name)}"
                 f" lets {whom} {written[0]} {written[1]}, and so switch admission off"
             )
-            yield Breach(owner, ("metadata", "name"), text)
+            yield Violation(owner, ("metadata", "name"), text)
 
 
-def _written(binding: Binding, roles: Roles) -> tuple[str, str] | None:
+def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
     """The first verb and kind of configuration by which a role changes admission."""
     name = binding.role_ref.name
     rules = roles.rules(name) or ()
@@ -203,24 +203,24 @@ def _written(binding: Binding, roles: Roles) -> tuple[str, str] | None:
 
 def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
     """Whether a rule allows it for any object."""
-    asked = Attributes(user=_NOBODY, verb=verb, group=_GROUP, resource=kind)
+    asked = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=_GROUP, resource=kind)
     return any(rule.allows(dataclasses.replace(asked, name=name)) for name in rule.names or ("",))
 
 
-def _is_expected(subject: RbacSubject, binding: Binding) -> bool:
+def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
     """Whether it is an administrator, or a part of Kubernetes with the role that Kubernetes has for it."""
-    if (subject.kind, subject.name) in _ADMINISTRATORS:
+    if (context.kind, context.name) in _ADMINISTRATORS:
         return True
-    is_part = subject.namespace == "kube-system" or (subject.kind == "User" and subject.name.startswith(_OWN))
-    return is_part and binding.role_ref.name.startswith(_OWN)
+    is_part = context.namespace == "kube-system" or (context.kind == "User" and context.name.startswith(_SYSTEM_PREFIX))
+    return is_part and binding.role_ref.name.startswith(_SYSTEM_PREFIX)
 
 
-WRITERS = Practice(
+WRITERS = LintRule(
     rule="configurations-writable",
     severity=Severity.WARNING,
     explanation="Whoever may change webhook configurations or policies may switch them off, or read every object.",
     fix="Take the group admissionregistration.k8s.io out of the ClusterRole, or out of its wildcards.",
-    check=_writers,
+    check=_find_configuration_writers,
 )
 
 _PATCH = re.compile(r"JSONPatch\s*\{(?P<fields>[^{}]*)", re.DOTALL)
@@ -229,15 +229,15 @@ _ARRAYS = (
     "args|command|containers|env|envFrom|ephemeralContainers|finalizers|imagePullSecrets|initContainers"
     "|ownerReferences|ports|readinessGates|rules|subjects|tolerations|topologySpreadConstraints|volumeMounts|volumes"
 )
-_WHOLE = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
+_WHOLE_COLLECTION = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
 _LABEL = re.compile(r"/(?:.*/)?labels/[^/]+")
 _GUARD = re.compile(r"\bhas\(|\.\?|\bin\s+object\b")
 """How an expression looks whether something is there before it adds it whole."""
 
 
-def _overwrites(subject: Subject) -> Iterator[Breach]:
-    for policy in subject.configurations.mutating_policies:
-        if not isinstance(policy.spec, MutatingSpec):
+def _find_overwrites(context: LintContext) -> Iterator[Violation]:
+    for policy in context.configurations.mutating_policies:
+        if not isinstance(policy.spec, MutatingAdmissionPolicySpec):
             continue
         conditions = " ".join(each.expression for each in policy.spec.match_conditions)
         for index, mutation in enumerate(policy.spec.mutations):
@@ -247,50 +247,50 @@ def _overwrites(subject: Subject) -> Iterator[Breach]:
             for found in _PATCH.finditer(written):
                 fields = {name: one or other for name, one, other in _FIELD.findall(found["fields"])}
                 is_guarded = bool(_GUARD.search(written) or _GUARD.search(conditions))
-                if text := _overwriting(fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded):
+                if text := _overwrite_problem(fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded):
                     path = ("spec", "mutations", index, "jsonPatch", "expression")
-                    yield Breach(policy, path, text)
+                    yield Violation(policy, path, text)
 
 
-def _overwriting(operation: str, path: str, *, is_guarded: bool) -> str:
-    if _WHOLE.fullmatch(path) and (operation == "replace" or (operation == "add" and not is_guarded)):
+def _overwrite_problem(operation: str, path: str, *, is_guarded: bool) -> str:
+    if _WHOLE_COLLECTION.fullmatch(path) and (operation == "replace" or (operation == "add" and not is_guarded)):
         return f"{operation} of {path} drops what was there before"
     if _LABEL.fullmatch(path) and operation in {"replace", "remove"}:
         return f"{operation} of {path} changes a label that selectors may go by"
     return ""
 
 
-OVERWRITES = Practice(
+OVERWRITES = LintRule(
     rule="overwrites-arrays-or-labels",
     severity=Severity.WARNING,
     explanation="A patch of a whole array or map loses what others wrote into it, and labels are what selectors go by.",
     fix="Add single items or pairs, by /- or by key, where they are not there yet.",
-    check=_overwrites,
+    check=_find_overwrites,
 )
 
 
-def _other_namespaces(subject: Subject) -> Iterator[Breach]:
-    for binding in subject.bindings:
+def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
+    for binding in context.bindings:
         ref = binding.spec.param_ref
         if ref is not None and ref.namespace:
             text = f"decides for other namespaces by what is in namespace {ref.namespace}"
-            yield Breach(binding, ("spec", "paramRef", "namespace"), text)
-    for hook in subject.hooks:
+            yield Violation(binding, ("spec", "paramRef", "namespace"), text)
+    for hook in context.hooks:
         backend = hook.backend
-        if backend is None or not hook.fails_closed or subject.refused_starts(hook, backend):
+        if backend is None or not hook.fails_closed or context.refused_starts(hook, backend):
             continue  # that it cannot start again is worse, and has been told
-        if subject.selects(hook, backend.namespace):
+        if context.selects(hook, backend.namespace):
             text = (
                 f"guards what changes in namespace {backend.namespace}, where its own server runs:"
                 " while that is down, nobody can mend it there"
             )
-            yield hook.breach(text, "namespaceSelector")
+            yield hook.violation(text, "namespaceSelector")
 
 
-OTHER_NAMESPACES = Practice(
+OTHER_NAMESPACES = LintRule(
     rule="depends-on-namespace",
     severity=Severity.INFO,
     explanation="Whoever may write there decides for everybody, and what is lost there is missed everywhere.",
     fix="Guard that namespace, and leave it out by namespaceSelector where the server of the webhook runs in it.",
-    check=_other_namespaces,
+    check=_find_namespace_dependencies,
 )

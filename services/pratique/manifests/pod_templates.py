@@ -12,7 +12,7 @@ from pratique.apimachinery import names
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.names import named_uid
 from pratique.cluster.api_resources import storage_group
-from pratique.pods.tolerations import EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration, is_same, read
+from pratique.pods.tolerations import EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration, match_toleration, read_toleration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import Step
     from pratique.cluster.store import Cluster
 
-_OF_THE_WORKLOAD = {
+_WORKLOAD_FIELDS = {
     "name": ("metadata", "name"),
     "generateName": ("metadata", "name"),
     "namespace": ("metadata", "namespace"),
@@ -40,8 +40,8 @@ def field_in_workload(
         volumes: For each volume of the Pod, where that comes from; None where it is the one of the template.
     """
     match tuple(path):
-        case ("metadata", str(name), *_) if name in _OF_THE_WORKLOAD:
-            return _OF_THE_WORKLOAD[name]
+        case ("metadata", str(name), *_) if name in _WORKLOAD_FIELDS:
+            return _WORKLOAD_FIELDS[name]
         case ("spec", "volumes", int(index), *rest) if volumes is not None and 0 <= index < len(volumes):
             return (*volumes[index], *rest)
         case whole:
@@ -55,7 +55,7 @@ _FNV_PRIME = 0x01000193
 """FNV-1a of 32 bits, as http://www.isthe.com/chongo/tech/comp/fnv has them."""
 
 # The root of all uids made here; any fixed UUID would do.
-_UIDS = "0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52"
+_UID_NAMESPACE = "0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +75,12 @@ class Workload:
     @property
     def spec(self) -> JSONObject:
         """What is wanted of it; empty where nothing is."""
-        return mapping(self.document, "spec")
+        return mapping_at(self.document, "spec")
 
     @property
     def template(self) -> JSONObject:
         """What its Pods are to be like."""
-        return mapping(self.document, "spec", "template")
+        return mapping_at(self.document, "spec", "template")
 
     @property
     def prefix(self) -> str:
@@ -106,28 +106,28 @@ def pod_from_template(workload: Workload, labels: JSONObject | None = None) -> J
 
     Nothing in it belongs to the template: the metadata and the ``spec`` may be added to, not what is within them.
     """
-    written = mapping(workload.template, "metadata")
+    written = mapping_at(workload.template, "metadata")
     metadata: JSONObject = {"generateName": workload.prefix, "namespace": workload.namespace}
-    metadata["labels"] = {**mapping(written, "labels"), **(labels or {})}
-    metadata["annotations"] = dict(mapping(written, "annotations"))
-    metadata["finalizers"] = list(items(written, "finalizers"))
+    metadata["labels"] = {**mapping_at(written, "labels"), **(labels or {})}
+    metadata["annotations"] = dict(mapping_at(written, "annotations"))
+    metadata["finalizers"] = list(list_at(written, "finalizers"))
     kept = {key: value for key, value in metadata.items() if value}
     kept["ownerReferences"] = [workload.reference]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": kept,
-        "spec": dict(mapping(workload.template, "spec")),
+        "spec": dict(mapping_at(workload.template, "spec")),
     }
 
 
-def mapping(value: JSON, *path: str) -> JSONObject:
+def mapping_at(value: JSON, *path: str) -> JSONObject:
     """The mapping that stands there; empty where there is none."""
     found = member(value, *path)
     return found if isinstance(found, dict) else {}
 
 
-def items(value: JSON, *path: str) -> list[JSON]:
+def list_at(value: JSON, *path: str) -> list[JSON]:
     """The list that stands there; empty where there is none."""
     found = member(value, *path)
     return found if isinstance(found, list) else []
@@ -138,7 +138,7 @@ def template_hash(template: JSON) -> str:
 
     Kubernetes hashes how Go prints its structs, which changes from version to version.
     """
-    return safe_encoded(str(_fnv(msgspec.json.encode(template, order="sorted"))))
+    return safe_encoded(str(_fnv1a_32(msgspec.json.encode(template, order="sorted"))))
 
 
 def safe_encoded(text: str) -> str:
@@ -146,12 +146,12 @@ def safe_encoded(text: str) -> str:
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in text.encode())
 
 
-def uid_of(*parts: str) -> str:
+def derived_uid(*parts: str) -> str:
     """Stand in for the uid that an API server would draw, the same every time."""
-    return named_uid(_UIDS, "\n".join(parts).encode())
+    return named_uid(_UID_NAMESPACE, "\n".join(parts).encode())
 
 
-def _fnv(data: bytes) -> int:
+def _fnv1a_32(data: bytes) -> int:
     value = _FNV_BASIS
     # Two bytes at a time take half as long: what stands above 32 bits may wait to be cut off.
     for first, second in zip(data[::2], data[1::2], strict=False):
@@ -162,7 +162,7 @@ def _fnv(data: bytes) -> int:
 
 
 _HASH_LABEL = "pod-template-hash"
-_LONGEST_NAME = 253
+_MAX_SUBDOMAIN_LENGTH = 253
 """Characters of a DNS subdomain."""
 
 
@@ -178,10 +178,10 @@ def deployed_pod(workload: Workload) -> JSONObject:
 
 def _replica_set(deployment: Workload) -> Workload:
     hashed = template_hash(deployment.template)
-    name = f"{deployment.name[: _LONGEST_NAME - len(hashed) - 1]}-{hashed}"
+    name = f"{deployment.name[: _MAX_SUBDOMAIN_LENGTH - len(hashed) - 1]}-{hashed}"
     template = deployment.template
-    metadata = mapping(template, "metadata")
-    labels = {**mapping(metadata, "labels"), _HASH_LABEL: hashed}
+    metadata = mapping_at(template, "metadata")
+    labels = {**mapping_at(metadata, "labels"), _HASH_LABEL: hashed}
     document: JSONObject = {
         "metadata": {"name": name, "namespace": deployment.namespace, "labels": labels},
         "spec": {"template": {**template, "metadata": {**metadata, "labels": labels}}},
@@ -190,13 +190,13 @@ def _replica_set(deployment: Workload) -> Workload:
         api_version="apps/v1",
         kind="ReplicaSet",
         name=name,
-        uid=uid_of(deployment.uid, name),
+        uid=derived_uid(deployment.uid, name),
         namespace=deployment.namespace,
         document=document,
     )
 
 
-_LONGEST_PREFIX = 223
+_MAX_REVISION_PREFIX = 223
 """Characters of the name that a revision's name begins with."""
 
 
@@ -204,7 +204,7 @@ def stateful_pod(workload: Workload) -> JSONObject:
     """Make the first Pod of a StatefulSet."""
     ordinal = _first_ordinal(workload)
     name = f"{workload.name}-{ordinal}"
-    revision = f"{workload.name[:_LONGEST_PREFIX]}-{template_hash(workload.template)}"
+    revision = f"{workload.name[:_MAX_REVISION_PREFIX]}-{template_hash(workload.template)}"
     identity = {
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(ordinal),
@@ -229,13 +229,13 @@ def _volumes(workload: Workload, pod_name: str) -> Iterator[tuple[JSON, tuple[St
     """Volumes of the claims first, then those of the template whose names no claim has."""
     claims = {
         name: index
-        for index, claim in enumerate(items(workload.spec, "volumeClaimTemplates"))
+        for index, claim in enumerate(list_at(workload.spec, "volumeClaimTemplates"))
         if isinstance(name := member(claim, "metadata", "name"), str)
     }
     for name, index in claims.items():
         claim = {"claimName": f"{name}-{pod_name}"}
         yield {"name": name, "persistentVolumeClaim": claim}, ("spec", "volumeClaimTemplates", index)
-    for index, volume in enumerate(items(workload.template, "spec", "volumes")):
+    for index, volume in enumerate(list_at(workload.template, "spec", "volumes")):
         name = member(volume, "name")
         if not isinstance(name, str) or name not in claims:
             yield volume, ("spec", "template", "spec", "volumes", index)
@@ -248,7 +248,7 @@ def _first_ordinal(workload: Workload) -> int:
 
 _GENERATION = "deprecated.daemonset.template.generation"
 
-_ALWAYS = (
+_DAEMON_TAINTS = (
     ("not-ready", NO_EXECUTE),
     ("unreachable", NO_EXECUTE),
     ("disk-pressure", NO_SCHEDULE),
@@ -256,7 +256,7 @@ _ALWAYS = (
     ("pid-pressure", NO_SCHEDULE),
     ("unschedulable", NO_SCHEDULE),
 )
-_ON_HOST_NETWORK = ("network-unavailable", NO_SCHEDULE)
+_HOST_NETWORK_TAINT = ("network-unavailable", NO_SCHEDULE)
 
 
 def daemon_pod(workload: Workload, node: str) -> JSONObject:
@@ -268,7 +268,7 @@ def daemon_pod(workload: Workload, node: str) -> JSONObject:
     pod = pod_from_template(workload, revision)
     spec = pod["spec"]
     spec["tolerations"] = _tolerations(spec)
-    spec["affinity"] = _affinity(mapping(spec, "affinity"), node)
+    spec["affinity"] = _affinity(mapping_at(spec, "affinity"), node)
     return pod
 
 
@@ -280,11 +280,11 @@ def _generation(workload: Workload) -> str:
 
 def _tolerations(spec: JSONObject) -> list[JSON]:
     """Those of the template and what every daemon tolerates: ``AddOrUpdateDaemonPodTolerations``."""
-    tolerations = list(items(spec, "tolerations"))
-    added = (*_ALWAYS, _ON_HOST_NETWORK) if spec.get("hostNetwork") is True else _ALWAYS
+    tolerations = list(list_at(spec, "tolerations"))
+    added = (*_DAEMON_TAINTS, _HOST_NETWORK_TAINT) if spec.get("hostNetwork") is True else _DAEMON_TAINTS
     for taint, effect in added:
         wanted = Toleration(key=f"node.kubernetes.io/{taint}", operator=EXISTS, effect=effect)
-        same = [is_same(wanted, read(each)) for each in tolerations]
+        same = [match_toleration(wanted, read_toleration(each)) for each in tolerations]
         kept = zip(same, tolerations, strict=True)
         tolerations = [wanted.document if replaced else each for replaced, each in kept]
         tolerations += [] if any(same) else [wanted.document]
@@ -294,9 +294,9 @@ def _tolerations(spec: JSONObject) -> list[JSON]:
 def _affinity(affinity: JSONObject, node: str) -> JSONObject:
     """That of the template, for one node alone: ``ReplaceDaemonSetPodNodeNameNodeAffinity``."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    to_node = mapping(affinity, "nodeAffinity")
+    to_node = mapping_at(affinity, "nodeAffinity")
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    terms = {**mapping(to_node, required), "nodeSelectorTerms": [{"matchFields": [field]}]}
+    terms = {**mapping_at(to_node, required), "nodeSelectorTerms": [{"matchFields": [field]}]}
     return {**affinity, "nodeAffinity": {**to_node, required: terms}}
 
 
@@ -304,7 +304,7 @@ _FINALIZER = "batch.kubernetes.io/job-tracking"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-_JOBS_LONGEST_PREFIX = 58
+_MAX_JOB_PREFIX = 58
 """Characters of a DNS label, less the five that are drawn."""
 
 SCHEDULED_MINUTE = 28_928_160
@@ -318,9 +318,9 @@ def cron_job_pod(workload: Workload) -> JSONObject:
         api_version="batch/v1",
         kind="Job",
         name=name,
-        uid=uid_of(workload.uid, name),
+        uid=derived_uid(workload.uid, name),
         namespace=workload.namespace,
-        document={"spec": mapping(workload.spec, "jobTemplate", "spec")},
+        document={"spec": mapping_at(workload.spec, "jobTemplate", "spec")},
     )
     return job_pod(job)
 
@@ -328,11 +328,11 @@ def cron_job_pod(workload: Workload) -> JSONObject:
 def job_pod(workload: Workload) -> JSONObject:
     """Make the first Pod of a Job."""
     pod = pod_from_template(workload, _selected_labels(workload))
-    finalizers = items(pod, "metadata", "finalizers")
+    finalizers = list_at(pod, "metadata", "finalizers")
     if _FINALIZER not in finalizers:
         pod["metadata"]["finalizers"] = [*finalizers, _FINALIZER]
     if member(workload.spec, "completionMode") == "Indexed":
-        _index(pod, workload)
+        _set_first_index(pod, workload)
     return pod
 
 
@@ -346,25 +346,25 @@ def _selected_labels(job: Workload) -> JSONObject:
         "controller-uid": job.uid,
         "batch.kubernetes.io/controller-uid": job.uid,
     }
-    return given | mapping(job.template, "metadata", "labels")
+    return given | mapping_at(job.template, "metadata", "labels")
 
 
-def _index(pod: JSONObject, job: Workload) -> None:
+def _set_first_index(pod: JSONObject, job: Workload) -> None:
     """Make it the Pod of the first index."""
     metadata, spec = pod["metadata"], pod["spec"]
-    metadata["labels"] = {**mapping(metadata, "labels"), _INDEX: "0"}
-    metadata["annotations"] = {**mapping(metadata, "annotations"), _INDEX: "0"}
+    metadata["labels"] = {**mapping_at(metadata, "labels"), _INDEX: "0"}
+    metadata["annotations"] = {**mapping_at(metadata, "annotations"), _INDEX: "0"}
     if member(job.spec, "backoffLimitPerIndex") is not None:
         metadata["annotations"][_INDEX_FAILURES] = "0"
-    metadata["generateName"] = job.name[: _JOBS_LONGEST_PREFIX - len("-0-")] + "-0-"
+    metadata["generateName"] = job.name[: _MAX_JOB_PREFIX - len("-0-")] + "-0-"
     spec["hostname"] = f"{job.name}-0"
     for field in ("initContainers", "containers"):
-        if containers := items(spec, field):
-            spec[field] = [_told_its_index(each) for each in containers]
+        if containers := list_at(spec, field):
+            spec[field] = [_with_index_variable(each) for each in containers]
 
 
-def _told_its_index(container: JSON) -> JSON:
-    variables = items(container, "env")
+def _with_index_variable(container: JSON) -> JSON:
+    variables = list_at(container, "env")
     if not isinstance(container, dict) or any(member(v, "name") == _INDEX_VARIABLE for v in variables):
         return container
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX}']"}}
@@ -373,12 +373,12 @@ def _told_its_index(container: JSON) -> JSON:
 
 _ANY_NODE = "node"
 """The node of a DaemonSet's Pod where the cluster has none."""
-_GENERATED = 5
+_GENERATED_LENGTH = 5
 """Characters that an API server adds to a ``generateName``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MadePod:
+class WorkloadPod:
     """A Pod that a workload would make."""
 
     document: JSONObject = dataclasses.field(repr=False)
@@ -396,7 +396,7 @@ class MadePod:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kind:
+class _WorkloadKind:
     api_version: str
     kind: str
     account: str
@@ -416,21 +416,21 @@ def _on_first_node(workload: Workload, cluster: Cluster) -> JSONObject:
     return daemon_pod(workload, nodes[0] if nodes else _ANY_NODE)
 
 
-_OF_JOBS = ("spec", "jobTemplate", "spec", "template")
-_KINDS: Mapping[tuple[str, str], _Kind] = {
-    ("apps", "deployments"): _Kind("apps/v1", "Deployment", "replicaset-controller", deployed_pod),
-    ("apps", "replicasets"): _Kind("apps/v1", "ReplicaSet", "replicaset-controller", replicated_pod),
-    ("apps", "statefulsets"): _Kind("apps/v1", "StatefulSet", "statefulset-controller", stateful_pod),
-    ("apps", "daemonsets"): _Kind("apps/v1", "DaemonSet", "daemon-set-controller", None),
-    ("batch", "jobs"): _Kind("batch/v1", "Job", "job-controller", job_pod),
-    ("batch", "cronjobs"): _Kind("batch/v1", "CronJob", "job-controller", cron_job_pod, _OF_JOBS),
-    ("", "replicationcontrollers"): _Kind(
+_CRON_JOB_TEMPLATE = ("spec", "jobTemplate", "spec", "template")
+_WORKLOAD_KINDS: Mapping[tuple[str, str], _WorkloadKind] = {
+    ("apps", "deployments"): _WorkloadKind("apps/v1", "Deployment", "replicaset-controller", deployed_pod),
+    ("apps", "replicasets"): _WorkloadKind("apps/v1", "ReplicaSet", "replicaset-controller", replicated_pod),
+    ("apps", "statefulsets"): _WorkloadKind("apps/v1", "StatefulSet", "statefulset-controller", stateful_pod),
+    ("apps", "daemonsets"): _WorkloadKind("apps/v1", "DaemonSet", "daemon-set-controller", None),
+    ("batch", "jobs"): _WorkloadKind("batch/v1", "Job", "job-controller", job_pod),
+    ("batch", "cronjobs"): _WorkloadKind("batch/v1", "CronJob", "job-controller", cron_job_pod, _CRON_JOB_TEMPLATE),
+    ("", "replicationcontrollers"): _WorkloadKind(
         "v1", "ReplicationController", "replication-controller", replicated_pod
     ),
 }
 
 
-def made_pod(review: Review, document: JSON) -> MadePod | None:
+def pod_of_workload(review: Review, document: JSON) -> WorkloadPod | None:
     """Make one of the Pods that a reviewed workload would make; its others are like it.
 
     Args:
@@ -442,7 +442,7 @@ def made_pod(review: Review, document: JSON) -> MadePod | None:
     """
     resource = review.resource
     group = storage_group(resource.group, resource.resource)
-    kind = _KINDS.get((group, resource.resource))
+    kind = _WORKLOAD_KINDS.get((group, resource.resource))
     if kind is None or review.subresource or review.operation not in {Operation.CREATE, Operation.UPDATE}:
         return None
     if not isinstance(document, dict) or not isinstance(member(document, *kind.template, "spec"), dict):
@@ -450,25 +450,25 @@ def made_pod(review: Review, document: JSON) -> MadePod | None:
     workload = _workload(review, kind, document)
     volumes = tuple(volume_origins(workload)) if kind.kind == "StatefulSet" else None
     made = _on_first_node(workload, review.cluster) if kind.make is None else kind.make(workload)
-    return MadePod(document=made, user=kind.user, template=kind.template, volumes=volumes)
+    return WorkloadPod(document=made, user=kind.user, template=kind.template, volumes=volumes)
 
 
-def _workload(review: Review, kind: _Kind, document: JSONObject) -> Workload:
+def _workload(review: Review, kind: _WorkloadKind, document: JSONObject) -> Workload:
     uid = member(document, "metadata", "uid")
     return Workload(
         api_version=kind.api_version,
         kind=kind.kind,
-        name=_name(review, document),
-        uid=uid if isinstance(uid, str) and uid else uid_of(review.uid),
+        name=_workload_name(review, document),
+        uid=uid if isinstance(uid, str) and uid else derived_uid(review.uid),
         namespace=review.namespace,
         document=document,
     )
 
 
-def _name(review: Review, document: JSONObject) -> str:
+def _workload_name(review: Review, document: JSONObject) -> str:
     """Its name; where that is still to be drawn, one that is the same every time."""
     name = review.name or member(document, "metadata", "name")
     if isinstance(name, str) and name:
         return name
     prefix = member(document, "metadata", "generateName")
-    return f"{prefix or ''}{safe_encoded(uid_of(review.uid))[:_GENERATED]}"
+    return f"{prefix or ''}{safe_encoded(derived_uid(review.uid))[:_GENERATED_LENGTH]}"

@@ -13,7 +13,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.admission.reviews import Operation, Review, UserInfo
-from pratique.admission.subresources import check_operation, sent_to
+from pratique.admission.subresources import check_operation, subresource_object
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import NULL, Document, encode
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, kind_of
@@ -23,16 +23,16 @@ from pratique.apimachinery.names import (
     name_of,
     named_uid,
     namespace_of,
-    placed,
+    with_namespace,
 )
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import unknown_kind
-from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_defaults
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
 from pratique.manifests import strategies
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 KUBECTL_USER = UserInfo(
     username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
@@ -46,7 +46,7 @@ _OPTIONS = {
 }
 
 # What has nothing to do with an object as it is stored before.
-_STORELESS = frozenset({Operation.CREATE, Operation.CONNECT})
+_WITHOUT_OLD_OBJECT = frozenset({Operation.CREATE, Operation.CONNECT})
 
 # What a CREATE may not choose: rest.WipeObjectMetaSystemFields.
 _SYSTEM_FIELDS = frozenset(
@@ -57,11 +57,11 @@ _SYSTEM_FIELDS = frozenset(
 _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 # The root of all review uids made here; any fixed UUID would do.
-_UIDS = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
+_UID_NAMESPACE = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Target:
+class _RequestTarget:
     """What a manifest is sent to."""
 
     type: ResourceType
@@ -81,7 +81,7 @@ class _Target:
 
 def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says beside its manifest
     manifest: JSON,
-    resources: Resources,
+    resources: ApiResources,
     *,
     operation: Operation = Operation.CREATE,
     old: JSONObject | None = None,
@@ -119,7 +119,7 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
         manifest = {"metadata": {}, **manifest}
     target = _target(manifest, type_, operation, namespace)
     stored = old
-    if operation not in _STORELESS:
+    if operation not in _WITHOUT_OLD_OBJECT:
         stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
     sent, sent_before = _documents(manifest, stored, target, operation, resources)
     return Review(
@@ -139,30 +139,30 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     )
 
 
-def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None) -> _Target:
+def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None) -> _RequestTarget:
     namespace = _namespace(manifest, asked_in) if type_.namespaced else ""
     nameless = type_.resource.group in _NAMELESS_GROUPS
-    return _Target(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)
+    return _RequestTarget(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)
 
 
 def _documents(
     manifest: JSONObject,
     stored: JSONObject | None,
-    target: _Target,
+    target: _RequestTarget,
     operation: Operation,
-    resources: Resources,
+    resources: ApiResources,
 ) -> tuple[Document, Document]:
     """The object and the old object as admission sees them."""
     if operation is Operation.DELETE:
-        return NULL, Document.from_data(stored or _as_read(manifest, target))
+        return NULL, Document.from_data(stored or _decoded_object(manifest, target))
     if operation is Operation.UPDATE:
         return _update(manifest, stored, target, resources)
-    read = _as_read(strategies.created(manifest, target.type, resources), target)
-    return Document.from_data(sent_to(target.type, _without_system_fields(read))), NULL
+    read = _decoded_object(strategies.prepare_for_create(manifest, target.type, resources), target)
+    return Document.from_data(subresource_object(target.type, _without_system_fields(read))), NULL
 
 
 def _update(
-    manifest: JSONObject, stored: JSONObject | None, target: _Target, resources: Resources
+    manifest: JSONObject, stored: JSONObject | None, target: _RequestTarget, resources: ApiResources
 ) -> tuple[Document, Document]:
     if stored is None:
         collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
@@ -170,12 +170,12 @@ def _update(
             f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
             " --cluster, or admitted before"
         )
-    read = _as_read(strategies.updated(manifest, stored, target.type, resources), target)
-    sent, before = sent_to(target.type, read), sent_to(target.type, stored)
+    read = _decoded_object(strategies.prepare_for_update(manifest, stored, target.type, resources), target)
+    sent, before = subresource_object(target.type, read), subresource_object(target.type, stored)
     return Document.from_data(sent), Document.from_data(before)
 
 
-def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceType:
+def _type(manifest: JSON, subresource: str, resources: ApiResources) -> ResourceType:
     kind = kind_of(manifest)
     if kind.kind.endswith("List") and isinstance(manifest.get("items"), list):
         raise InputError(f'kind "{kind.kind}" is a list: give each of its items as a document of its own')
@@ -194,7 +194,7 @@ def _type(manifest: JSON, subresource: str, resources: Resources) -> ResourceTyp
     raise InputError(_not_a_subresource(kind, subresource, resources))
 
 
-def _not_a_subresource(kind: GroupVersionKind, subresource: str, resources: Resources) -> str:
+def _not_a_subresource(kind: GroupVersionKind, subresource: str, resources: ApiResources) -> str:
     parent = resources.for_kind(kind)
     if parent is None:
         return unknown_kind(kind, resources)
@@ -223,10 +223,10 @@ def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
     return own or asked_in or DEFAULT_NAMESPACE
 
 
-def _as_read(manifest: JSONObject, target: _Target) -> JSONObject:
+def _decoded_object(manifest: JSONObject, target: _RequestTarget) -> JSONObject:
     """The object as the API server decodes it."""
-    read = placed(manifest, target.namespace)
-    return with_defaults(read) if target.is_namespace else read
+    read = with_namespace(manifest, target.namespace)
+    return with_namespace_defaults(read) if target.is_namespace else read
 
 
 def _without_system_fields(read: JSONObject) -> JSONObject:
@@ -247,4 +247,4 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return named_uid(_UIDS, encode([index, operation, subresource, manifest]))
+    return named_uid(_UID_NAMESPACE, encode([index, operation, subresource, manifest]))

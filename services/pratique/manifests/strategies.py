@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.kinds import ResourceType
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 # Who registers a node says how it is: nodeStrategy. The strategy of ServiceCIDRs never looks at the status.
-_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
-_KEPT_ON_UPDATE = frozenset({("networking.k8s.io", "servicecidrs")})
+_STATUS_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
+_STATUS_KEPT_ON_UPDATE = frozenset({("networking.k8s.io", "servicecidrs")})
 
 
-def created(written: JSONObject, type_: ResourceType, resources: Resources) -> JSONObject:
+def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
     """The object that a CREATE stores of what was written: without status, where that is not the writer's."""
-    if _key(type_) in _KEPT_ON_CREATE or not _has_status(type_, resources):
+    if _group_resource(type_) in _STATUS_KEPT_ON_CREATE or not _has_status(type_, resources):
         return written
     return _with_status_of(written, {})
 
 
-def updated(written: JSONObject, stored: JSONObject, type_: ResourceType, resources: Resources) -> JSONObject:
+def prepare_for_update(written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
     """The object that an UPDATE stores of what was written: with the status that is stored already."""
-    if _key(type_) in _KEPT_ON_UPDATE or not _has_status(type_, resources):
+    if _group_resource(type_) in _STATUS_KEPT_ON_UPDATE or not _has_status(type_, resources):
         return written
     return _with_status_of(written, stored)
 
@@ -39,9 +39,9 @@ def _with_status_of(written: JSONObject, other: JSONObject) -> JSONObject:
     return {**kept, "status": other["status"]} if "status" in other else kept
 
 
-def _has_status(type_: ResourceType, resources: Resources) -> bool:
+def _has_status(type_: ResourceType, resources: ApiResources) -> bool:
     return not type_.subresource and resources.for_resource(type_.resource, "status") is not None
 
 
-def _key(type_: ResourceType) -> tuple[str, str]:
+def _group_resource(type_: ResourceType) -> tuple[str, str]:
     return type_.resource.group, type_.resource.resource

@@ -18,7 +18,7 @@ CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 Source: ``pkg/apis/core/pods/helpers.go`` ``VisitContainersWithPath``.
 """
 
-MIRROR = "kubernetes.io/config.mirror"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """The annotation of mirror Pods, which a kubelet makes to show the static Pods that it already runs."""
 
 NOT_A_POD = "Resource was marked with kind Pod but was unable to be converted"
@@ -30,23 +30,23 @@ def is_pod(document: JSON) -> bool:
     return isinstance(document, dict) and document.get("kind", "Pod") == "Pod"
 
 
-def is_reviewed(review: Review) -> bool:
+def is_pod_review(review: Review) -> bool:
     """Tell whether a review is of Pods themselves, not of a subresource of theirs."""
     return review.concerns("", "pods")
 
 
-def containers(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
+def iter_containers(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
     """All containers, each with the field of ``spec`` and the index that lead to it."""
     for field in CONTAINER_FIELDS:
-        yield from _items(pod, field)
+        yield from _iter_items(pod, field)
 
 
-def volumes(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
+def iter_volumes(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
     """All volumes, each with the field of ``spec`` and the index that lead to it."""
-    yield from _items(pod, "volumes")
+    yield from _iter_items(pod, "volumes")
 
 
-def _items(pod: JSONObject, field: str) -> Iterator[tuple[str, int, JSONObject]]:
+def _iter_items(pod: JSONObject, field: str) -> Iterator[tuple[str, int, JSONObject]]:
     items = member(pod, "spec", field)
     if isinstance(items, list):
         for index, item in enumerate(items):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
-from pratique.pods.resource_requirements import Demand, ResourceList, read_list
+from pratique.pods.resource_requirements import ResourceRequirements, ResourceList, read_resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _MILLION = 10**6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bounds:
+class LimitRangeBounds:
     """What an item demands of everything of its type."""
 
     type: str
@@ -39,7 +39,7 @@ class Bounds:
     """How many times the request the limit may be at most."""
 
 
-def defaults_of(limit_range: JSONObject, *, filled: bool) -> Demand:
+def container_defaults(limit_range: JSONObject, *, filled: bool) -> ResourceRequirements:
     """What containers get that do not say it themselves. Of several items, the last that names a resource counts.
 
     Args:
@@ -59,17 +59,17 @@ def defaults_of(limit_range: JSONObject, *, filled: bool) -> Demand:
             default_request = {**_list(item, path, "min"), **default, **default_request}
         requests |= default_request
         limits |= default
-    return Demand(requests, limits)
+    return ResourceRequirements(requests, limits)
 
 
-def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[Bounds]:
+def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[LimitRangeBounds]:
     """The bounds of a LimitRange for things of those types, in the order of its items.
 
     Raises:
         RefusalError: an amount is no quantity.
     """
     for item, path in _items(limit_range, *types):
-        yield Bounds(
+        yield LimitRangeBounds(
             item["type"],
             _list(item, path, "min"),
             _list(item, path, "max"),
@@ -77,27 +77,27 @@ def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[Bounds]:
         )
 
 
-def violations(bounds: Bounds, demand: Demand) -> Iterator[str]:
+def limit_violations(bounds: LimitRangeBounds, demand: ResourceRequirements) -> Iterator[str]:
     """Say what is wrong with a demand, resource by resource: too little, too much, limits too far off."""
     for name, bound in sorted(bounds.minimum.items()):
-        yield from _below(_usage("minimum", name, bounds.type, bound), name, bound, demand)
+        yield from _minimum_violations(_usage("minimum", name, bounds.type, bound), name, bound, demand)
     for name, bound in sorted(bounds.maximum.items()):
         usage = _usage("maximum", name, bounds.type, bound)
         if bounds.type == CLAIM:
-            yield from _requested_above(usage, name, bound, demand)
+            yield from _claim_violations(usage, name, bound, demand)
         else:
-            yield from _above(usage, name, bound, demand)
+            yield from _maximum_violations(usage, name, bound, demand)
     # Nothing is made of the limits of a claim.
     for name, bound in sorted(bounds.ratio.items()) if bounds.type != CLAIM else ():
         text = f"{name} max limit to request ratio per {bounds.type} is {bound}"
-        yield from _too_far(text, name, bound, demand)
+        yield from _ratio_violations(text, name, bound, demand)
 
 
 def _usage(which: str, name: str, what: str, bound: Quantity) -> str:
     return f"{which} {name} usage per {what} is {bound}"
 
 
-def _below(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+def _minimum_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
     request, limit = demand.requests.get(name), demand.limits.get(name)
     if request is None:
         yield f"{usage}.  No request is specified"
@@ -107,7 +107,7 @@ def _below(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[s
         yield f"{usage}, but limit is {limit}"
 
 
-def _above(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+def _maximum_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
     request, limit = demand.requests.get(name), demand.limits.get(name)
     if limit is None:
         yield f"{usage}.  No limit is specified"
@@ -117,7 +117,7 @@ def _above(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[s
         yield f"{usage}, but request is {request}"
 
 
-def _requested_above(usage: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+def _claim_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
     request = demand.requests.get(name)
     if request is None:
         yield f"{usage}.  No request is specified"
@@ -125,7 +125,7 @@ def _requested_above(usage: str, name: str, bound: Quantity, demand: Demand) -> 
         yield f"{usage}, but request is {request}"
 
 
-def _too_far(text: str, name: str, bound: Quantity, demand: Demand) -> Iterator[str]:
+def _ratio_violations(text: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
     request, limit = demand.requests.get(name), demand.limits.get(name)
     if request is None or not request.sign:
         yield f"{text}, but no request is specified or request is 0"
@@ -153,4 +153,4 @@ def _items(limit_range: JSONObject, *types: str) -> Iterator[tuple[JSONObject, F
 
 
 def _list(item: JSON, path: FieldPath, name: str) -> ResourceList:
-    return read_list(item.get(name), path / name)
+    return read_resource_list(item.get(name), path / name)

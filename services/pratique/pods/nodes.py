@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import UserInfo
     from pratique.apimachinery.json_values import JSON
 
-USER_PREFIX = "system:node:"
-GROUP = "system:nodes"
+NODE_USER_PREFIX = "system:node:"
+NODES_GROUP = "system:nodes"
 
 
 def node_name(user: UserInfo) -> str | None:
     """The name of the node that a user is, empty where the user's name holds none; None for everybody else."""
-    if GROUP not in user.groups or not user.username.startswith(USER_PREFIX):
+    if NODES_GROUP not in user.groups or not user.username.startswith(NODE_USER_PREFIX):
         return None
-    return user.username.removeprefix(USER_PREFIX)
+    return user.username.removeprefix(NODE_USER_PREFIX)
 
 
-_RESERVED = ("node-restriction.kubernetes.io",)
+_RESERVED_DOMAINS = ("node-restriction.kubernetes.io",)
 """No node may set labels of these domains and those below."""
 
-_KUBERNETES = ("kubernetes.io", "k8s.io")
+_KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
 """Of these domains and those below a node may set only the labels that it has to."""
 
-_OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_OWN = frozenset(
+_KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = frozenset(
     {
         "kubernetes.io/hostname",
         "kubernetes.io/os",
@@ -51,20 +51,20 @@ _OWN = frozenset(
 )
 
 
-def may_set(label: str) -> bool:
+def may_set_label(label: str) -> bool:
     """Tell whether a node may add, change or remove a label of its own."""
     domain, slash, _ = label.partition("/")
     domain = domain if slash else ""
-    if _is_within(domain, _RESERVED):
+    if _is_within(domain, _RESERVED_DOMAINS):
         return False
-    return not _is_within(domain, _KUBERNETES) or label in _OWN or _is_within(domain, _OWN_DOMAINS)
+    return not _is_within(domain, _KUBERNETES_DOMAINS) or label in _KUBELET_LABELS or _is_within(domain, _KUBELET_DOMAINS)
 
 
-def forbidden_changes(node: JSON, old: JSON = None) -> list[str]:
+def forbidden_label_changes(node: JSON, old: JSON = None) -> list[str]:
     """The labels that differ between two states of a node and that it may not set, sorted."""
     new_labels, old_labels = _labels(node), _labels(old)
     changed = {key for key in new_labels.keys() | old_labels.keys() if _differ(new_labels, old_labels, key)}
-    return sorted(key for key in changed if not may_set(key))
+    return sorted(key for key in changed if not may_set_label(key))
 
 
 def _differ(first: dict[str, JSON], second: dict[str, JSON], key: str) -> bool:
@@ -81,7 +81,7 @@ def _is_within(domain: str, parents: tuple[str, ...]) -> bool:
 
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n(.*?)-----END \1-----", re.DOTALL)
-_TYPE = b"CERTIFICATE REQUEST"
+_PEM_TYPE = b"CERTIFICATE REQUEST"
 
 _SEQUENCE, _SET, _OBJECT_IDENTIFIER = 0x30, 0x31, 0x06
 _COMMON_NAME = b"\x55\x04\x03"  # 2.5.4.3
@@ -95,7 +95,7 @@ _LENGTH_BYTES = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Subject:
+class CertificateSubject:
     """Whom a certificate is for."""
 
     common_name: str = ""
@@ -104,54 +104,54 @@ class Subject:
     """The user's groups."""
 
 
-def read_subject(pem: bytes) -> Subject:
+def read_subject(pem: bytes) -> CertificateSubject:
     """Read whom a certificate request in PEM is for.
 
     Raises:
         InputError: it is none. The text says why, and quotes nothing of it.
     """
     block = _PEM.search(pem)
-    if block is None or block[1] != _TYPE:
-        raise InputError(f"PEM block type must be {_TYPE.decode()}")
+    if block is None or block[1] != _PEM_TYPE:
+        raise InputError(f"PEM block type must be {_PEM_TYPE.decode()}")
     try:
         der = binascii.a2b_base64(block[2])
-        names = list(_names(der))
+        names = list(_subject_attributes(der))
     except (ValueError, IndexError):
         raise InputError("malformed certificate request") from None
     common_names = [value for identifier, value in names if identifier == _COMMON_NAME]
     organizations = tuple(value for identifier, value in names if identifier == _ORGANIZATION)
-    return Subject(common_names[-1] if common_names else "", organizations)
+    return CertificateSubject(common_names[-1] if common_names else "", organizations)
 
 
-def _names(der: bytes) -> Iterator[tuple[bytes, str]]:
+def _subject_attributes(der: bytes) -> Iterator[tuple[bytes, str]]:
     """The attributes of the subject: their identifiers and texts."""
-    ((tag, request),) = _items(der)
-    _expect(tag, _SEQUENCE)
-    (tag, information), *_ = _items(request)
-    _expect(tag, _SEQUENCE)
-    _, (tag, subject), *_ = _items(information)
-    _expect(tag, _SEQUENCE)
-    for set_tag, relative_name in _items(subject):
-        _expect(set_tag, _SET)
-        for sequence_tag, attribute in _items(relative_name):
-            _expect(sequence_tag, _SEQUENCE)
-            (identifier_tag, identifier), (value_tag, value) = _items(attribute)
-            _expect(identifier_tag, _OBJECT_IDENTIFIER)
+    ((tag, request),) = _der_values(der)
+    _expect_tag(tag, _SEQUENCE)
+    (tag, information), *_ = _der_values(request)
+    _expect_tag(tag, _SEQUENCE)
+    _, (tag, subject), *_ = _der_values(information)
+    _expect_tag(tag, _SEQUENCE)
+    for set_tag, relative_name in _der_values(subject):
+        _expect_tag(set_tag, _SET)
+        for sequence_tag, attribute in _der_values(relative_name):
+            _expect_tag(sequence_tag, _SEQUENCE)
+            (identifier_tag, identifier), (value_tag, value) = _der_values(attribute)
+            _expect_tag(identifier_tag, _OBJECT_IDENTIFIER)
             yield identifier, value.decode(_ENCODINGS[value_tag]) if value_tag in _ENCODINGS else ""
 
 
-def _items(der: bytes) -> Iterator[tuple[int, bytes]]:
+def _der_values(der: bytes) -> Iterator[tuple[int, bytes]]:
     """The values that stand one after another: their tags and contents."""
     position = 0
     while position < len(der):
-        tag, (start, end) = der[position], _content(der, position + 1)
+        tag, (start, end) = der[position], _der_content(der, position + 1)
         if end > len(der):
             raise ValueError("a value is longer than what holds it")
         yield tag, der[start:end]
         position = end
 
 
-def _content(der: bytes, position: int) -> tuple[int, int]:
+def _der_content(der: bytes, position: int) -> tuple[int, int]:
     """Where a value begins and ends whose length stands at ``position``."""
     length, start = der[position], position + 1
     if length >= _LONG_FORM:
@@ -162,6 +162,6 @@ def _content(der: bytes, position: int) -> tuple[int, int]:
     return start, start + length
 
 
-def _expect(tag: int, expected: int) -> None:
+def _expect_tag(tag: int, expected: int) -> None:
     if tag != expected:
         raise ValueError("a value of another type stands there")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.pods.resource_requirements import (
-    Demand,
+    ResourceRequirements,
     ResourceList,
-    container_demands,
-    read_demand,
-    read_list,
-    together,
+    container_requirements,
+    read_requirements,
+    read_resource_list,
+    aggregate_containers,
 )
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.quantities import Quantity
-    from pratique.pods.resource_requirements import ContainerDemand
+    from pratique.pods.resource_requirements import ContainerRequirements
 
-_OWN = FieldPath(("spec", "resources"))
+_POD_RESOURCES = FieldPath(("spec", "resources"))
 _STATUSES = ("containerStatuses", "initContainerStatuses")
 
 
-def footprint(pod: JSONObject) -> Demand:
+def pod_usage(pod: JSONObject) -> ResourceRequirements:
     """Work out what a Pod takes up.
 
     Of every resource that is the most of what the Pod asks for, what a node has allocated to it, and what is in force
@@ -40,29 +40,29 @@ def footprint(pod: JSONObject) -> Demand:
     Raises:
         RefusalError: an amount is no quantity; 400.
     """
-    given = _Given(pod)
-    own = own_demand(pod)
-    overhead = read_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
-    requests = _most(given.views(_requested, given.allocated, given.requests_in_force)) | dict(own.requests)
-    limits = _most(given.views(_limited, given.limits_in_force)) | dict(own.limits)
+    given = _ContainerStatuses(pod)
+    own = pod_level_requirements(pod)
+    overhead = read_resource_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
+    requests = _maximum(given.views(_requested, given.allocated, given.requests_in_force)) | dict(own.requests)
+    limits = _maximum(given.views(_limited, given.limits_in_force)) | dict(own.limits)
     for name, amount in overhead.items():
         requests[name] = requests[name] + amount if name in requests else amount
         if name in limits and limits[name].sign:
             limits[name] = limits[name] + amount
-    return Demand(requests, limits)
+    return ResourceRequirements(requests, limits)
 
 
-def own_demand(pod: JSONObject) -> Demand:
+def pod_level_requirements(pod: JSONObject) -> ResourceRequirements:
     """What a Pod asks for as a whole, of the resources that it can ask for so.
 
     Raises:
         RefusalError: an amount is no quantity; 400.
     """
-    written = read_demand(member(pod, "spec", "resources"), _OWN)
-    return Demand(_of_pods(written.requests), _of_pods(written.limits))
+    written = read_requirements(member(pod, "spec", "resources"), _POD_RESOURCES)
+    return ResourceRequirements(_pod_level_resources(written.requests), _pod_level_resources(written.limits))
 
 
-def _of_pods(amounts: ResourceList) -> ResourceList:
+def _pod_level_resources(amounts: ResourceList) -> ResourceList:
     return {
         name: amount
         for name, amount in amounts.items()
@@ -70,19 +70,19 @@ def _of_pods(amounts: ResourceList) -> ResourceList:
     }
 
 
-class _Given:
+class _ContainerStatuses:
     """A Pod's containers, and what its status says of each."""
 
     def __init__(self, pod: JSONObject) -> None:
-        self._containers = container_demands(pod, "containers")
-        self._starters = container_demands(pod, "initContainers")
+        self._containers = container_requirements(pod, "containers")
+        self._starters = container_requirements(pod, "initContainers")
         self._statuses = _statuses(pod)
         self._infeasible = _is_resize_infeasible(pod)
 
     def views(
         self,
-        asked: Callable[[ContainerDemand], ResourceList],
-        *given: Callable[[ContainerDemand], ResourceList | None],
+        asked: Callable[[ContainerRequirements], ResourceList],
+        *given: Callable[[ContainerRequirements], ResourceList | None],
     ) -> list[ResourceList]:
         """What the Pod needs by what its containers ask for, and by each of what they have been given."""
         views = [self._view(asked, one) for one in given]
@@ -90,42 +90,42 @@ class _Given:
 
     def _view(
         self,
-        asked: Callable[[ContainerDemand], ResourceList],
-        given: Callable[[ContainerDemand], ResourceList | None],
+        asked: Callable[[ContainerRequirements], ResourceList],
+        given: Callable[[ContainerRequirements], ResourceList | None],
     ) -> ResourceList:
-        def amounts(container: ContainerDemand) -> ResourceList:
+        def amounts(container: ContainerRequirements) -> ResourceList:
             found = given(container)
             if found is not None:
                 return found
             return {} if self._infeasible else asked(container)
 
-        return together(
+        return aggregate_containers(
             [amounts(one) for one in self._containers],
             [(amounts(one), one.restarts) for one in self._starters],
         )
 
-    def allocated(self, container: ContainerDemand) -> ResourceList | None:
+    def allocated(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "allocatedResources")
 
-    def requests_in_force(self, container: ContainerDemand) -> ResourceList | None:
+    def requests_in_force(self, container: ContainerRequirements) -> ResourceList | None:
         in_force = self._read(container, "resources", "requests")
         return self.allocated(container) if in_force is None else in_force
 
-    def limits_in_force(self, container: ContainerDemand) -> ResourceList | None:
+    def limits_in_force(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "resources", "limits")
 
-    def _read(self, container: ContainerDemand, *place: str) -> ResourceList | None:
+    def _read(self, container: ContainerRequirements, *place: str) -> ResourceList | None:
         """A list of resources in the container's status; None where there is none."""
         field, index, status = self._statuses.get(container.name, ("", 0, None))
         found = member(status, *place)
-        return None if found is None else read_list(found, FieldPath(("status", field, index, *place)))
+        return None if found is None else read_resource_list(found, FieldPath(("status", field, index, *place)))
 
 
-def _requested(container: ContainerDemand) -> ResourceList:
+def _requested(container: ContainerRequirements) -> ResourceList:
     return container.demand.requests
 
 
-def _limited(container: ContainerDemand) -> ResourceList:
+def _limited(container: ContainerRequirements) -> ResourceList:
     return container.demand.limits
 
 
@@ -149,7 +149,7 @@ def _is_resize_infeasible(pod: JSONObject) -> bool:
     return False
 
 
-def _most(lists: list[ResourceList]) -> dict[str, Quantity]:
+def _maximum(lists: list[ResourceList]) -> dict[str, Quantity]:
     most: dict[str, Quantity] = {}
     for amounts in lists:
         for name, amount in amounts.items():

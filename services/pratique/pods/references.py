@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """Marks a Pod that shows one which a node runs of its own accord."""
 
-_SECRETS_OF_VOLUMES = (
+_VOLUME_SECRETS = (
     ("azureFile", "secretName"),
     ("cephfs", "secretRef", "name"),
     ("cinder", "secretRef", "name"),
@@ -63,28 +63,28 @@ def service_account_name(pod: JSON) -> str:
 
 def secret_names(pod: JSONObject) -> Iterator[str]:
     """The Secrets that a Pod refers to."""
-    for reference in _list(pod, "spec", "imagePullSecrets"):
-        yield from _name(reference, "name")
-    yield from _names_of_containers(pod, "secretRef", "secretKeyRef")
-    for _, _, volume in containers.volumes(pod):
-        for steps in _SECRETS_OF_VOLUMES:
-            yield from _name(volume, *steps)
+    for reference in _list_at(pod, "spec", "imagePullSecrets"):
+        yield from _iter_name(reference, "name")
+    yield from _container_references(pod, "secretRef", "secretKeyRef")
+    for _, _, volume in containers.iter_volumes(pod):
+        for steps in _VOLUME_SECRETS:
+            yield from _iter_name(volume, *steps)
         for source in projections(volume):
-            yield from _name(source, "secret", "name")
+            yield from _iter_name(source, "secret", "name")
 
 
 def config_map_names(pod: JSONObject) -> Iterator[str]:
     """The ConfigMaps that a Pod refers to."""
-    yield from _names_of_containers(pod, "configMapRef", "configMapKeyRef")
-    for _, _, volume in containers.volumes(pod):
-        yield from _name(volume, "configMap", "name")
+    yield from _container_references(pod, "configMapRef", "configMapKeyRef")
+    for _, _, volume in containers.iter_volumes(pod):
+        yield from _iter_name(volume, "configMap", "name")
         for source in projections(volume):
-            yield from _name(source, "configMap", "name")
+            yield from _iter_name(source, "configMap", "name")
 
 
 def projections(volume: JSONObject) -> Iterator[JSONObject]:
     """The sources of a projected volume; none of any other."""
-    return (source for source in _list(volume, "projected", "sources") if isinstance(source, dict))
+    return (source for source in _list_at(volume, "projected", "sources") if isinstance(source, dict))
 
 
 def first_reference(pod: JSONObject) -> str:
@@ -95,12 +95,12 @@ def first_reference(pod: JSONObject) -> str:
         return "secrets"
     if any(config_map_names(pod)):
         return "configmaps"
-    if _list(pod, "spec", "resourceClaims"):
+    if _list_at(pod, "spec", "resourceClaims"):
         return "resourceclaims"
-    return next((found for _, _, volume in containers.volumes(pod) if (found := _reference_of(volume))), "")
+    return next((found for _, _, volume in containers.iter_volumes(pod) if (found := _volume_reference(volume))), "")
 
 
-def _reference_of(volume: JSONObject) -> str:
+def _volume_reference(volume: JSONObject) -> str:
     for field, resource in _REFERRING_VOLUMES.items():
         if volume.get(field) is not None:
             return resource
@@ -111,20 +111,20 @@ def _reference_of(volume: JSONObject) -> str:
     return ""
 
 
-def _names_of_containers(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
-    for _, _, container in containers.containers(pod):
-        for source in _list(container, "envFrom"):
-            yield from _name(source, all_of, "name")
-        for variable in _list(container, "env"):
-            yield from _name(variable, "valueFrom", one_of, "name")
+def _container_references(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
+    for _, _, container in containers.iter_containers(pod):
+        for source in _list_at(container, "envFrom"):
+            yield from _iter_name(source, all_of, "name")
+        for variable in _list_at(container, "env"):
+            yield from _iter_name(variable, "valueFrom", one_of, "name")
 
 
-def _name(value: JSON, *steps: str) -> Iterator[str]:
+def _iter_name(value: JSON, *steps: str) -> Iterator[str]:
     name = member(value, *steps)
     if isinstance(name, str) and name:
         yield name
 
 
-def _list(value: JSON, *steps: str) -> list[JSON]:
+def _list_at(value: JSON, *steps: str) -> list[JSON]:
     items = member(value, *steps)
     return items if isinstance(items, list) else []

@@ -22,12 +22,12 @@ ResourceList: TypeAlias = "Mapping[str, Quantity]"
 _FINEST = -3
 """Thousandths: an API server rounds what is finer up as it reads a list of resources."""
 
-_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL_RESOURCES = ("cpu", "memory")
 """The resources of which a Pod as a whole may say how much it needs, whatever its containers say."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Demand:
+class ResourceRequirements:
     """What is asked for: how much is set aside, and how much may be used at most."""
 
     requests: ResourceList
@@ -35,17 +35,17 @@ class Demand:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ContainerDemand:
+class ContainerRequirements:
     """The demand of one container."""
 
     name: str
     """The container's name; empty where it has none."""
-    demand: Demand
+    demand: ResourceRequirements
     restarts: bool
     """True for an init container that goes on running beside the others (``restartPolicy: Always``)."""
 
 
-def read_list(value: JSON, path: FieldPath) -> ResourceList:
+def read_resource_list(value: JSON, path: FieldPath) -> ResourceList:
     """Read a list of resources; one that is missing is empty.
 
     Raises:
@@ -55,22 +55,22 @@ def read_list(value: JSON, path: FieldPath) -> ResourceList:
         return {}
     if not isinstance(value, dict):
         raise RefusalError(statuses.bad_request(f"{path}: must be a mapping, not {json_type(value)}"))
-    return {name: _read(amount, path / name) for name, amount in value.items()}
+    return {name: _read_quantity(amount, path / name) for name, amount in value.items()}
 
 
-def read_demand(resources: JSON, path: FieldPath) -> Demand:
+def read_requirements(resources: JSON, path: FieldPath) -> ResourceRequirements:
     """Read the ``resources`` of a container, Pod or claim.
 
     Raises:
         RefusalError: an amount is no quantity; 400.
     """
-    return Demand(
-        read_list(member(resources, "requests"), path / "requests"),
-        read_list(member(resources, "limits"), path / "limits"),
+    return ResourceRequirements(
+        read_resource_list(member(resources, "requests"), path / "requests"),
+        read_resource_list(member(resources, "limits"), path / "limits"),
     )
 
 
-def container_demands(pod: JSONObject, field: str) -> tuple[ContainerDemand, ...]:
+def container_requirements(pod: JSONObject, field: str) -> tuple[ContainerRequirements, ...]:
     """Read the demands of a Pod's ``containers`` or ``initContainers``.
 
     Raises:
@@ -79,9 +79,9 @@ def container_demands(pod: JSONObject, field: str) -> tuple[ContainerDemand, ...
     items = member(pod, "spec", field)
     path = FieldPath(("spec", field))
     return tuple(
-        ContainerDemand(
+        ContainerRequirements(
             str(item.get("name") or ""),
-            read_demand(item.get("resources"), path / index / "resources"),
+            read_requirements(item.get("resources"), path / index / "resources"),
             item.get("restartPolicy") == "Always",
         )
         for index, item in enumerate(items if isinstance(items, list) else ())
@@ -89,9 +89,9 @@ def container_demands(pod: JSONObject, field: str) -> tuple[ContainerDemand, ...
     )
 
 
-def pod_demand(
-    pod: JSONObject, containers: Iterable[ContainerDemand], starters: Iterable[ContainerDemand]
-) -> Demand:
+def pod_requirements(
+    pod: JSONObject, containers: Iterable[ContainerRequirements], init_containers: Iterable[ContainerRequirements]
+) -> ResourceRequirements:
     """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
 
     Args:
@@ -102,24 +102,24 @@ def pod_demand(
     Raises:
         RefusalError: an amount of the Pod's own is no quantity; 400.
     """
-    containers, starters = tuple(containers), tuple(starters)
-    own = read_demand(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
-    return Demand(
+    containers, init_containers = tuple(containers), tuple(init_containers)
+    own = read_requirements(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
+    return ResourceRequirements(
         _total(
             [each.demand.requests for each in containers],
-            [(each.demand.requests, each.restarts) for each in starters],
+            [(each.demand.requests, each.restarts) for each in init_containers],
             own.requests,
         ),
         _total(
             [each.demand.limits for each in containers],
-            [(each.demand.limits, each.restarts) for each in starters],
+            [(each.demand.limits, each.restarts) for each in init_containers],
             own.limits,
         ),
     )
 
 
-def together(
-    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]]
+def aggregate_containers(
+    containers: Iterable[ResourceList], init_containers: Iterable[tuple[ResourceList, bool]]
 ) -> dict[str, Quantity]:
     """The larger of what runs in the end and what any init container needs while it runs.
 
@@ -132,23 +132,23 @@ def together(
         _add(total, amounts)
     staying: dict[str, Quantity] = {}
     starting: dict[str, Quantity] = {}
-    for amounts, stays in starters:
+    for amounts, stays in init_containers:
         if stays:
             _add(total, amounts)
             _add(staying, amounts)
-            _raise(starting, staying)
+            _raise_to(starting, staying)
         else:
             needed = dict(amounts)
             _add(needed, staying)
-            _raise(starting, needed)
-    _raise(total, starting)
+            _raise_to(starting, needed)
+    _raise_to(total, starting)
     return total
 
 
 def _total(
-    containers: Iterable[ResourceList], starters: Iterable[tuple[ResourceList, bool]], own: ResourceList
+    containers: Iterable[ResourceList], init_containers: Iterable[tuple[ResourceList, bool]], own: ResourceList
 ) -> ResourceList:
-    return together(containers, starters) | {name: own[name] for name in _POD_LEVEL if name in own}
+    return aggregate_containers(containers, init_containers) | {name: own[name] for name in _POD_LEVEL_RESOURCES if name in own}
 
 
 def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
@@ -156,13 +156,13 @@ def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
         total[name] = total[name] + amount if name in total else amount
 
 
-def _raise(total: dict[str, Quantity], amounts: ResourceList) -> None:
+def _raise_to(total: dict[str, Quantity], amounts: ResourceList) -> None:
     for name, amount in amounts.items():
         if name not in total or amount.compare(total[name]) > 0:
             total[name] = amount
 
 
-def _read(amount: JSON, path: FieldPath) -> Quantity:
+def _read_quantity(amount: JSON, path: FieldPath) -> Quantity:
     try:
         return Quantity.from_json(amount).rounded_up(_FINEST)
     except QuantityError as error:
@@ -171,7 +171,7 @@ def _read(amount: JSON, path: FieldPath) -> Quantity:
 
 BEST_EFFORT = "BestEffort"
 
-_RESOURCES = ("cpu", "memory")
+_QOS_RESOURCES = ("cpu", "memory")
 """Those that the class depends on."""
 
 
@@ -190,7 +190,7 @@ def is_best_effort(pod: JSON) -> bool:
 def _amounts(pod: JSON) -> Iterator[JSON]:
     for resources in _requirements(pod):
         for kind in ("requests", "limits"):
-            for name in _RESOURCES:
+            for name in _QOS_RESOURCES:
                 yield member(resources, kind, name)
 
 

@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where containers look for their token."""
 
-_VOLUME = "kube-api-access-"
+_VOLUME_PREFIX = "kube-api-access-"
 _EXPIRATION_SECONDS = 3607
 """An hour, and 7 seconds by which a token made here is told from one that somebody asked for."""
 _DEFAULT_MODE = 420
 """``0644``."""
 
 _SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret is none
-_ANNOTATION = "kubernetes.io/service-account."
+_ANNOTATION_PREFIX = "kubernetes.io/service-account."
 
 _MOUNTING_FIELDS = ("initContainers", "containers")
 
 
 def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
     """Have every container mount a token that the kubelet asks for; ``generate`` ends the volume's name."""
-    present = [str(volume.get("name", "")) for _, _, volume in containers.volumes(edits.document)]
-    name = next((each for each in present if each.startswith(_VOLUME)), "")
-    if _mount(edits, name or (name := generate(_VOLUME))) and name not in present:
+    present = [str(volume.get("name", "")) for _, _, volume in containers.iter_volumes(edits.document)]
+    name = next((each for each in present if each.startswith(_VOLUME_PREFIX)), "")
+    if _mount(edits, name or (name := generate(_VOLUME_PREFIX))) and name not in present:
         edits.append(("spec", "volumes"), {"name": name, "projected": _bound_token()})
 
 
 def mount_secret(edits: Edits, secret: str, generate: Callable[[str], str]) -> None:
     """Have every container mount a Secret that holds a token."""
-    volumes = [volume for _, _, volume in containers.volumes(edits.document)]
+    volumes = [volume for _, _, volume in containers.iter_volumes(edits.document)]
     ours = (each for each in volumes if member(each, "secret", "secretName") == secret)
     volume = next(ours, None)
     # The name of a mount cannot have dots.
@@ -64,14 +64,14 @@ def token_secret(account: JSONObject, cluster: Cluster) -> str:
     for reference in references if isinstance(references, list) else ():
         name = str(member(reference, "name") or "")
         secret = cluster.get("", "secrets", name, namespace)
-        if secret is not None and _is_token_of(secret, account):
+        if secret is not None and _is_token_secret_of(secret, account):
             return name
     return ""
 
 
-def _is_token_of(secret: JSONObject, account: JSONObject) -> bool:
+def _is_token_secret_of(secret: JSONObject, account: JSONObject) -> bool:
     annotations = member(secret, "metadata", "annotations")
-    name, uid = (member(annotations, f"{_ANNOTATION}{part}") for part in ("name", "uid"))
+    name, uid = (member(annotations, f"{_ANNOTATION_PREFIX}{part}") for part in ("name", "uid"))
     owner = member(account, "metadata", "uid")
     return (
         secret.get("type") == _SECRET_TYPE
@@ -84,7 +84,7 @@ def _mount(edits: Edits, volume: str) -> bool:
     """Add a mount to each container that has none at that place; False where all have one."""
     added = False
     mount = {"name": volume, "readOnly": True, "mountPath": MOUNT_PATH}
-    for field, index, container in list(containers.containers(edits.document)):
+    for field, index, container in list(containers.iter_containers(edits.document)):
         if field in _MOUNTING_FIELDS and not _has_mount(container):
             edits.append(("spec", field, index, "volumeMounts"), mount)
             added = True

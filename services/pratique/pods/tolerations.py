@@ -52,7 +52,7 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         return self.key, self.effect
 
 
-def read(value: JSON) -> Toleration:
+def read_toleration(value: JSON) -> Toleration:
     """Read a toleration; members of another type than theirs count as absent."""
     seconds = member(value, "tolerationSeconds")
     return Toleration(
@@ -69,13 +69,13 @@ def _text(value: JSON, name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def of_pod(pod: JSON) -> list[Toleration]:
+def pod_tolerations(pod: JSON) -> list[Toleration]:
     """Read the tolerations of a Pod, one for each item that stands there."""
     items = member(pod, *PATH)
-    return [read(item) for item in items] if isinstance(items, list) else []
+    return [read_toleration(item) for item in items] if isinstance(items, list) else []
 
 
-def is_same(first: Toleration, second: Toleration) -> bool:
+def match_toleration(first: Toleration, second: Toleration) -> bool:
     """Tell whether two tolerations are of the same taints, for however long: ``MatchToleration``."""
     return (first.key, first.effect, first.operator, first.value) == (
         second.key,
@@ -85,7 +85,7 @@ def is_same(first: Toleration, second: Toleration) -> bool:
     )
 
 
-def covers(general: Toleration, special: Toleration) -> bool:
+def is_superset(general: Toleration, special: Toleration) -> bool:
     """Tell whether one toleration tolerates all that another does: ``isSuperset``.
 
     ``Equal`` covers only what says ``Equal`` too; another that leaves the operator out is covered by itself alone.
@@ -95,14 +95,14 @@ def covers(general: Toleration, special: Toleration) -> bool:
     of_all_keys = not general.key and general.operator == EXISTS
     if special.key != general.key and not of_all_keys:
         return False
-    if general.effect not in {"", special.effect} or _ends_before(general, special):
+    if general.effect not in {"", special.effect} or _expires_before(general, special):
         return False
     if general.operator in {EQUAL, ""}:
         return special.operator == EQUAL and special.value == general.value
     return general.operator == EXISTS
 
 
-def _ends_before(general: Toleration, special: Toleration) -> bool:
+def _expires_before(general: Toleration, special: Toleration) -> bool:
     """Tell whether the general one, being of ``NoExecute``, is over while the special one still holds."""
     limit = general.toleration_seconds
     if general.effect != NO_EXECUTE or limit is None:
@@ -110,7 +110,7 @@ def _ends_before(general: Toleration, special: Toleration) -> bool:
     return special.toleration_seconds is None or special.toleration_seconds > limit
 
 
-def merge(tolerations: Sequence[Toleration]) -> list[int]:
+def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
     """Leave out what others cover: ``MergeTolerations``. Returns the indexes of those that stay, in order.
 
     Of two that cover each other the first stays. Kubernetes keeps the last unless they are equal, so that merging
@@ -118,14 +118,14 @@ def merge(tolerations: Sequence[Toleration]) -> list[int]:
     """
     kept: list[int] = []
     for index, one in enumerate(tolerations):
-        covered = any(covers(tolerations[other], one) for other in kept)
-        if not covered and not any(_exceeds(other, one) for other in tolerations[index + 1 :]):
+        covered = any(is_superset(tolerations[other], one) for other in kept)
+        if not covered and not any(_is_strict_superset(other, one) for other in tolerations[index + 1 :]):
             kept.append(index)
     return kept
 
 
-def _exceeds(general: Toleration, special: Toleration) -> bool:
-    return covers(general, special) and not covers(special, general)
+def _is_strict_superset(general: Toleration, special: Toleration) -> bool:
+    return is_superset(general, special) and not is_superset(special, general)
 
 
 def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]) -> bool:
@@ -133,10 +133,10 @@ def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]
 
     ``VerifyAgainstWhitelist``.
     """
-    return not allowed or all(any(covers(each, one) for each in allowed) for one in tolerations)
+    return not allowed or all(any(is_superset(each, one) for each in allowed) for one in tolerations)
 
 
-def conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
+def is_conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
     """Tell whether two lists say different things of the same key and effect: ``IsConflict``, up to 1.16."""
     others = {one.slot: one for one in second}
     return any(others.get(one.slot, one) != one for one in {one.slot: one for one in first}.values())
@@ -150,12 +150,12 @@ def all_listed(tolerations: Iterable[Toleration], allowed: Iterable[Toleration])
     )
 
 
-def check(tolerations: Iterable[Toleration], path: FieldPath) -> list[FieldError]:
+def validate_tolerations(tolerations: Iterable[Toleration], path: FieldPath) -> list[FieldError]:
     """Find what is wrong with tolerations that stand at ``path``: ``ValidateTolerations``."""
-    return [error for index, one in enumerate(tolerations) for error in _faults(one, path / index)]
+    return [error for index, one in enumerate(tolerations) for error in _toleration_errors(one, path / index)]
 
 
-def _faults(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
+def _toleration_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
     if one.key:
         yield from (invalid(path / "key", one.key, each) for each in names.check_qualified_name(one.key))
     elif one.operator != EXISTS:
@@ -164,12 +164,12 @@ def _faults(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
     if one.toleration_seconds is not None and one.effect != NO_EXECUTE:
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield invalid(path / "effect", one.effect, text)
-    yield from _operator_faults(one, path / "operator")
+    yield from _operator_errors(one, path / "operator")
     if one.effect and one.effect not in EFFECTS:
         yield not_supported(path / "effect", one.effect, EFFECTS)
 
 
-def _operator_faults(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
+def _operator_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
     if one.operator in {EQUAL, ""}:
         messages = names.check_label_value(one.value)
         if messages:

@@ -34,14 +34,14 @@ CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Named a claim's class before there was ``spec.storageClassName``, and still takes precedence over it."""
 
 
-def is_claim(document: JSON) -> bool:
+def is_persistent_volume_claim(document: JSON) -> bool:
     """Tell whether a document is a claim; one that does not say its kind counts as one."""
     return isinstance(document, dict) and document.get("kind", "PersistentVolumeClaim") == (
         "PersistentVolumeClaim"
     )
 
 
-def class_of(claim: JSON) -> str | None:
+def storage_class_of(claim: JSON) -> str | None:
     """The StorageClass that a claim asks for; None where it says nothing of that, empty where it wants none."""
     annotations = member(claim, "metadata", "annotations")
     if isinstance(annotations, dict) and CLASS_ANNOTATION in annotations:
@@ -50,7 +50,7 @@ def class_of(claim: JSON) -> str | None:
     return None if name is None else str(name)
 
 
-_MIGRATED = {
+_MIGRATED_DRIVERS = {
     "awsElasticBlockStore": "ebs.csi.aws.com",
     "gcePersistentDisk": "pd.csi.storage.gke.io",
     "cinder": "cinder.csi.openstack.org",
@@ -74,7 +74,7 @@ def driver_of_volume(pod: JSONObject, volume: JSONObject, cluster: Cluster) -> s
     if volume.get("persistentVolumeClaim") is not None:
         claim = str(member(volume, "persistentVolumeClaim", "claimName") or "")
         return _driver_of_claim(namespace, claim, cluster)
-    return _driver(volume)
+    return _csi_driver(volume)
 
 
 def wants_audience(driver: str, audience: str, cluster: Cluster) -> bool:
@@ -101,13 +101,13 @@ def _driver_of_claim(namespace: str, name: str, cluster: Cluster) -> str:
     volume = cluster.get("", "persistentvolumes", bound_to)
     if volume is None:
         raise RefusalError(statuses.not_found("", "persistentvolume", bound_to))
-    return _driver(member(volume, "spec"))
+    return _csi_driver(member(volume, "spec"))
 
 
-def _driver(source: JSON) -> str:
+def _csi_driver(source: JSON) -> str:
     if member(source, "csi") is not None:
         return str(member(source, "csi", "driver") or "")
-    return next((driver for field, driver in _MIGRATED.items() if member(source, field) is not None), "")
+    return next((driver for field, driver in _MIGRATED_DRIVERS.items() if member(source, field) is not None), "")
 
 
 ENTRY_POINT_GROUP = "pratique.pods.volumes"
@@ -155,7 +155,7 @@ class DiskSource(NamedTuple):
     """What messages say could not be reached."""
 
 
-SOURCES = {
+DISK_SOURCES = {
     "awsElasticBlockStore": DiskSource("volumeID", "AWS EBS volume", "AWS cloud provider for EBS"),
     "gcePersistentDisk": DiskSource("pdName", "GCE PD volume", "GCE cloud provider for PD"),
     "azureDisk": DiskSource("diskName", "AzureDisk volume", "Azure cloud provider for AzureDisk"),
@@ -167,7 +167,7 @@ SOURCES = {
 
 def disk_of(volume: JSON) -> Disk | None:
     """The disk of a volume; None where it is of a kind that no labeler knows."""
-    for source, (id_field, *_) in SOURCES.items():
+    for source, (id_field, *_) in DISK_SOURCES.items():
         found = member(volume, "spec", source)
         if found is not None:
             return Disk(source, str(member(found, id_field) or ""))
@@ -193,7 +193,7 @@ class ListedVolumes:
         Raises:
             ConfigurationError: an entry can never apply, or has labels that no object can have.
         """
-        faults = list(_faults(entries))
+        faults = list(_entry_errors(entries))
         if faults:
             raise ConfigurationError(join(faults))
         self._labels = {Disk(each.source, each.id): each.labels for each in entries}
@@ -216,7 +216,7 @@ def load_labeler(name: str) -> VolumeLabeler:
     offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     named = tuple(offered.select(name=name))
     if len(named) != 1:
-        raise ConfigurationError(_no_labeler(name, sorted({each.name for each in offered}), len(named)))
+        raise ConfigurationError(_unknown_labeler_text(name, sorted({each.name for each in offered}), len(named)))
     try:
         labeler = named[0].load()
     except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
@@ -234,7 +234,7 @@ def split_zones(value: str) -> list[str] | None:
     return None if "" in zones else sorted(zones)
 
 
-def _no_labeler(name: str, known: list[str], count: int) -> str:
+def _unknown_labeler_text(name: str, known: list[str], count: int) -> str:
     if count:
         return f"labeler {go_quoted(name)}: several packages offer one of this name"
     close = difflib.get_close_matches(name, known, n=1)
@@ -242,22 +242,22 @@ def _no_labeler(name: str, known: list[str], count: int) -> str:
     return f"labeler {go_quoted(name)} is unknown; {hint}"
 
 
-def _faults(entries: Sequence[VolumeLabels]) -> Iterator[FieldError]:
+def _entry_errors(entries: Sequence[VolumeLabels]) -> Iterator[FieldError]:
     seen: set[Disk] = set()
     for index, entry in enumerate(entries):
         path = ROOT / "volumes" / index
         disk = Disk(entry.source, entry.id)
-        if entry.source not in SOURCES:
-            yield not_supported(path / "source", entry.source, SOURCES)
+        if entry.source not in DISK_SOURCES:
+            yield not_supported(path / "source", entry.source, DISK_SOURCES)
         if not entry.id:
             yield required(path / "id", 'the name of a disk, or "*" for any')
         elif disk in seen:
             yield duplicate(path / "id", entry.id)
         seen.add(disk)
-        yield from _label_faults(entry.labels, path / "labels")
+        yield from _label_errors(entry.labels, path / "labels")
 
 
-def _label_faults(labels: Mapping[str, str], path: FieldPath) -> Iterator[FieldError]:
+def _label_errors(labels: Mapping[str, str], path: FieldPath) -> Iterator[FieldError]:
     for key, value in labels.items():
         for message in check_qualified_name(key):
             yield invalid(path, key, message)

@@ -10,15 +10,15 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import member
-from pratique.cel.activation import VARIABLES, Composition
-from pratique.cel.policy_environments import AdmissionVariables, request_of
+from pratique.cel.activation import VARIABLES, LazyVariables
+from pratique.cel.policy_environments import AdmissionActivation, request_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cel.costs import Patience
+    from pratique.cel.costs import InlineBudget
     from pratique.cel.expressions import Expression
     from pratique.cel.values import Value
 
@@ -41,16 +41,16 @@ _AUTHORIZER = frozenset({"authorizer", "authorizer.requestResource"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class EvaluationLimits:
     """How long, and with how much patience, expressions are evaluated."""
 
     until: float | None = None
     """When they are cut off, by ``time.monotonic``; None means never."""
-    patience: Patience | None = None
+    inline_budget: InlineBudget | None = None
     """What may be spent where they run; None means all that they may cost."""
 
 
-UNLIMITED = Limits()
+UNLIMITED = EvaluationLimits()
 """As long as it takes."""
 
 
@@ -73,7 +73,7 @@ class Activation(dict[str, "Value"]):
         return value
 
 
-class Sight:
+class ReviewActivations:
     """A review in the version that policies matched it in, and its namespace."""
 
     def __init__(self, review: Review, namespace: JSONObject | None) -> None:
@@ -85,11 +85,11 @@ class Sight:
         """
         self.review = review
         self._namespace = namespace
-        self._shared = AdmissionVariables(review, review.authorizer)
+        self._shared = AdmissionActivation(review, review.authorizer)
 
-    def changed(self, review: Review) -> Sight:
+    def changed(self, review: Review) -> ReviewActivations:
         """The same sight of an object that a policy has changed."""
-        other = Sight(review, self._namespace)
+        other = ReviewActivations(review, self._namespace)
         other._namespace_object = self._namespace_object  # made once: it is the same namespace
         return other
 
@@ -98,7 +98,7 @@ class Sight:
         """``request`` as all but match conditions have it: ``resource`` is the one that was matched."""
         resource = self.review.resource
         matched = {"group": resource.group, "version": resource.version, "resource": resource.resource}
-        return {**request_of(self.review), "resource": matched}
+        return {**request_variable(self.review), "resource": matched}
 
     @functools.cached_property
     def _namespace_object(self) -> JSON:
@@ -109,13 +109,13 @@ class Sight:
         return Activation({"params": params}, self._shared, frozenset())
 
     def for_expressions(
-        self, params: JSON, variables: Mapping[str, Expression], limits: Limits, *, has_authorizer: bool
-    ) -> tuple[Mapping[str, Value], Composition]:
+        self, params: JSON, variables: Mapping[str, Expression], limits: EvaluationLimits, *, has_authorizer: bool
+    ) -> tuple[Mapping[str, Value], LazyVariables]:
         """What all other expressions see, and the variables of the policy among it, none evaluated yet."""
         own = {"params": params, "request": self._request, "namespaceObject": self._namespace_object}
         hidden = frozenset() if has_authorizer else _AUTHORIZER
         activation = Activation(own, self._shared, hidden)
-        composition = Composition(variables, activation, until=limits.until, patience=limits.patience)
+        composition = LazyVariables(variables, activation, until=limits.until, inline_budget=limits.inline_budget)
         activation[VARIABLES] = composition
         return activation, composition
 

@@ -7,36 +7,36 @@ import functools
 import time
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from pratique.admission.matched_resources import Asked
+from pratique.admission.matched_resources import RequestKey
 from pratique.cel.errors import EvaluationError
-from pratique.cel.expressions import Condition
+from pratique.cel.expressions import CompiledCondition
 from pratique.cel.policy_environments import PolicyCompiler
-from pratique.configuration.policies import BindingSpec, MutatingSpec, PolicySpec
+from pratique.configuration.policies import PolicyBindingSpec, MutatingAdmissionPolicySpec, PolicySpec
 from pratique.policies.match_resources import ResourceMatcher, is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pratique.admission.reviews import Review
-    from pratique.cel.activation import Composition
+    from pratique.cel.activation import LazyVariables
     from pratique.cel.costs import Budget
     from pratique.cel.expressions import Expression
     from pratique.cel.values import Value
-    from pratique.cluster.api_resources import Resources
-    from pratique.configuration.policies import Configured, ValidatingSpec
-    from pratique.policies.activation import Limits
+    from pratique.cluster.api_resources import ApiResources
+    from pratique.configuration.policies import PolicyConfiguration, ValidatingAdmissionPolicySpec
+    from pratique.policies.activation import EvaluationLimits
 
-Finding: TypeAlias = "Value | EvaluationError"
+EvaluationResult: TypeAlias = "Value | EvaluationError"
 """What an expression came to: a value, or why it has none."""
 
 
 def evaluate_all(
     expressions: Sequence[Expression | None],
-    seen: tuple[Mapping[str, Value], Composition],
+    seen: tuple[Mapping[str, Value], LazyVariables],
     budget: Budget,
-    limits: Limits,
+    limits: EvaluationLimits,
     seconds: list[float] | None = None,
-) -> list[Finding]:
+) -> list[EvaluationResult]:
     """Evaluate expressions; one that is None comes to null. ``seconds`` gets how long each took.
 
     Raises:
@@ -44,14 +44,14 @@ def evaluate_all(
         SlowEvaluationError: it takes more than the patience that there is.
     """
     activation, composition = seen
-    findings: list[Finding] = []
+    findings: list[EvaluationResult] = []
     for expression in expressions:
         if expression is None:
             findings.append(None)
             continue
         begun = time.perf_counter()
         try:
-            found = expression.evaluate(activation, budget, until=limits.until, patience=limits.patience)
+            found = expression.evaluate(activation, budget, until=limits.until, inline_budget=limits.inline_budget)
         except EvaluationError as error:
             found = error
         composition.settle(budget)
@@ -62,9 +62,9 @@ def evaluate_all(
 
 
 P = TypeVar("P", bound=PolicySpec)
-B = TypeVar("B", bound=BindingSpec)
+B = TypeVar("B", bound=PolicyBindingSpec)
 P_co = TypeVar("P_co", bound=PolicySpec, covariant=True)
-B_co = TypeVar("B_co", bound=BindingSpec, covariant=True)
+B_co = TypeVar("B_co", bound=PolicyBindingSpec, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Policy(Generic[P_co]):
     spec: P_co
     matcher: ResourceMatcher
     """The requests that it means."""
-    conditions: tuple[Condition, ...]
+    conditions: tuple[CompiledCondition, ...]
     """What must be true besides."""
     variables: Mapping[str, Expression]
     """What its other expressions ask for; of two of one name the last."""
@@ -93,7 +93,7 @@ class Binding(Generic[B_co]):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Expressions:
+class ValidatingExpressions:
     """The expressions of a ValidatingAdmissionPolicy, each in the place of what it belongs to."""
 
     validations: tuple[Expression, ...]
@@ -101,7 +101,7 @@ class Expressions:
     annotations: tuple[Expression, ...]
 
 
-def compile_policy(configured: Configured[P]) -> tuple[Policy[P], PolicyCompiler]:
+def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], PolicyCompiler]:
     """Make a policy ready, all but what it does; the compiler that is given back knows its variables.
 
     Raises:
@@ -110,11 +110,11 @@ def compile_policy(configured: Configured[P]) -> tuple[Policy[P], PolicyCompiler
     spec = configured.spec
     if spec.match_constraints is None:
         raise ValueError(f"policy {configured.name} contained no match constraints, a required field")
-    composes = bool(spec.variables) or isinstance(spec, MutatingSpec)
+    composes = bool(spec.variables) or isinstance(spec, MutatingAdmissionPolicySpec)
     compiler = PolicyCompiler(spec.param_kind is not None, {} if composes else None)
     variables = {one.name: compiler.add_variable(one.name, one.expression) for one in spec.variables}
     conditions = tuple(
-        Condition(one.name, compiler.compile(one.expression, "bool", has_variables=False))
+        CompiledCondition(one.name, compiler.compile(one.expression, "bool", has_variables=False))
         for one in spec.match_conditions
     )
     matcher = ResourceMatcher.compile(spec.match_constraints)
@@ -122,13 +122,13 @@ def compile_policy(configured: Configured[P]) -> tuple[Policy[P], PolicyCompiler
     return policy, compiler
 
 
-def compile_expressions(spec: ValidatingSpec, compiler: PolicyCompiler) -> Expressions:
+def compile_expressions(spec: ValidatingAdmissionPolicySpec, compiler: PolicyCompiler) -> ValidatingExpressions:
     """Compile what a ValidatingAdmissionPolicy validates and annotates.
 
     Raises:
         CompilationError: an expression does not compile.
     """
-    return Expressions(
+    return ValidatingExpressions(
         validations=tuple(compiler.compile(one.expression, "bool") for one in spec.validations),
         messages=tuple(
             compiler.compile(one.message_expression, "string", has_authorizer=False)
@@ -142,7 +142,7 @@ def compile_expressions(spec: ValidatingSpec, compiler: PolicyCompiler) -> Expre
     )
 
 
-def compile_bindings(policy: Policy[P], bindings: Iterable[Configured[B]]) -> tuple[Binding[B], ...]:
+def compile_bindings(policy: Policy[P], bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
     """Make the bindings of a policy ready; those of others are left out.
 
     Policies in files alone are bound by bindings in files alone, as they do not know each other in the API server.
@@ -154,7 +154,7 @@ def compile_bindings(policy: Policy[P], bindings: Iterable[Configured[B]]) -> tu
     )
 
 
-def _matcher(spec: BindingSpec) -> ResourceMatcher | None:
+def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:
     return None if spec.match_resources is None else ResourceMatcher.compile(spec.match_resources)
 
 
@@ -162,7 +162,7 @@ _REMEMBERED = 256
 """Kinds of requests whose hooks are remembered: the four operations on 64 collections and subresources."""
 
 
-class Hooked(Protocol):
+class PolicyHook(Protocol):
     """A policy, and whatever else belongs to it."""
 
     @property
@@ -170,10 +170,10 @@ class Hooked(Protocol):
         """The policy."""
 
 
-H = TypeVar("H", bound=Hooked)
+H = TypeVar("H", bound=PolicyHook)
 
 
-class Hooks(Generic[H]):
+class PolicyHooks(Generic[H]):
     """Policies that something binds, in the order in which they are asked."""
 
     def __init__(self, hooks: Iterable[H]) -> None:
@@ -188,10 +188,10 @@ class Hooks(Generic[H]):
     def of(self, review: Review, *, explain: bool) -> Sequence[H]:
         """Those to be asked about a review; where all is to be told, those that do not mean it, too."""
         if explain:
-            return [hook for hook in self._hooks if not _excludes(hook, Asked.of(review))]
-        return self._candidates(Asked.of(review), review.cluster.resources)
+            return [hook for hook in self._hooks if not _excludes(hook, RequestKey.of(review))]
+        return self._candidates(RequestKey.of(review), review.cluster.resources)
 
-    def _find_candidates(self, asked: Asked, resources: Resources) -> tuple[H, ...]:
+    def _find_candidates(self, asked: RequestKey, resources: ApiResources) -> tuple[H, ...]:
         return tuple(
             hook
             for hook in self._hooks
@@ -199,5 +199,5 @@ class Hooks(Generic[H]):
         )
 
 
-def _excludes(hook: Hooked, asked: Asked) -> bool:
+def _excludes(hook: PolicyHook, asked: RequestKey) -> bool:
     return is_excluded(asked.resource, is_static=hook.policy.is_static)

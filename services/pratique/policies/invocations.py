@@ -9,26 +9,26 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from pratique.admission.label_subjects import Subject
+from pratique.admission.label_subjects import MatchContext
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, RefusalError
-from pratique.cluster.store import is_inside
-from pratique.configuration.policies import BindingSpec
-from pratique.policies.activation import Sight
+from pratique.cluster.store import is_in_namespace
+from pratique.configuration.policies import PolicyBindingSpec
+from pratique.policies.activation import ReviewActivations
 from pratique.policies.match_resources import Mismatch
-from pratique.policies.params import SettingError, collect_params, find_param_type
+from pratique.policies.params import PolicySettingError, collect_params, find_param_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pratique.admission.matched_resources import Target
+    from pratique.admission.matched_resources import MatchedResource
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.kinds import ResourceType
     from pratique.configuration.policies import PolicySpec
     from pratique.policies.compilation import Binding, Policy
 
-B = TypeVar("B", bound=BindingSpec)
+B = TypeVar("B", bound=PolicyBindingSpec)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Invocation(Generic[B]):
     """A policy is to be evaluated, once with each of the parameters."""
 
     binding: Binding[B]
-    sight: Sight
+    activations: ReviewActivations
     params: Sequence[JSON]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Passed(Generic[B]):
+class Unmatched(Generic[B]):
     """A policy does not mean the request, or a binding does not."""
 
     binding: Binding[B] | None
@@ -49,7 +49,7 @@ class Passed(Generic[B]):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Misset(Generic[B]):
+class Misconfigured(Generic[B]):
     """A policy or binding cannot be used for the request: the policy's failure policy decides."""
 
     binding: Binding[B] | None
@@ -61,10 +61,10 @@ class Misset(Generic[B]):
         return f"failed to configure {'binding' if self.binding else 'policy'}: {self.reason}"
 
 
-Step: TypeAlias = Invocation[B] | Passed[B] | Misset[B]
+Dispatch: TypeAlias = Invocation[B] | Unmatched[B] | Misconfigured[B]
 
 
-class Viewing:
+class PolicyDispatcher:
     """A review as all policies look at it: what one of them has found out, the others need not."""
 
     def __init__(self, review: Review, *, mutates: bool = False) -> None:
@@ -77,15 +77,15 @@ class Viewing:
         """
         self.review = review
         self._mutates = mutates
-        self._subject = Subject(review)
-        self._sights: dict[Target, Sight] = {}
+        self._subject = MatchContext(review)
+        self._activations: dict[MatchedResource, ReviewActivations] = {}
 
     @property
-    def subject(self) -> Subject:
+    def subject(self) -> MatchContext:
         """The review as selectors look at it."""
         return self._subject
 
-    def invocations(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Step[B]]:
+    def invocations(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
         """Find by which bindings, and with which parameters, a policy is to be evaluated.
 
         Raises:
@@ -94,36 +94,36 @@ class Viewing:
         try:
             target = policy.matcher.match(self._subject)
             if isinstance(target, Mismatch):
-                yield Passed(None, target.reason)
+                yield Unmatched(None, target.reason)
                 return
             kind = self._param_type(policy)
-        except SettingError as error:
-            yield Misset(None, str(error))
+        except PolicySettingError as error:
+            yield Misconfigured(None, str(error))
             return
         for binding in bindings:
             yield self._invocation(binding, target, kind)
 
-    def _invocation(self, binding: Binding[B], target: Target, kind: ResourceType | None) -> Step[B]:
+    def _invocation(self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None) -> Dispatch[B]:
         review = self.review
         try:
             found = None if binding.matcher is None else binding.matcher.match(self._subject)
             if isinstance(found, Mismatch):
-                return Passed(binding, found.reason)
+                return Unmatched(binding, found.reason)
             if self._mutates:
-                self._subject.aimed(target)
+                self._subject.converted(target)
             params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
-        except SettingError as error:
-            return Misset(binding, str(error))
+        except PolicySettingError as error:
+            return Misconfigured(binding, str(error))
         except ConversionError as error:
-            return Misset(None, str(error))
+            return Misconfigured(None, str(error))
         if not params:
             if not self._mutates:  # which looks for the Namespace only once there is something to invoke
                 self._namespace()
-            return Passed(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
+            return Unmatched(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
         try:
-            return Invocation(binding, self._sight(target), params)
+            return Invocation(binding, self._activations_for(target), params)
         except ConversionError as error:
-            return Misset(binding, f"failed to convert object version: {error}")
+            return Misconfigured(binding, f"failed to convert object version: {error}")
 
     def _param_type(self, policy: Policy[PolicySpec]) -> ResourceType | None:
         kind = policy.spec.param_kind
@@ -131,17 +131,17 @@ class Viewing:
             return None
         return find_param_type(kind, self.review.cluster)
 
-    def _sight(self, target: Target) -> Sight:
-        found = self._sights.get(target)
+    def _activations_for(self, target: MatchedResource) -> ReviewActivations:
+        found = self._activations.get(target)
         if found is None:
-            aimed = self._subject.aimed(target)
-            found = self._sights[target] = Sight(aimed, self._namespace())
+            converted = self._subject.converted(target)
+            found = self._activations[target] = ReviewActivations(converted, self._namespace())
         return found
 
     def _namespace(self) -> JSONObject | None:
         """The Namespace that the object is in. Raises RefusalError where it does not exist."""
         review = self.review
-        if not is_inside(review):
+        if not is_in_namespace(review):
             return None
         namespace = review.cluster.get("", "namespaces", review.namespace)
         if namespace is None:

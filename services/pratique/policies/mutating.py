@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
@@ -16,10 +16,10 @@ from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.statuses import StatusCause, StatusDetails, aggregate
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.policies.activation import UNLIMITED
-from pratique.policies.compilation import Hooks, compile_bindings, compile_policy
-from pratique.policies.invocations import Invocation, Misset, Passed, Viewing
+from pratique.policies.compilation import PolicyHooks, compile_bindings, compile_policy
+from pratique.policies.invocations import Invocation, Misconfigured, Unmatched, PolicyDispatcher
 from pratique.policies.mutations import MutatedObjects, PolicyPatchError, compile_mutations
-from pratique.policies.validating import weigh_conditions
+from pratique.policies.validating import evaluate_match_conditions
 from pratique.telemetry.policy_metrics import INVALID_ERROR, NO_ERROR, OUT_OF_BUDGET, PolicyCheck
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, Document, JSONObject
     from pratique.apimachinery.statuses import Status
-    from pratique.configuration.policies import BindingSpec, Configured, MutatingSpec
-    from pratique.policies.activation import Limits, Sight
+    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, MutatingAdmissionPolicySpec
+    from pratique.policies.activation import EvaluationLimits, ReviewActivations
     from pratique.policies.compilation import Binding, Policy
-    from pratique.policies.invocations import Step
+    from pratique.policies.invocations import Dispatch
     from pratique.policies.mutations import Patcher
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MutationJudgement:
+class MutatingPolicyDecision:
     """What one policy did by one binding and with one parameter."""
 
     policy: str
@@ -44,7 +44,7 @@ class MutationJudgement:
     """Empty where no binding has a part in it."""
     key: str
     """Tells it from all other invocations that there can be for one request."""
-    outcome: Ending
+    outcome: OutcomeStatus
     reason: str = ""
     """Why it was skipped or failed."""
     operations: tuple[JSONObject, ...] = ()
@@ -63,13 +63,13 @@ class MutationJudgement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Admittance:
+class MutatingPoliciesDecision:
     """What all policies did."""
 
     document: Document
     """The object as they leave it; the one that came in where nothing changed, or where the request is refused by
     what no failure policy decides about."""
-    judgements: tuple[MutationJudgement, ...] = ()
+    decisions: tuple[MutatingPolicyDecision, ...] = ()
     """In the order of invocation; those that were skipped only where that was asked for."""
     operations: tuple[JSONObject, ...] | None = None
     """A JSON Patch of all that they did to it, where that is known without looking."""
@@ -82,7 +82,7 @@ class Admittance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class PolicyFailure:
     """Why a policy under failure policy ``Fail`` refuses a request."""
 
     policy: str
@@ -100,7 +100,7 @@ class Failure:
         return f"policy {statuses.go_quoted(self.policy)} denied request: {self.text}"
 
 
-def refusal_of(review: Review, failures: Sequence[Failure]) -> Status | None:
+def refusal_status(review: Review, failures: Sequence[PolicyFailure]) -> Status | None:
     """Make one Status of all failures: it says the first, and names all as causes. None where there is none."""
     if not failures:
         return None
@@ -116,7 +116,7 @@ def refusal_of(review: Review, failures: Sequence[Failure]) -> Status | None:
     )
 
 
-def key_of(policy: str, binding: str, params: JSON) -> str:
+def invocation_key(policy: str, binding: str, params: JSON) -> str:
     """The key of an invocation: ``keyFor`` in ``…/policy/mutating/dispatcher.go``. No name holds a slash."""
     metadata = params.get("metadata") or {} if isinstance(params, dict) else {}
     return f"{policy}/{binding}/{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
@@ -125,25 +125,25 @@ def key_of(policy: str, binding: str, params: JSON) -> str:
 _INVALID = "Invalid"
 
 
-class MutationJudging:
+class MutatingPolicyDecisionBuilder:
     """The judgement of one invocation, in the making; its time runs from here."""
 
     def __init__(
-        self, policy: Policy[MutatingSpec], binding: Binding[BindingSpec] | None, params: JSON = None
+        self, policy: Policy[MutatingAdmissionPolicySpec], binding: Binding[PolicyBindingSpec] | None, params: JSON = None
     ) -> None:
         """Begin without failures."""
         self._begun = time.perf_counter()
         self._fails_open = policy.spec.fails_open
         name = binding.name if binding else ""
-        self._judgement = MutationJudgement(
+        self._judgement = MutatingPolicyDecision(
             policy.name,
             name,
-            key_of(policy.name, name, params),
-            Ending.UNCHANGED,
+            invocation_key(policy.name, name, params),
+            OutcomeStatus.UNCHANGED,
             reinvocable=policy.spec.reinvocation_policy == "IfNeeded",
         )
         self._texts: list[str] = []
-        self.failures: list[Failure] = []
+        self.failures: list[PolicyFailure] = []
         """What refuses the request."""
 
     @property
@@ -151,16 +151,16 @@ class MutationJudging:
         """Tells the invocation from all others that there can be for one request."""
         return self._judgement.key
 
-    def skip(self, reason: str) -> MutationJudgement:
+    def skip(self, reason: str) -> MutatingPolicyDecision:
         """Say that the policy does nothing for the request."""
-        return self._concluded(Ending.SKIPPED, reason=reason)
+        return self._concluded(OutcomeStatus.SKIPPED, reason=reason)
 
-    def misset(self, text: str) -> MutationJudgement:
+    def misconfigured(self, text: str) -> MutatingPolicyDecision:
         """Weigh that the policy cannot be used for the request."""
         self._fail(text, "")
         return self._failed()
 
-    def unweighable(self, text: str) -> MutationJudgement:
+    def conditions_failed(self, text: str) -> MutatingPolicyDecision:
         """Weigh that match conditions have no value."""
         self._fail(text, _INVALID)
         return self._failed()
@@ -169,18 +169,18 @@ class MutationJudging:
         """Weigh that one mutation could not be made. Others are made all the same."""
         self._fail(text, _INVALID)
 
-    def refuse(self, status: Status) -> MutationJudgement:
+    def refuse(self, status: Status) -> MutatingPolicyDecision:
         """Say that the request is refused, whatever the failure policy is."""
-        return self._concluded(Ending.FAILED, reason=status.message, ran=True)
+        return self._concluded(OutcomeStatus.FAILED, reason=status.message, ran=True)
 
-    def conclude(self, before: Document, after: Document) -> MutationJudgement:
+    def conclude(self, before: Document, after: Document) -> MutatingPolicyDecision:
         """Say what the mutations came to, of which all have been tried."""
         operations = () if after is before else tuple(diff(before.data, after.data))
         judged = dataclasses.replace(self._judgement, operations=operations, ran=True)
         self._judgement = judged
         if self._texts:
             return self._failed()
-        return self._concluded(Ending.MUTATED if operations else Ending.UNCHANGED)
+        return self._concluded(OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED)
 
     def check(self, error_type: str, seconds: float) -> PolicyCheck:
         """What is to be counted of one mutation: ``dispatchInvocations`` counts all of them."""
@@ -189,13 +189,13 @@ class MutationJudging:
     def _fail(self, text: str, reason: str) -> None:
         self._texts.append(text)
         if not self._fails_open:
-            self.failures.append(Failure(self._judgement.policy, self._judgement.binding, text, reason))
+            self.failures.append(PolicyFailure(self._judgement.policy, self._judgement.binding, text, reason))
 
-    def _failed(self) -> MutationJudgement:
-        outcome = Ending.FAILED_OPEN if self._fails_open else Ending.FAILED
+    def _failed(self) -> MutatingPolicyDecision:
+        outcome = OutcomeStatus.FAILED_OPEN if self._fails_open else OutcomeStatus.FAILED
         return self._concluded(outcome, reason=aggregate(self._texts))
 
-    def _concluded(self, outcome: Ending, *, reason: str = "", ran: bool | None = None) -> MutationJudgement:
+    def _concluded(self, outcome: OutcomeStatus, *, reason: str = "", ran: bool | None = None) -> MutatingPolicyDecision:
         judged = self._judgement
         return dataclasses.replace(
             judged,
@@ -213,16 +213,16 @@ _NOT_AGAIN = "nothing changed after it that asks for it again"
 class _Hook:
     """A policy, what it does, and what binds it."""
 
-    policy: Policy[MutatingSpec]
+    policy: Policy[MutatingAdmissionPolicySpec]
     patchers: tuple[Patcher, ...]
-    bindings: tuple[Binding[BindingSpec], ...]
+    bindings: tuple[Binding[PolicyBindingSpec], ...]
 
 
 class MutatingPolicies:
     """All MutatingAdmissionPolicies that are bound, in the order in which they are asked."""
 
     def __init__(
-        self, policies: Iterable[Configured[MutatingSpec]], bindings: Iterable[Configured[BindingSpec]]
+        self, policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]], bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]]
     ) -> None:
         """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
 
@@ -231,7 +231,7 @@ class MutatingPolicies:
         """
         binding_list = list(bindings)
         hooks = (_hook(policy, binding_list) for policy in policies)
-        self._hooks = Hooks(hook for hook in hooks if hook.bindings)
+        self._hooks = PolicyHooks(hook for hook in hooks if hook.bindings)
 
     def __bool__(self) -> bool:
         """False where there is nothing to ask."""
@@ -240,11 +240,11 @@ class MutatingPolicies:
     def admit(
         self,
         review: Review,
-        limits: Limits = UNLIMITED,
+        limits: EvaluationLimits = UNLIMITED,
         *,
         again: Collection[str] | None = None,
         explain: bool = False,
-    ) -> Admittance:
+    ) -> MutatingPoliciesDecision:
         """Ask all policies, one after another, each about the object as those before it have left it.
 
         Nothing is changed in place, so that what takes too long can be asked again elsewhere, with more patience.
@@ -260,12 +260,12 @@ class MutatingPolicies:
             SlowEvaluationError: it takes more than there is patience for.
         """
         if not self._hooks or review.operation is Operation.DELETE:
-            return Admittance(review.object_document)
+            return MutatingPoliciesDecision(review.object_document)
         run = _Run(review, limits, again, explain=explain)
         return run.admit(self._hooks.of(review, explain=explain))
 
 
-def _hook(configured: Configured[MutatingSpec], bindings: Sequence[Configured[BindingSpec]]) -> _Hook:
+def _hook(configured: PolicyConfiguration[MutatingAdmissionPolicySpec], bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]]) -> _Hook:
     policy, compiler = compile_policy(configured)
     return _Hook(policy, compile_mutations(policy.spec, compiler), compile_bindings(policy, bindings))
 
@@ -274,31 +274,31 @@ class _Run:
     """The policies asked about one review."""
 
     def __init__(
-        self, review: Review, limits: Limits, again: Collection[str] | None, *, explain: bool
+        self, review: Review, limits: EvaluationLimits, again: Collection[str] | None, *, explain: bool
     ) -> None:
-        self._viewing = Viewing(review, mutates=True)
+        self._dispatcher = PolicyDispatcher(review, mutates=True)
         self._limits = limits
         self._again = again
         self._explain = explain
         self._objects = MutatedObjects()
-        self._judgements: list[MutationJudgement] = []
-        self._missets: list[Failure] = []
-        self._failures: list[Failure] = []
+        self._judgements: list[MutatingPolicyDecision] = []
+        self._missets: list[PolicyFailure] = []
+        self._failures: list[PolicyFailure] = []
         self._checks: list[PolicyCheck] = []
 
-    def admit(self, hooks: Iterable[_Hook]) -> Admittance:
-        asked = self._viewing.review
+    def admit(self, hooks: Iterable[_Hook]) -> MutatingPoliciesDecision:
+        asked = self._dispatcher.review
         try:
             # All are matched before the first is invoked: no mutation makes another policy match.
             steps = [
                 (hook, step)
                 for hook in hooks
-                for step in self._viewing.invocations(hook.policy, hook.bindings)
+                for step in self._dispatcher.invocations(hook.policy, hook.bindings)
             ]
             for hook, step in steps:
                 self._take(hook, step)
         except RefusalError as error:
-            return Admittance(
+            return MutatingPoliciesDecision(
                 asked.object_document,
                 tuple(self._judgements),
                 refusal=error.status,
@@ -306,66 +306,66 @@ class _Run:
             )
         document, dirty = self._objects.outcome(asked)
         failures = (*self._missets, *self._failures)
-        return Admittance(
+        return MutatingPoliciesDecision(
             document,
             tuple(self._judgements),
             self._operations(),
             dirty,
-            refusal_of(asked.with_object(document), failures) if failures else None,
+            refusal_status(asked.with_object(document), failures) if failures else None,
             tuple(self._checks),
         )
 
     def _operations(self) -> tuple[JSONObject, ...] | None:
         """What was done to the object, where one policy did it all, and in the request's version."""
         changes = [one.operations for one in self._judgements if one.changed]
-        if len(changes) != 1 or not self._objects.are_only_of(self._viewing.review.resource):
+        if len(changes) != 1 or not self._objects.are_only_of(self._dispatcher.review.resource):
             return None
         return changes[0]
 
-    def _take(self, hook: _Hook, step: Step[BindingSpec]) -> None:
-        judging = MutationJudging(hook.policy, step.binding)
+    def _take(self, hook: _Hook, step: Dispatch[PolicyBindingSpec]) -> None:
+        judging = MutatingPolicyDecisionBuilder(hook.policy, step.binding)
         match step:
-            case Passed(reason=reason):
+            case Unmatched(reason=reason):
                 self._note(judging.skip(reason))
-            case Misset():
-                self._note(judging.misset(step.text))
+            case Misconfigured():
+                self._note(judging.misconfigured(step.text))
                 self._missets += judging.failures
             case Invocation():
                 for params in step.params:
                     self._invoke(hook, step, params)
 
-    def _invoke(self, hook: _Hook, step: Invocation[BindingSpec], params: JSON) -> None:
-        judging = MutationJudging(hook.policy, step.binding, params)
-        conditions = weigh_conditions(hook.policy, self._objects.now(step.sight), params, self._limits)
+    def _invoke(self, hook: _Hook, step: Invocation[PolicyBindingSpec], params: JSON) -> None:
+        judging = MutatingPolicyDecisionBuilder(hook.policy, step.binding, params)
+        conditions = evaluate_match_conditions(hook.policy, self._objects.now(step.activations), params, self._limits)
         if conditions.error:
-            self._note(judging.unweighable(conditions.error))
+            self._note(judging.conditions_failed(conditions.error))
         elif conditions.unmet:
             self._note(judging.skip(conditions.unmet))
         elif self._again is not None and judging.key not in self._again:
             self._note(judging.skip(_NOT_AGAIN))
         else:
-            self._mutate(hook, step.sight, params, judging)
+            self._mutate(hook, step.activations, params, judging)
         self._failures += judging.failures
 
-    def _mutate(self, hook: _Hook, came_in: Sight, params: JSON, judging: MutationJudging) -> None:
-        before = self._objects.now(came_in).review.object_document
+    def _mutate(self, hook: _Hook, original: ReviewActivations, params: JSON, judging: MutatingPolicyDecisionBuilder) -> None:
+        before = self._objects.now(original).review.object_document
         try:
             for patcher in hook.patchers:
-                self._objects.touch(came_in)
+                self._objects.touch(original)
                 if not before.is_null:
-                    self._patch(patcher, hook, came_in, params, judging)
+                    self._patch(patcher, hook, original, params, judging)
         except RefusalError as error:
             self._note(judging.refuse(error.status))
             raise
-        self._note(judging.conclude(before, self._objects.now(came_in).review.object_document))
+        self._note(judging.conclude(before, self._objects.now(original).review.object_document))
 
     def _patch(
-        self, patcher: Patcher, hook: _Hook, came_in: Sight, params: JSON, judging: MutationJudging
+        self, patcher: Patcher, hook: _Hook, original: ReviewActivations, params: JSON, judging: MutatingPolicyDecisionBuilder
     ) -> None:
-        sight, asked = self._objects.now(came_in), self._viewing.review.kind
+        activations, asked = self._objects.now(original), self._dispatcher.review.kind
         begun, error_type = time.perf_counter(), NO_ERROR
         try:
-            patched = patcher.patch(sight, params, hook.policy.variables, self._limits, asked)
+            patched = patcher.patch(activations, params, hook.policy.variables, self._limits, asked)
         except (PolicyPatchError, EvaluationError, OutOfBudgetError) as error:
             error_type = OUT_OF_BUDGET if isinstance(error, OutOfBudgetError) else INVALID_ERROR
             judging.fail(str(error))
@@ -373,10 +373,10 @@ class _Run:
             error_type = INVALID_ERROR
             raise
         else:
-            self._objects.change(came_in, patched)
+            self._objects.change(original, patched)
         finally:
             self._checks.append(judging.check(error_type, time.perf_counter() - begun))
 
-    def _note(self, judgement: MutationJudgement) -> None:
-        if self._explain or judgement.outcome is not Ending.SKIPPED:
-            self._judgements.append(judgement)
+    def _note(self, decision: MutatingPolicyDecision) -> None:
+        if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:
+            self._judgements.append(decision)

@@ -13,10 +13,10 @@ from pratique.cel import costs
 from pratique.cel.costs import Budget
 from pratique.cel.errors import EvaluationError
 from pratique.cel.structs import Struct, to_json, to_object
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
-from pratique.cluster.structured_merge import ApplyError, apply
+from pratique.cluster.structured_merge import ApplyError, structured_apply
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
 from pratique.policies.compilation import evaluate_all
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pratique.cel.policy_environments import PolicyCompiler
     from pratique.cel.values import Value
     from pratique.cluster.schemas import Type
-    from pratique.configuration.policies import MutatingSpec, Mutation
-    from pratique.policies.activation import Limits, Sight
+    from pratique.configuration.policies import MutatingAdmissionPolicySpec, Mutation
+    from pratique.policies.activation import EvaluationLimits, ReviewActivations
 
 _K = TypeVar("_K", bound="Hashable")
 _C = TypeVar("_C", bound="list[JSON] | JSONObject")
@@ -51,7 +51,7 @@ def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) ->
     """
     _check_names(value)
     try:
-        return apply(schema, stored, to_object(value))
+        return structured_apply(schema, stored, to_object(value))
     except ApplyError as error:
         raise PolicyPatchError(f"error applying patch: {error}") from None
     except EvaluationError as error:
@@ -168,22 +168,22 @@ class MutatedObjects:
 
     def __init__(self) -> None:
         """Nothing has been changed."""
-        self._now: dict[Sight, Sight] = {}
-        self._last: Sight | None = None
+        self._now: dict[ReviewActivations, ReviewActivations] = {}
+        self._last: ReviewActivations | None = None
 
-    def now(self, came_in: Sight) -> Sight:
+    def now(self, original: ReviewActivations) -> ReviewActivations:
         """See one version as it is now."""
-        return self._now.get(came_in, came_in)
+        return self._now.get(original, original)
 
-    def touch(self, came_in: Sight) -> None:
+    def touch(self, original: ReviewActivations) -> None:
         """Remember that a mutation of this version is tried."""
-        self._last = came_in
+        self._last = original
 
-    def change(self, came_in: Sight, document: JSONObject) -> None:
+    def change(self, original: ReviewActivations, document: JSONObject) -> None:
         """Replace the object in one version, be it by what it is anyway."""
-        sight = self.now(came_in)
-        review = sight.review
-        self._now[came_in] = sight.changed(review.with_object(Document.from_data(document)))
+        activations = self.now(original)
+        review = activations.review
+        self._now[original] = activations.changed(review.with_object(Document.from_data(document)))
 
     def are_only_of(self, resource: GroupVersionResource) -> bool:
         """Whether nothing but the object in that version was mutated."""
@@ -211,15 +211,15 @@ class Patcher:
     expression: Expression
     configures: bool
     """Whether the expression makes an apply configuration; else it makes a JSON Patch."""
-    budget: int = costs.PER_POLICY
+    budget: int = costs.RUNTIME_COST_BUDGET
     """What the expression, and the variables that it asks for, may cost: each mutation has all of it."""
 
     def patch(
         self,
-        sight: Sight,
+        activations: ReviewActivations,
         params: JSON,
         variables: Mapping[str, Expression],
-        limits: Limits,
+        limits: EvaluationLimits,
         asked: GroupVersionKind,
     ) -> JSONObject:
         """Give the object as the mutation leaves it; nothing is changed in place.
@@ -241,9 +241,9 @@ class Patcher:
                 policy says.
             SlowEvaluationError: it takes more than there is patience for.
         """
-        review, is_custom = sight.review, built_in().for_resource(sight.review.resource) is None
+        review, is_custom = activations.review, built_in_resources().for_resource(activations.review.resource) is None
         schema = _find_schema(review)
-        value = self._evaluate(sight, params, variables, limits)
+        value = self._evaluate(activations, params, variables, limits)
         if self.configures:
             patched = apply_configuration(value, review.object, _merging(schema, review))
         else:
@@ -256,16 +256,16 @@ class Patcher:
         return patched
 
     def _evaluate(
-        self, sight: Sight, params: JSON, variables: Mapping[str, Expression], limits: Limits
+        self, activations: ReviewActivations, params: JSON, variables: Mapping[str, Expression], limits: EvaluationLimits
     ) -> Value:
-        seen = sight.for_expressions(params, variables, limits, has_authorizer=True)
+        seen = activations.for_expressions(params, variables, limits, has_authorizer=True)
         (found,) = evaluate_all((self.expression,), seen, Budget(self.budget), limits)
         if isinstance(found, EvaluationError):
             raise found
         return found
 
 
-def compile_mutations(spec: MutatingSpec, compiler: PolicyCompiler) -> tuple[Patcher, ...]:
+def compile_mutations(spec: MutatingAdmissionPolicySpec, compiler: PolicyCompiler) -> tuple[Patcher, ...]:
     """Compile what a MutatingAdmissionPolicy does, in its order.
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pratique.configuration.policies import ParamKind, ParamRef
 
 
-class SettingError(PratiqueError):
+class PolicySettingError(PratiqueError):
     """A policy or binding cannot be used for a request: the policy's failure policy decides.
 
     ``failed to configure policy: …`` and ``failed to configure binding: …`` in the API server.
@@ -36,7 +36,7 @@ def find_param_type(kind: ParamKind, cluster: Cluster) -> ResourceType:
     wanted = GroupVersionKind(group, version, kind.kind)
     found = cluster.resources.for_kind(wanted)
     if found is None or found.removed_in is not None:
-        raise SettingError(f"failed to find resource referenced by paramKind: '{wanted}'")
+        raise PolicySettingError(f"failed to find resource referenced by paramKind: '{wanted}'")
     return found
 
 
@@ -61,10 +61,10 @@ def collect_params(
     if kind is None or ref is None:
         return (None,)
     found = [
-        _in_version(each, kind, cluster) for each in _find(kind, ref, _place(kind, ref, namespace), cluster)
+        _in_version(each, kind, cluster) for each in _find_params(kind, ref, _place(kind, ref, namespace), cluster)
     ]
     if not found and ref.parameter_not_found_action == "Deny":
-        raise SettingError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        raise PolicySettingError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
@@ -72,25 +72,25 @@ def _place(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
     """The namespace to look in; empty for parameters that are in none."""
     if not kind.namespaced:
         if ref.namespace:
-            raise SettingError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            raise PolicySettingError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         return ""
     if not ref.namespace and not namespace:
         text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-        raise SettingError(text)
+        raise PolicySettingError(text)
     return ref.namespace or namespace
 
 
-def _find(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Cluster) -> Sequence[JSONObject]:
+def _find_params(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Cluster) -> Sequence[JSONObject]:
     group, resource = kind.resource.group, kind.resource.resource
     if ref.name:
         one = cluster.get(group, resource, ref.name, namespace)
         return () if one is None else (one,)
     if ref.selector is None:
-        raise SettingError("one of name or selector must be provided")
+        raise PolicySettingError("one of name or selector must be provided")
     try:
         selector = compile_selector(ref.selector)
     except InputError as error:
-        raise SettingError(str(error)) from None
+        raise PolicySettingError(str(error)) from None
     found = cluster.list(group, resource, namespace if kind.namespaced else None)
     return [each for each in found if selector.matches_object(each)]
 
@@ -99,4 +99,4 @@ def _in_version(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON
     try:
         return convert(Document.from_data(param), kind.resource, kind.kind, cluster).data
     except ConversionError as error:
-        raise SettingError(str(error)) from None
+        raise PolicySettingError(str(error)) from None

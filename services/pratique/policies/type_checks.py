@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.kinds import GroupVersionKind, parse_api_version
-from pratique.cel.activation import declared_type, mentioned
-from pratique.cel.declarations import as_shown, declare
+from pratique.cel.activation import declared_type, mentioned_variables
+from pratique.cel.declarations import restore_type_paths, declare
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import compile_expression
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pratique.apimachinery.kinds import ResourceType
     from pratique.cel.expressions import Expression
     from pratique.cel.type_descriptors import StructTypes
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import Cluster
-    from pratique.configuration.policies import Configured, ParamKind, ValidatingSpec, Variable
+    from pratique.configuration.policies import PolicyConfiguration, ParamKind, ValidatingAdmissionPolicySpec, Variable
 
 _MAX_KINDS = 10
 """How many kinds one rule may have checked."""
@@ -48,7 +48,7 @@ class ExpressionWarning:
     """For each kind that it is wrong for, the kind, the errors and an empty line."""
 
 
-def type_warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[ExpressionWarning]:
+def check_types(policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster) -> list[ExpressionWarning]:
     """Check the types in a policy's expressions against the schemas of the kinds that its rules name.
 
     Kinds that the cluster does not know and rules with wildcards are left out, and of subresources nothing is known.
@@ -65,7 +65,7 @@ def type_warnings(policy: Configured[ValidatingSpec], cluster: Cluster) -> list[
     return warnings
 
 
-def kinds_to_check(rules: Iterable[Rule], resources: Resources) -> list[GroupVersionKind]:
+def kinds_to_check(rules: Iterable[Rule], resources: ApiResources) -> list[GroupVersionKind]:
     """The kinds that rules name, sorted. Once a rule names ten, those after it are not looked at."""
     kinds: set[GroupVersionKind] = set()
     for rule in rules:
@@ -76,7 +76,7 @@ def kinds_to_check(rules: Iterable[Rule], resources: Resources) -> list[GroupVer
     return sorted(kinds, key=lambda kind: (kind.group, kind.version, kind.kind))
 
 
-def _kinds_of_rule(rule: Rule, resources: Resources) -> Iterator[GroupVersionKind]:
+def _kinds_of_rule(rule: Rule, resources: ApiResources) -> Iterator[GroupVersionKind]:
     if any("*" in each for each in (*rule.api_groups, *rule.api_versions)):
         return
     names = [name for name in rule.resources if "*" not in name and "/" not in name]
@@ -121,14 +121,14 @@ class _Check:
         try:
             self._compile(expression)
         except CompilationError as error:
-            yield f"{self._kind}: {as_shown(str(error)).removeprefix(_COMPILATION_FAILED)}\n"
+            yield f"{self._kind}: {restore_type_paths(str(error)).removeprefix(_COMPILATION_FAILED)}\n"
 
     def _compile(self, source: str) -> Expression:
-        composited = mentioned(source, self._types.items())
+        composited = mentioned_variables(source, self._types.items())
         return compile_expression(source, dataclasses.replace(self._environment, composited=composited))
 
 
-def _checks(spec: ValidatingSpec, cluster: Cluster) -> Iterator[_Check]:
+def _checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_Check]:
     if spec.match_constraints is None:
         return
     params, params_structs = _params(spec.param_kind, cluster)

@@ -8,29 +8,29 @@ import functools
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import Allow, Answer, Deny, Patch
-from pratique.admission.outcomes import Ending, Part
+from pratique.admission.outcomes import OutcomeStatus, PolicyOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
 from pratique.cel import costs
-from pratique.cel.costs import Budget, Patience
+from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
-from pratique.cel.expressions import errors_of, evaluate_conditions, first_false
-from pratique.policies.activation import UNLIMITED, Limits
+from pratique.cel.expressions import condition_errors, evaluate_conditions, first_false_condition
+from pratique.policies.activation import UNLIMITED, EvaluationLimits
 from pratique.policies.compilation import (
-    Hooks,
+    PolicyHooks,
     compile_bindings,
     compile_expressions,
     compile_policy,
     evaluate_all,
 )
-from pratique.policies.invocations import Invocation, Misset, Passed, Viewing
+from pratique.policies.invocations import Invocation, Misconfigured, Unmatched, PolicyDispatcher
 from pratique.policies.validating_outcomes import (
-    FAILURES,
-    Annotations,
-    Decisions,
-    Judging,
-    Verdict,
+    VALIDATION_FAILURE_ANNOTATION,
+    AuditAnnotationCollector,
+    ValidateResult,
+    PolicyDecisionBuilder,
+    PoliciesDecision,
     decide_annotations,
     decide_validations,
     failure,
@@ -44,82 +44,82 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
     from pratique.cel.expressions import Expression
-    from pratique.configuration.policies import Configured, PolicySpec, ValidatingBindingSpec, ValidatingSpec
-    from pratique.policies.activation import Sight
-    from pratique.policies.compilation import Binding, Expressions, Finding, Policy
-    from pratique.policies.mutating import Admittance, MutatingPolicies, MutationJudgement
-    from pratique.policies.validating_outcomes import Judgement
-    from pratique.telemetry.policy_metrics import PolicyCheck, PolicyChecks
+    from pratique.configuration.policies import PolicyConfiguration, PolicySpec, ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec
+    from pratique.policies.activation import ReviewActivations
+    from pratique.policies.compilation import Binding, ValidatingExpressions, EvaluationResult, Policy
+    from pratique.policies.mutating import MutatingPoliciesDecision, MutatingPolicies, MutatingPolicyDecision
+    from pratique.policies.validating_outcomes import PolicyDecision
+    from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Evaluator:
+class ValidatingPolicyEvaluator:
     """A ValidatingAdmissionPolicy ready to be evaluated."""
 
-    policy: Policy[ValidatingSpec]
-    expressions: Expressions
-    budget: int = costs.PER_POLICY
+    policy: Policy[ValidatingAdmissionPolicySpec]
+    expressions: ValidatingExpressions
+    budget: int = costs.RUNTIME_COST_BUDGET
     """What its expressions may cost together, by binding and parameter."""
 
-    def evaluate(self, sight: Sight, params: JSON, limits: Limits) -> Decisions:
+    def evaluate(self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits) -> ValidateResult:
         """Evaluate the policy. Raises SlowEvaluationError where that takes more than there is patience for."""
         fails_open = self.policy.spec.fails_open
-        outcome = weigh_conditions(self.policy, sight, params, limits)
+        outcome = evaluate_match_conditions(self.policy, activations, params, limits)
         if outcome.error:
-            return Decisions((failure(outcome.error, fails_open=fails_open),))
+            return ValidateResult((failure(outcome.error, fails_open=fails_open),))
         if outcome.unmet:
-            return Decisions(unmet=outcome.unmet)
+            return ValidateResult(unmet=outcome.unmet)
         try:
-            return self._decide(sight, params, limits)
+            return self._decide(activations, params, limits)
         except OutOfBudgetError as error:
-            return Decisions((failure(str(error), fails_open=fails_open),))
+            return ValidateResult((failure(str(error), fails_open=fails_open),))
 
-    def _decide(self, sight: Sight, params: JSON, limits: Limits) -> Decisions:
+    def _decide(self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits) -> ValidateResult:
         spec, budget = self.policy.spec, Budget(self.budget)
         seconds: list[float] = []
         findings = self._evaluate(
-            sight, params, limits, budget, self.expressions.validations, authorizes=True, seconds=seconds
+            activations, params, limits, budget, self.expressions.validations, authorizes=True, seconds=seconds
         )
-        messages = self._messages(sight, params, limits, budget)
+        messages = self._messages(activations, params, limits, budget)
         decided = decide_validations(spec.validations, findings, messages, fails_open=spec.fails_open)
         # The API server does not show them the authorizer that it compiles them with.
         annotated = self._evaluate(
-            sight, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False
+            activations, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False
         )
         annotations = decide_annotations(spec.audit_annotations, annotated, fails_open=spec.fails_open)
-        return Decisions(decided, annotations, seconds=tuple(seconds))
+        return ValidateResult(decided, annotations, seconds=tuple(seconds))
 
     def _messages(
-        self, sight: Sight, params: JSON, limits: Limits, budget: Budget
-    ) -> Sequence[Finding] | OutOfBudgetError:
+        self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits, budget: Budget
+    ) -> Sequence[EvaluationResult] | OutOfBudgetError:
         """Evaluate all messages, even those that nobody will read: the API server does, and it tells in the cost."""
         messages = self.expressions.messages
         if not any(messages):
             return messages
         try:
-            return self._evaluate(sight, params, limits, budget, messages, authorizes=False)
+            return self._evaluate(activations, params, limits, budget, messages, authorizes=False)
         except OutOfBudgetError as error:
             return error
 
     def _evaluate(
         self,
-        sight: Sight,
+        activations: ReviewActivations,
         params: JSON,
-        limits: Limits,
+        limits: EvaluationLimits,
         budget: Budget,
         expressions: Sequence[Expression | None],
         *,
         authorizes: bool,
         seconds: list[float] | None = None,
-    ) -> list[Finding]:
+    ) -> list[EvaluationResult]:
         if not expressions:
             return []
-        seen = sight.for_expressions(params, self.policy.variables, limits, has_authorizer=authorizes)
+        seen = activations.for_expressions(params, self.policy.variables, limits, has_authorizer=authorizes)
         return evaluate_all(expressions, seen, budget, limits, seconds)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConditionsOutcome:
+class MatchResult:
     """What the match conditions of a policy come to; neither text is there where all hold."""
 
     unmet: str = ""
@@ -128,64 +128,64 @@ class ConditionsOutcome:
     """Why it cannot be told, where the failure policy refuses then."""
 
 
-def weigh_conditions(
-    policy: Policy[PolicySpec], sight: Sight, params: JSON, limits: Limits
-) -> ConditionsOutcome:
+def evaluate_match_conditions(
+    policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
+) -> MatchResult:
     """Weigh the match conditions of a policy of either kind.
 
     Raises:
         SlowEvaluationError: it takes more than there is patience for.
     """
     if not policy.conditions:
-        return ConditionsOutcome()
-    variables = sight.for_conditions(params)
+        return MatchResult()
+    variables = activations.for_conditions(params)
     try:
-        findings = evaluate_conditions(policy.conditions, variables, limits.until, limits.patience)
+        findings = evaluate_conditions(policy.conditions, variables, limits.until, limits.inline_budget)
     except OutOfBudgetError as error:
-        return _unweighable(str(error), policy)
-    if (name := first_false(findings)) is not None:
-        return ConditionsOutcome(unmet=f"matchCondition {statuses.go_quoted(name)} is false")
-    errors = errors_of(findings)
-    return _unweighable(statuses.aggregate(errors), policy) if errors else ConditionsOutcome()
+        return _conditions_failed(str(error), policy)
+    if (name := first_false_condition(findings)) is not None:
+        return MatchResult(unmet=f"matchCondition {statuses.go_quoted(name)} is false")
+    errors = condition_errors(findings)
+    return _conditions_failed(statuses.aggregate(errors), policy) if errors else MatchResult()
 
 
-def _unweighable(text: str, policy: Policy[PolicySpec]) -> ConditionsOutcome:
+def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
     if policy.spec.fails_open:
-        return ConditionsOutcome(
+        return MatchResult(
             unmet=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}"
         )
-    return ConditionsOutcome(error=text)
+    return MatchResult(error=text)
 
 
-PATIENCE = 10_000
+INLINE_COST = 10_000
 """What all policies may cost on the event loop for one review: about 2 ms; what costs more goes on in a thread."""
 
 
 def judge(
-    policies: ValidatingPolicies, review: Review, checks: PolicyChecks | None = None
+    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
 ) -> Answer | Awaitable[Answer]:
     """Ask validating policies about a review, and count among ``checks`` what they come to."""
     return _ask(functools.partial(_judged, policies, review, checks), review)
 
 
 def admit(
-    policies: MutatingPolicies, review: Review, checks: PolicyChecks | None = None
+    policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
 ) -> Answer | Awaitable[Answer]:
     """Have mutating policies change the object of a review, and count among ``checks`` what they come to."""
     return _ask(functools.partial(_admitted, policies, review, checks), review)
 
 
-def _ask(decide: Callable[[Limits], Answer], review: Review) -> Answer | Awaitable[Answer]:
+def _ask(decide: Callable[[EvaluationLimits], Answer], review: Review) -> Answer | Awaitable[Answer]:
     """Answer at once; or, where that takes long, in a thread that lets others run."""
     until = review.deadline.at if review.deadline is not None else None
     try:
-        return decide(Limits(until, Patience(PATIENCE, PATIENCE)))
+        return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
     except SlowEvaluationError:
-        return asyncio.to_thread(decide, Limits(until))
+        return asyncio.to_thread(decide, EvaluationLimits(until))
 
 
 def _judged(
-    policies: ValidatingPolicies, review: Review, checks: PolicyChecks | None, limits: Limits
+    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
 ) -> Answer:
     verdict = policies.decide(review, limits, explain=review.explain)
     if checks is not None and verdict.checks:
@@ -194,33 +194,33 @@ def _judged(
     # tell as a review does.
     parts = tuple(
         _validating_part(one)
-        for one in verdict.judgements
-        if review.explain or one.outcome is not Ending.ALLOWED
+        for one in verdict.decisions
+        if review.explain or one.outcome is not OutcomeStatus.ALLOWED
     )
     if verdict.status is None:
         return Allow(verdict.warnings, verdict.audit_annotations, parts)
     return Deny(verdict.status, "", verdict.warnings, verdict.audit_annotations, parts)
 
 
-def _validating_part(judgement: Judgement) -> Part:
-    return Part(
-        name=judgement.policy,
-        configuration=judgement.binding,
-        ending=judgement.outcome,
-        reason=judgement.reason,
-        denials=judgement.denials,
-        duration_seconds=judgement.seconds,
-        unmet=judgement.unmet,
+def _validating_part(decision: PolicyDecision) -> PolicyOutcome:
+    return PolicyOutcome(
+        name=decision.policy,
+        configuration=decision.binding,
+        ending=decision.outcome,
+        reason=decision.reason,
+        denials=decision.denials,
+        duration_seconds=decision.seconds,
+        unmet=decision.unmet,
     )
 
 
 def _admitted(
-    policies: MutatingPolicies, review: Review, checks: PolicyChecks | None, limits: Limits
+    policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
 ) -> Answer:
     admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
     if checks is not None and admittance.checks:
         checks.observe(admittance.checks)
-    parts = tuple(_mutating_part(one, admittance) for one in admittance.judgements)
+    parts = tuple(_mutating_part(one, admittance) for one in admittance.decisions)
     if admittance.refusal is not None:
         return Deny(admittance.refusal, parts=parts)
     if admittance.document is review.object_document:
@@ -232,17 +232,17 @@ def _admitted(
     return Patch(operations, changed, parts=parts)
 
 
-def _mutating_part(judgement: MutationJudgement, admittance: Admittance) -> Part:
-    return Part(
-        name=judgement.policy,
-        configuration=judgement.binding,
-        ending=judgement.outcome,
-        reason=judgement.reason,
-        operations=judgement.operations,
-        key=judgement.key if judgement.ran else "",
-        reinvocable=judgement.reinvocable,
-        applied=judgement.ran and admittance.dirty,
-        duration_seconds=judgement.seconds,
+def _mutating_part(decision: MutatingPolicyDecision, admittance: MutatingPoliciesDecision) -> PolicyOutcome:
+    return PolicyOutcome(
+        name=decision.policy,
+        configuration=decision.binding,
+        ending=decision.outcome,
+        reason=decision.reason,
+        operations=decision.operations,
+        key=decision.key if decision.ran else "",
+        reinvocable=decision.reinvocable,
+        applied=decision.ran and admittance.dirty,
+        duration_seconds=decision.seconds,
     )
 
 
@@ -250,11 +250,11 @@ def _mutating_part(judgement: MutationJudgement, admittance: Admittance) -> Part
 class _Hook:
     """A policy, and what binds it."""
 
-    evaluator: Evaluator
-    bindings: tuple[Binding[ValidatingBindingSpec], ...]
+    evaluator: ValidatingPolicyEvaluator
+    bindings: tuple[Binding[ValidatingAdmissionPolicyBindingSpec], ...]
 
     @property
-    def policy(self) -> Policy[ValidatingSpec]:
+    def policy(self) -> Policy[ValidatingAdmissionPolicySpec]:
         """The policy."""
         return self.evaluator.policy
 
@@ -264,8 +264,8 @@ class ValidatingPolicies:
 
     def __init__(
         self,
-        policies: Iterable[Configured[ValidatingSpec]],
-        bindings: Iterable[Configured[ValidatingBindingSpec]],
+        policies: Iterable[PolicyConfiguration[ValidatingAdmissionPolicySpec]],
+        bindings: Iterable[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
     ) -> None:
         """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
 
@@ -274,13 +274,13 @@ class ValidatingPolicies:
         """
         binding_list = list(bindings)
         hooks = (_hook(policy, binding_list) for policy in policies)
-        self._hooks = Hooks(hook for hook in hooks if hook.bindings)
+        self._hooks = PolicyHooks(hook for hook in hooks if hook.bindings)
 
     def __bool__(self) -> bool:
         """False where there is nothing to ask."""
         return bool(self._hooks)
 
-    def decide(self, review: Review, limits: Limits = UNLIMITED, *, explain: bool = False) -> Verdict:
+    def decide(self, review: Review, limits: EvaluationLimits = UNLIMITED, *, explain: bool = False) -> PoliciesDecision:
         """Ask all policies, and give what they say in their order.
 
         Nothing is changed by it, so that what takes too long can be asked again elsewhere, with more patience.
@@ -294,58 +294,58 @@ class ValidatingPolicies:
             SlowEvaluationError: it takes more than there is patience for.
         """
         if not self._hooks:
-            return Verdict()
+            return PoliciesDecision()
         return _Run(review, limits, explain=explain).decide(self._hooks.of(review, explain=explain))
 
 
-def _hook(configured: Configured[ValidatingSpec], bindings: list[Configured[ValidatingBindingSpec]]) -> _Hook:
+def _hook(configured: PolicyConfiguration[ValidatingAdmissionPolicySpec], bindings: list[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]]) -> _Hook:
     policy, compiler = compile_policy(configured)
-    evaluator = Evaluator(policy, compile_expressions(policy.spec, compiler))
+    evaluator = ValidatingPolicyEvaluator(policy, compile_expressions(policy.spec, compiler))
     return _Hook(evaluator, compile_bindings(policy, bindings))
 
 
 class _Run:
     """The policies asked about one review."""
 
-    def __init__(self, review: Review, limits: Limits, *, explain: bool) -> None:
-        self._viewing = Viewing(review)
+    def __init__(self, review: Review, limits: EvaluationLimits, *, explain: bool) -> None:
+        self._dispatcher = PolicyDispatcher(review)
         self._limits = limits
         self._explain = explain
-        self._judgements: list[Judgement] = []
+        self._judgements: list[PolicyDecision] = []
         self._failures: list[JSONObject] = []
         self._annotations: dict[str, str] = {}
         self._checks: list[PolicyCheck] = []
 
-    def decide(self, hooks: Iterable[_Hook]) -> Verdict:
+    def decide(self, hooks: Iterable[_Hook]) -> PoliciesDecision:
         try:
             for hook in hooks:
                 self._ask(hook)
         except RefusalError as error:
             return self._verdict(error.status)
         if self._failures:
-            self._annotations[FAILURES] = failures_annotation(self._failures)
+            self._annotations[VALIDATION_FAILURE_ANNOTATION] = failures_annotation(self._failures)
         return self._verdict()
 
-    def _verdict(self, refusal: Status | None = None) -> Verdict:
-        return Verdict(tuple(self._judgements), self._annotations, refusal, tuple(self._checks))
+    def _verdict(self, refusal: Status | None = None) -> PoliciesDecision:
+        return PoliciesDecision(tuple(self._judgements), self._annotations, refusal, tuple(self._checks))
 
     def _ask(self, hook: _Hook) -> None:
-        policy, annotations = hook.evaluator.policy, Annotations()
-        for step in self._viewing.invocations(policy, hook.bindings):
-            judging = Judging(self._viewing.review, policy, step.binding)
+        policy, annotations = hook.evaluator.policy, AuditAnnotationCollector()
+        for step in self._dispatcher.invocations(policy, hook.bindings):
+            judging = PolicyDecisionBuilder(self._dispatcher.review, policy, step.binding)
             match step:
-                case Passed(reason=reason):
+                case Unmatched(reason=reason):
                     self._note(judging.skip(reason))
-                case Misset():
-                    self._note(judging.misset(step.text))
+                case Misconfigured():
+                    self._note(judging.misconfigured(step.text))
                 case Invocation():
                     for params in step.params:
-                        judging.add(hook.evaluator.evaluate(step.sight, params, self._limits), annotations)
+                        judging.add(hook.evaluator.evaluate(step.activations, params, self._limits), annotations)
                     self._note(judging.conclude())
                     self._failures += judging.failures
                     self._checks += judging.checks
         self._annotations |= annotations.published(policy.name)
 
-    def _note(self, judgement: Judgement) -> None:
-        if self._explain or judgement.outcome is not Ending.SKIPPED:
-            self._judgements.append(judgement)
+    def _note(self, decision: PolicyDecision) -> None:
+        if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:
+            self._judgements.append(decision)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import go_json
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.configuration.policies import (
         AuditAnnotation,
-        ValidatingBindingSpec,
-        ValidatingSpec,
+        ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec,
         Validation,
     )
-    from pratique.policies.compilation import Binding, Finding, Policy
+    from pratique.policies.compilation import Binding, EvaluationResult, Policy
 
 _MAXIMUM_MESSAGE = 5 * 1024  # bytes: ``MaxEvaluatedMessageExpressionSizeBytes`` in pkg/apis/cel/config.go
 _INVALID = "Invalid"
 
 
-class Action(enum.Enum):
+class PolicyDecisionAction(enum.Enum):
     """What a validation asks for."""
 
     ADMIT = "admit"
@@ -42,10 +42,10 @@ class Action(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class ValidationDecision:
     """What one validation came to."""
 
-    action: Action
+    action: PolicyDecisionAction
     message: str = ""
     """Why it is not simply admitted."""
     reason: str = ""
@@ -54,7 +54,7 @@ class Decision:
     """Whether the expression could not be evaluated."""
 
 
-class AuditAction(enum.Enum):
+class AuditAnnotationAction(enum.Enum):
     """What is to be done with an audit annotation."""
 
     PUBLISH = "publish"
@@ -63,38 +63,38 @@ class AuditAction(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AuditDecision:
+class PolicyAuditAnnotation:
     """What one audit annotation came to: ``text`` is its value, or why it has none."""
 
     key: str
-    action: AuditAction
+    action: AuditAnnotationAction
     text: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decisions:
+class ValidateResult:
     """What a policy came to, with one parameter."""
 
-    validations: tuple[Decision, ...] = ()
-    annotations: tuple[AuditDecision, ...] = ()
+    validations: tuple[ValidationDecision, ...] = ()
+    annotations: tuple[PolicyAuditAnnotation, ...] = ()
     unmet: str = ""
     """The match condition that does not hold, so that the policy says nothing; empty where all hold."""
     seconds: tuple[float, ...] = ()
     """How long each validation took; empty where none was evaluated."""
 
 
-def failure(error: str, *, fails_open: bool) -> Decision:
+def failure(error: str, *, fails_open: bool) -> ValidationDecision:
     """Weigh that something could not be evaluated: the failure policy decides."""
-    return Decision(Action.ADMIT if fails_open else Action.DENY, error, failed=True)
+    return ValidationDecision(PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True)
 
 
 def decide_validations(
     validations: Sequence[Validation],
-    findings: Sequence[Finding],
-    messages: Sequence[Finding] | OutOfBudgetError,
+    findings: Sequence[EvaluationResult],
+    messages: Sequence[EvaluationResult] | OutOfBudgetError,
     *,
     fails_open: bool,
-) -> tuple[Decision, ...]:
+) -> tuple[ValidationDecision, ...]:
     """Weigh what validations came to.
 
     Args:
@@ -111,14 +111,14 @@ def decide_validations(
         elif isinstance(messages, OutOfBudgetError):
             decisions.append(failure(f"failed messageExpression: {messages}", fails_open=fails_open))
         elif finding is True:
-            decisions.append(Decision(Action.ADMIT))
+            decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
         else:
             reason = _INVALID if validation.reason is None else validation.reason
-            decisions.append(Decision(Action.DENY, _message(validation, messages[place]), reason))
+            decisions.append(ValidationDecision(PolicyDecisionAction.DENY, _message(validation, messages[place]), reason))
     return tuple(decisions)
 
 
-def _message(validation: Validation, evaluated: Finding) -> str:
+def _message(validation: Validation, evaluated: EvaluationResult) -> str:
     """What is said of a validation that is false: what was evaluated for it, else what is written, else itself."""
     said = evaluated.strip() if isinstance(evaluated, str) else ""
     if len(said.encode()) > _MAXIMUM_MESSAGE or "\n" in said:
@@ -127,8 +127,8 @@ def _message(validation: Validation, evaluated: Finding) -> str:
 
 
 def decide_annotations(
-    annotations: Sequence[AuditAnnotation], findings: Sequence[Finding], *, fails_open: bool
-) -> tuple[AuditDecision, ...]:
+    annotations: Sequence[AuditAnnotation], findings: Sequence[EvaluationResult], *, fails_open: bool
+) -> tuple[PolicyAuditAnnotation, ...]:
     """Weigh what audit annotations came to: texts are published, null and blank ones left out."""
     return tuple(
         _decide_annotation(annotation, finding, fails_open=fails_open)
@@ -136,23 +136,23 @@ def decide_annotations(
     )
 
 
-def _decide_annotation(annotation: AuditAnnotation, finding: Finding, *, fails_open: bool) -> AuditDecision:
+def _decide_annotation(annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool) -> PolicyAuditAnnotation:
     key = annotation.key
     if isinstance(finding, EvaluationError):
-        return AuditDecision(key, AuditAction.EXCLUDE if fails_open else AuditAction.ERROR, str(finding))
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding))
     if isinstance(finding, str):
         value = finding.strip()
-        return AuditDecision(key, AuditAction.PUBLISH if value else AuditAction.EXCLUDE, value)
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value)
     if finding is None:
-        return AuditDecision(key, AuditAction.EXCLUDE)
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
     text = (
         f"valueExpression '{annotation.value_expression}' resulted in unsupported return type: "
         f"{type_name(finding)}. Return type must be either string or null."
     )
-    return AuditDecision(key, AuditAction.ERROR, text)
+    return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, text)
 
 
-FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+VALIDATION_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 """The audit annotation that lists validations that failed under the action ``Audit``."""
 
 _MAXIMUM_FAILURES = 50
@@ -161,13 +161,13 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
+class PolicyDecision:
     """What one policy says by one binding, with all its parameters."""
 
     policy: str
     binding: str
     """Empty where no binding has a part in it."""
-    outcome: Ending
+    outcome: OutcomeStatus
     reason: str = ""
     """Why it is not simply allowed."""
     denials: tuple[Status, ...] = ()
@@ -181,10 +181,10 @@ class Judgement:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class PoliciesDecision:
     """What all policies say, in the order in which they were asked."""
 
-    judgements: tuple[Judgement, ...] = ()
+    decisions: tuple[PolicyDecision, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refusal: Status | None = None
     """Why the request is refused whatever policies say; those not asked before are not asked."""
@@ -194,7 +194,7 @@ class Verdict:
     @property
     def denials(self) -> tuple[Status, ...]:
         """All that refuse the request."""
-        found = tuple(status for one in self.judgements for status in one.denials)
+        found = tuple(status for one in self.decisions for status in one.denials)
         return found if self.refusal is None else (self.refusal,)
 
     @property
@@ -205,7 +205,7 @@ class Verdict:
     @property
     def warnings(self) -> tuple[str, ...]:
         """All that the user is told."""
-        return tuple(text for one in self.judgements for text in one.warnings)
+        return tuple(text for one in self.decisions for text in one.warnings)
 
 
 def denial(review: Review, policy: str, binding: str, message: str, reason: str) -> Status:
@@ -231,7 +231,7 @@ def failures_annotation(failures: Iterable[JSONObject]) -> str:
     return go_json(list(failures)[:_MAXIMUM_FAILURES])
 
 
-class Annotations:
+class AuditAnnotationCollector:
     """The audit annotations of one policy, of all its bindings together."""
 
     def __init__(self) -> None:
@@ -251,11 +251,11 @@ class Annotations:
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 
 
-class Judging:
+class PolicyDecisionBuilder:
     """The judgement of a policy by one binding, in the making."""
 
     def __init__(
-        self, review: Review, policy: Policy[ValidatingSpec], binding: Binding[ValidatingBindingSpec] | None
+        self, review: Review, policy: Policy[ValidatingAdmissionPolicySpec], binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None
     ) -> None:
         """Begin without decisions."""
         self._begun = time.perf_counter()
@@ -263,10 +263,10 @@ class Judging:
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()
         self._binding = binding.name if binding else ""
-        self._denials: list[tuple[Status, Decision | AuditDecision]] = []
+        self._denials: list[tuple[Status, ValidationDecision | PolicyAuditAnnotation]] = []
         self._warnings: list[str] = []
         self._unmet: list[str] = []
-        self._told: list[Decision] = []
+        self._told: list[ValidationDecision] = []
         self._count = 0
         self._false: set[int] = set()
         self.failures: list[JSONObject] = []
@@ -274,18 +274,18 @@ class Judging:
         self.checks: list[PolicyCheck] = []
         """What is to be counted."""
 
-    def skip(self, reason: str) -> Judgement:
+    def skip(self, reason: str) -> PolicyDecision:
         """Say that the policy does not mean the request."""
-        return self._judgement(Ending.SKIPPED, reason)
+        return self._judgement(OutcomeStatus.SKIPPED, reason)
 
-    def misset(self, text: str) -> Judgement:
+    def misconfigured(self, text: str) -> PolicyDecision:
         """Weigh that the policy cannot be used: under failure policy Fail it refuses, whatever the actions are."""
         if self._policy.spec.fails_open:
-            return self._judgement(Ending.FAILED_OPEN, text)
+            return self._judgement(OutcomeStatus.FAILED_OPEN, text)
         status = denial(self._review, self._policy.name, self._binding, text, "")
-        return self._judgement(Ending.FAILED, text, (status,))
+        return self._judgement(OutcomeStatus.FAILED, text, (status,))
 
-    def add(self, decisions: Decisions, annotations: Annotations) -> None:
+    def add(self, decisions: ValidateResult, annotations: AuditAnnotationCollector) -> None:
         """Add what the policy came to with one more parameter."""
         self._count += 1
         if decisions.unmet:
@@ -297,10 +297,10 @@ class Judging:
         for annotation in decisions.annotations:
             self._add_annotation(annotation, annotations)
 
-    def _add_decision(self, place: int, decision: Decision) -> None:
+    def _add_decision(self, place: int, decision: ValidationDecision) -> None:
         if decision.message:
             self._told.append(decision)
-        if decision.action is Action.ADMIT:
+        if decision.action is PolicyDecisionAction.ADMIT:
             return
         if not decision.failed:
             self._false.add(place)
@@ -313,9 +313,9 @@ class Judging:
                 case _:
                     self.failures.append(self._failure(place, decision.message))
 
-    def _count_decision(self, decision: Decision, seconds: float) -> None:
+    def _count_decision(self, decision: ValidationDecision, seconds: float) -> None:
         """Count as ``Dispatch`` does: what holds is not counted."""
-        actions = ("allow",) if decision.action is Action.ADMIT else map(str.lower, self._actions)
+        actions = ("allow",) if decision.action is PolicyDecisionAction.ADMIT else map(str.lower, self._actions)
         for action in actions:
             self._check(decision.message, seconds, action)
 
@@ -332,38 +332,38 @@ class Judging:
             "validationActions": list(self._actions),
         }
 
-    def _add_annotation(self, annotation: AuditDecision, annotations: Annotations) -> None:
-        if annotation.action is AuditAction.PUBLISH:
+    def _add_annotation(self, annotation: PolicyAuditAnnotation, annotations: AuditAnnotationCollector) -> None:
+        if annotation.action is AuditAnnotationAction.PUBLISH:
             annotations.add(annotation.key, annotation.text)
-        elif annotation.action is AuditAction.ERROR:
+        elif annotation.action is AuditAnnotationAction.ERROR:
             self._deny(annotation, annotation.text, "")
             self._check(annotation.text, 0.0, "deny")
 
-    def _deny(self, decision: Decision | AuditDecision, message: str, reason: str) -> None:
+    def _deny(self, decision: ValidationDecision | PolicyAuditAnnotation, message: str, reason: str) -> None:
         status = denial(self._review, self._policy.name, self._binding, message, reason)
         self._denials.append((status, decision))
 
-    def conclude(self) -> Judgement:
+    def conclude(self) -> PolicyDecision:
         """Say what the policy says by this binding."""
         if self._denials:
             _, first = self._denials[0]
-            failed = isinstance(first, AuditDecision) or first.failed
-            text = first.text if isinstance(first, AuditDecision) else first.message
+            failed = isinstance(first, PolicyAuditAnnotation) or first.failed
+            text = first.text if isinstance(first, PolicyAuditAnnotation) else first.message
             return self._judgement(
-                Ending.FAILED if failed else Ending.DENIED, text, tuple(one for one, _ in self._denials)
+                OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED, text, tuple(one for one, _ in self._denials)
             )
         reason = self._told[0].message if self._told else ""
         if self._warnings:
-            return self._judgement(Ending.WARNED, reason)
-        if any(decision.failed and decision.action is Action.ADMIT for decision in self._told):
-            return self._judgement(Ending.FAILED_OPEN, reason)
+            return self._judgement(OutcomeStatus.WARNED, reason)
+        if any(decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._told):
+            return self._judgement(OutcomeStatus.FAILED_OPEN, reason)
         if len(self._unmet) == self._count:
-            return self._judgement(Ending.SKIPPED, self._unmet[0])
-        return self._judgement(Ending.ALLOWED, reason)
+            return self._judgement(OutcomeStatus.SKIPPED, self._unmet[0])
+        return self._judgement(OutcomeStatus.ALLOWED, reason)
 
-    def _judgement(self, outcome: Ending, reason: str, denials: tuple[Status, ...] = ()) -> Judgement:
+    def _judgement(self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()) -> PolicyDecision:
         seconds = time.perf_counter() - self._begun
-        return Judgement(
+        return PolicyDecision(
             self._policy.name,
             self._binding,
             outcome,

@@ -17,7 +17,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL = msgspec.Raw(b"null")
 
 
-class Cut(msgspec.Struct, frozen=True):
+class MemberSelection(msgspec.Struct, frozen=True):
     """Which values to take out."""
 
     of: str
@@ -26,7 +26,7 @@ class Cut(msgspec.Struct, frozen=True):
     """The names of those."""
 
 
-class Remainder(msgspec.Struct, frozen=True):
+class StrippedText(msgspec.Struct, frozen=True):
     """What is left of a text."""
 
     text: bytes
@@ -35,11 +35,11 @@ class Remainder(msgspec.Struct, frozen=True):
     """Where in the whole text each value begins and ends, by its name."""
 
 
-CutOut: TypeAlias = "Callable[[Sequence[bytes], Cut], Remainder | None]"
+MemberStripper: TypeAlias = "Callable[[Sequence[bytes], MemberSelection], StrippedText | None]"
 """Checks a text that came in pieces, and takes values out of it as :func:`cut_out` does."""
 
 
-def cut_out(text: bytes, cut: Cut) -> Remainder | None:
+def strip_members(text: bytes, cut: MemberSelection) -> StrippedText | None:
     """Take values out of a text in which no member is twice; None where it has no such member or that is no object.
 
     Raises:
@@ -52,10 +52,10 @@ def cut_out(text: bytes, cut: Cut) -> Remainder | None:
         return None
     spans = {name: _span(text, bytes(inner[name])) for name in cut.names if name in inner}
     outer[cut.of] = msgspec.Raw(msgspec.json.encode(inner | dict.fromkeys(spans, _NULL)))
-    return Remainder(msgspec.json.encode(outer), spans)
+    return StrippedText(msgspec.json.encode(outer), spans)
 
 
-def between(pieces: Sequence[bytes], begin: int, end: int) -> bytes:
+def slice_pieces(pieces: Sequence[bytes], begin: int, end: int) -> bytes:
     """What stands from one byte to another of a text in pieces. It is copied without the interpreter's lock."""
     found = []
     for piece in pieces:
@@ -76,26 +76,26 @@ MessageT = TypeVar("MessageT", "Order", "Reading")
 _LENGTH = struct.Struct("!Q")
 
 
-class Order(msgspec.Struct, frozen=True):
+class TextRequest(msgspec.Struct, frozen=True):
     """What is to be read."""
 
     length: int
     """The text's, in bytes."""
-    cut: Cut | None = None
+    cut: MemberSelection | None = None
     """What to take out of it; None: it is only to be checked."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class TextResult(msgspec.Struct, frozen=True):
     """What came of it. It says everything each time, so that nothing can be taken for a text that is good."""
 
     beyond: str
     """Which limit the text is beyond, as a ``JsonLimitError`` says it; empty where it is within all."""
     malformed: str
     """Why it is no JSON; empty where it is."""
-    remainder: Remainder | None
+    remainder: StrippedText | None
     """What is left of it, where something was to be taken out and is there."""
 
-    def check(self) -> Reading:
+    def check(self) -> TextResult:
         """This, where the text is good.
 
         Raises:
@@ -109,7 +109,7 @@ class Reading(msgspec.Struct, frozen=True):
         return self
 
 
-def send(connection: socket.socket, message: Order | Reading) -> None:
+def send(connection: socket.socket, message: TextRequest | TextResult) -> None:
     """Send a message. Raises OSError where the other side is gone."""
     content = msgspec.msgpack.encode(message)
     connection.sendall(_LENGTH.pack(len(content)) + content)

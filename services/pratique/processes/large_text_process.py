@@ -15,24 +15,24 @@ import sys
 import msgspec
 
 from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
-from pratique.processes.large_text_frames import Cut, Order, Reading, cut_out, receive, receive_bytes, send
+from pratique.processes.large_text_frames import MemberSelection, TextRequest, TextResult, strip_members, receive, receive_bytes, send
 from pratique.processes.parent_death import end_with_parent
 
 _NICENESS = 10
 """Small reviews go first: where there are more that want to run than cores, this has a tenth of a service's share."""
 
 
-def read(text: bytes, cut: Cut | None) -> Reading:
+def check_text(text: bytes, cut: MemberSelection | None) -> TextResult:
     """Check a text, and take out of it what is to be taken out."""
     try:
         parse_checked(text)
-        return Reading("", "", None if cut is None else cut_out(text, cut))
+        return TextResult("", "", None if cut is None else strip_members(text, cut))
     except JsonLimitError as error:
-        return Reading(str(error), "", None)
+        return TextResult(str(error), "", None)
     except UnicodeDecodeError as error:
-        return Reading("", f"invalid UTF-8 at byte {error.start}", None)
+        return TextResult("", f"invalid UTF-8 at byte {error.start}", None)
     except msgspec.DecodeError as error:
-        return Reading("", str(error), None)
+        return TextResult("", str(error), None)
 
 
 def main() -> None:
@@ -42,8 +42,8 @@ def main() -> None:
     gc.disable()  # nothing that is read has circles, and all that a large text becomes would be walked again and again
     with socket.socket(fileno=int(sys.argv[1])) as service, contextlib.suppress(EOFError, ConnectionError):
         while True:
-            order = receive(service, Order)
-            send(service, read(bytes(receive_bytes(service, order.length)), order.cut))
+            order = receive(service, TextRequest)
+            send(service, check_text(bytes(receive_bytes(service, order.length)), order.cut))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 """``linux/prctl.h``."""
-_FIRST_TO_GO = "1000"
+_MAX_OOM_SCORE = "1000"
 """The highest ``oom_score_adj`` of ``proc(5)``: whoever is allowed to do anything may raise its own."""
 
 
@@ -24,7 +24,7 @@ def end_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, "ascii")
+            Path("/proc/self/oom_score_adj").write_text(_MAX_OOM_SCORE, "ascii")
     threading.Thread(target=_wait_and_end, name="lifeline", daemon=True).start()
 
 

@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
     _Job: TypeAlias = tuple[asyncio.Future[object], Callable[[Review], object], Review]
 
-SWITCH_SECONDS = 0.0005
+SWITCH_INTERVAL_SECONDS = 0.0005
 """How long a thread that looks at a large review keeps the event loop waiting each time it is its turn. Half a
 millisecond: with Python's 5 the reviews beside it took 5 ms longer for each turn of the loop that they need, and they
 need several. It is less than what the longest single call takes, so that a shorter one would gain little."""
 
 
-def take_short_turns() -> None:
+def set_switch_interval() -> None:
     """Have the threads of this process take turns as often as suits an event loop among them."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 """Threads of one lane at most, as many as Python's own default executor has. More calls than that wait in
 line until their time is up."""
 
-_KEEP_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
 """How long an idle thread waits for more work before it ends."""
 
 
-class Lane:
+class ControllerThreads:
     """The threads of one controller.
 
     They are started when needed and end by themselves. They are daemons, unlike those of
     ``ThreadPoolExecutor``: a controller that never returns must not keep its service from stopping.
     """
 
-    def __init__(self, name: str, most_threads: int = MOST_THREADS) -> None:
+    def __init__(self, name: str, most_threads: int = MAX_THREADS) -> None:
         """Make a lane without threads, for the controller of that name."""
         self._name = name
         self._most_threads = most_threads
@@ -52,8 +52,8 @@ class Lane:
         self._idle = 0
         self._changed = threading.Condition()
 
-    def submit(self, half: Callable[[Review], object], review: Review) -> asyncio.Future[object]:
-        """Run ``half`` in a thread. The future holds its answer, or as a value the error that it raised.
+    def submit(self, handler: Callable[[Review], object], review: Review) -> asyncio.Future[object]:
+        """Run ``handler`` in a thread. The future holds its answer, or as a value the error that it raised.
 
         Cancelling the future gives up waiting; a call that has begun runs on to its end.
         """
@@ -62,7 +62,7 @@ class Lane:
             if self._threads == self._most_threads:
                 # All may hang: what nobody waits for any longer must not pile up behind them.
                 self._jobs = deque(job for job in self._jobs if not job[0].cancelled())
-            self._jobs.append((future, half, review))
+            self._jobs.append((future, handler, review))
             if self._idle < len(self._jobs) and self._threads < self._most_threads:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"pratique-{self._name}", daemon=True).start()
@@ -80,7 +80,7 @@ class Lane:
         return len(self._jobs)
 
     @property
-    def left_behind(self) -> int:
+    def abandoned(self) -> int:
         """How many threads go on though nobody waits for them any longer."""
         with self._changed:
             return sum(future.cancelled() for future in self._running)
@@ -97,7 +97,7 @@ class Lane:
         """Wait for work; None where there was none for so long that the thread may end."""
         with self._changed:
             self._idle += 1
-            self._changed.wait_for(lambda: self._jobs, timeout=_KEEP_SECONDS)
+            self._changed.wait_for(lambda: self._jobs, timeout=_IDLE_SECONDS)
             self._idle -= 1
             if self._jobs:
                 job = self._jobs.popleft()
@@ -107,26 +107,26 @@ class Lane:
             return None
 
 
-def _run(future: asyncio.Future[object], half: Callable[[Review], object], review: Review) -> None:
+def _run(future: asyncio.Future[object], handler: Callable[[Review], object], review: Review) -> None:
     if future.cancelled():
         return
     try:
-        answer = attempt(half, review)
+        answer = call_and_catch(handler, review)
     except KeyboardInterrupt as error:
         answer = error  # Ctrl-C is for the main thread: here it is the controller that raised it
     with contextlib.suppress(RuntimeError):  # the loop that asked has closed
-        future.get_loop().call_soon_threadsafe(_settle, future, answer)
+        future.get_loop().call_soon_threadsafe(_set_result, future, answer)
 
 
-def _settle(future: asyncio.Future[object], answer: object) -> None:
+def _set_result(future: asyncio.Future[object], answer: object) -> None:
     if not future.done():
         future.set_result(answer)
 
 
-def attempt(half: Callable[[Review], object], review: Review) -> object:
-    """Call ``half`` and return its answer, or as a value the error that it raised."""
+def call_and_catch(handler: Callable[[Review], object], review: Review) -> object:
+    """Call ``handler`` and return its answer, or as a value the error that it raised."""
     try:
-        return half(review)
+        return handler(review)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a policy that calls sys.exit() fails, and its service stays

@@ -1,7 +1,7 @@
 """Frames: what goes to and fro between a service and a worker process, over a socket pair.
 
 A frame is a head of 9 bytes (length of the body, number, kind) and a body. The first frame each way has JSON in it
-(:class:`pratique.hosting.isolation.Plan`, and what is wrong with it), calls and outcomes are messages of the contract.
+(:class:`pratique.hosting.isolation.WorkerPlan`, and what is wrong with it), calls and outcomes are messages of the contract.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FrameKind(enum.IntEnum):
     """From the worker: the call of that number keeps a thread busy though its time is over."""
 
 
-class Frame(NamedTuple):
+class ProcessFrame(NamedTuple):
     """One frame."""
 
     kind: FrameKind
@@ -45,12 +45,12 @@ class Frame(NamedTuple):
     body: bytes = b""
 
 
-def encode_frame(frame: Frame) -> bytes:
+def encode_frame(frame: ProcessFrame) -> bytes:
     """Write a frame."""
     return _HEAD.pack(len(frame.body), frame.number, frame.kind) + frame.body
 
 
-async def read_frame(reader: asyncio.StreamReader) -> Frame:
+async def read_frame(reader: asyncio.StreamReader) -> ProcessFrame:
     """Read the next frame.
 
     Raises:
@@ -59,4 +59,4 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame:
         ValueError: what came is no frame.
     """
     length, number, kind = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-    return Frame(FrameKind(kind), number, await reader.readexactly(length))
+    return ProcessFrame(FrameKind(kind), number, await reader.readexactly(length))

@@ -9,16 +9,16 @@ import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.rpc.handlers import OK
-from pratique.rpc.telemetry import code_of
+from pratique.rpc.telemetry import status_code_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.rpc.handlers import Context, Handler
+    from pratique.rpc.handlers import Context, BytesHandler
     from pratique.telemetry.tracers import Tracing
 
-_PROBED = "pratique.admission.v1.CatalogueService"
-_CONTEXT = frozenset({"traceparent", "tracestate"})
+_CATALOGUE_SERVICE = "pratique.admission.v1.CatalogueService"
+_TRACE_HEADERS = frozenset({"traceparent", "tracestate"})
 
 
 class CallTraces:
@@ -33,7 +33,7 @@ class CallTraces:
 
         Front doors read the catalogue whenever somebody probes them, and no review has a part in that.
         """
-        if service == _PROBED:
+        if service == _CATALOGUE_SERVICE:
             return dict(methods)
         return {
             name: grpc.unary_unary_rpc_method_handler(
@@ -44,20 +44,20 @@ class CallTraces:
             for name, method in methods.items()
         }
 
-    def _traced(self, handler: Handler, service: str, method: str) -> Handler:
+    def _traced(self, handler: BytesHandler, service: str, method: str) -> BytesHandler:
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
         name = f"{service}/{method}"
 
         async def ring(request: bytes, context: Context) -> bytes:
             metadata = context.invocation_metadata() or ()
-            headers = {key: str(value) for key, value in metadata if key in _CONTEXT}
+            headers = {key: str(value) for key, value in metadata if key in _TRACE_HEADERS}
             parent = self._tracing.parent(headers)
             span = self._tracing.start(name, parent, SpanKind.SERVER, time.time_ns(), attributes)
             code = OK
             try:
                 return await handler(request, context)
             except BaseException as error:
-                code = code_of(error, context)
+                code = status_code_name(error, context)
                 span.set_status(StatusCode.ERROR)
                 raise
             finally:

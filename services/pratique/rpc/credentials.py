@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.client_certificates import ClientCertificates
-from pratique.https.tls import Kept, PairFiles, read_authorities, read_pair
+from pratique.https.client_certificates import ClientCertificateAuthenticator
+from pratique.https.tls import ReloadedCertificate, KeyPairFiles, read_authorities, read_key_pair
 
 if TYPE_CHECKING:
-    from pratique.https.tls import Authorities, Pair
+    from pratique.https.tls import CertificateAuthorities, KeyPair
     from pratique.rpc.servers import ServerSettings
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
@@ -22,15 +22,15 @@ PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 class ServerTls:
     """The TLS of one service: at least version 1.2, which is gRPC's own minimum."""
 
-    def __init__(self, files: PairFiles, settings: ServerSettings) -> None:
+    def __init__(self, files: KeyPairFiles, settings: ServerSettings) -> None:
         """Read everything.
 
         Raises:
             ConfigurationError: a file cannot be used.
         """
-        self._pair: Kept[Pair] = Kept(
+        self._pair: ReloadedCertificate[KeyPair] = ReloadedCertificate(
             "serving certificate",
-            functools.partial(read_pair, files),
+            functools.partial(read_key_pair, files),
             files.paths,
             ends_at=lambda pair: pair.ends_at,
         )
@@ -38,8 +38,8 @@ class ServerTls:
         self.clients = None
         """Knows callers by their certificates; None where nobody is asked for one."""
         if self._authorities is not None:
-            self.clients = ClientCertificates(self._authorities, settings.client_allowed_names)
-        self.kept: tuple[Kept[Any], ...] = tuple(
+            self.clients = ClientCertificateAuthenticator(self._authorities, settings.client_allowed_names)
+        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
             one for one in (self._pair, self._authorities) if one is not None
         )
         """What is read again, and how it is with each."""
@@ -54,7 +54,7 @@ class ServerTls:
         Raises:
             ConfigurationError: a file cannot be used, or is given without another that it needs.
         """
-        files = PairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
+        files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         if settings.client_ca_file is None and settings.client_allowed_names:
             raise ConfigurationError(
                 "--client-allowed-names needs --client-ca-file, which says whose names they are"
@@ -90,11 +90,11 @@ class ServerTls:
             return None
 
 
-def _client_authorities(settings: ServerSettings) -> Kept[Authorities] | None:
+def _client_authorities(settings: ServerSettings) -> ReloadedCertificate[CertificateAuthorities] | None:
     file = settings.client_ca_file
     if file is None:
         return None
-    return Kept(
+    return ReloadedCertificate(
         "client authorities",
         functools.partial(read_authorities, file, "--client-ca-file"),
         (file,),

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2 as pb
-from pratique.rpc.handlers import unary
+from pratique.rpc.handlers import unary_handler
 from pratique.rpc.inputs import inputs_to_messages
-from pratique.rpc.servers import Service
+from pratique.rpc.servers import RpcService
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pratique.admission.controllers import Controller
     from pratique.admission.rules import Rule
-    from pratique.configuration.inputs import HeldInputs
+    from pratique.configuration.inputs import RecentInputs
     from pratique.hosting.configured_controllers import HostedController
 
 
 def catalogue_service(
-    hosted: Iterable[HostedController], phase: Phase, held: HeldInputs[Any] | None = None
-) -> Service:
+    hosted: Iterable[HostedController], phase: Phase, held: RecentInputs[Any] | None = None
+) -> RpcService:
     """The service that tells which controllers another one on the same server runs in ``phase``, and what it holds."""
     described = describe_response(hosted, phase)
 
@@ -30,8 +30,8 @@ def catalogue_service(
             return described
         return pb.DescribeResponse(controllers=described.controllers, held=inputs_to_messages(held))
 
-    return Service(
-        "pratique.admission.v1.CatalogueService", {"Describe": unary(pb.DescribeRequest, describe)}
+    return RpcService(
+        "pratique.admission.v1.CatalogueService", {"Describe": unary_handler(pb.DescribeRequest, describe)}
     )
 
 
@@ -39,23 +39,23 @@ def describe_response(hosted: Iterable[HostedController], phase: Phase) -> pb.De
     """List the controllers that have a half for ``phase``, which is the only one that the service runs."""
     return pb.DescribeResponse(
         controllers=[
-            _description(one.controller, phase)
+            _describe_controller(one.controller, phase)
             for one in hosted
-            if (one.halves.mutate if phase is Phase.MUTATE else one.halves.validate) is not None
+            if (one.handlers.mutate if phase is Phase.MUTATE else one.handlers.validate) is not None
         ]
     )
 
 
-def _description(controller: Controller, phase: Phase) -> pb.ControllerDescription:
+def _describe_controller(controller: Controller, phase: Phase) -> pb.ControllerDescription:
     return pb.ControllerDescription(
         name=controller.name,
         phases=[pb.PHASE_MUTATE if phase is Phase.MUTATE else pb.PHASE_VALIDATE],
-        rules=[_rule(rule) for rule in controller.rules],
+        rules=[_rule_to_message(rule) for rule in controller.rules],
         summary=controller.summary,
     )
 
 
-def _rule(rule: Rule) -> pb.Rule:
+def _rule_to_message(rule: Rule) -> pb.Rule:
     return pb.Rule(
         operations=rule.operations,
         api_groups=rule.api_groups,

@@ -13,34 +13,34 @@ from google.protobuf.message import DecodeError, Message
 
 from pratique.admission.calls import Deadline
 from pratique.apimachinery.errors import InputError
-from pratique.telemetry.logs import described
+from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from grpc.aio import ServicerContext
 
-    from pratique.https.client_certificates import ClientCertificates
+    from pratique.https.client_certificates import ClientCertificateAuthenticator
 
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 OK = "OK"
 CANCELED = "Canceled"
-_ODD = {grpc.StatusCode.OK: OK, grpc.StatusCode.CANCELLED: CANCELED}
+_GO_NAMES = {grpc.StatusCode.OK: OK, grpc.StatusCode.CANCELLED: CANCELED}
 
-NAMES = MappingProxyType(
-    {code: _ODD.get(code) or code.name.title().replace("_", "") for code in grpc.StatusCode}
+CODE_NAMES = MappingProxyType(
+    {code: _GO_NAMES.get(code) or code.name.title().replace("_", "") for code in grpc.StatusCode}
 )
 """By code."""
-NAMES_BY_NUMBER = MappingProxyType({code.value[0]: name for code, name in NAMES.items()})
+CODE_NAMES_BY_NUMBER = MappingProxyType({code.value[0]: name for code, name in CODE_NAMES.items()})
 """By its number, as a server's context has it."""
 
 
-_MOST_MARGIN_SECONDS = 0.05
+_MAX_MARGIN_SECONDS = 0.05
 """What an answer may take on its way back: a hundred times what it takes between idle processes."""
 
 
-def answering_deadline(context: ServicerContext[Any, Any]) -> Deadline | None:
+def controllers_deadline(context: ServicerContext[Any, Any]) -> Deadline | None:
     """When controllers must be done so that the answer, with what the others decided, is back in time.
 
     That is before the call's own deadline by a tenth of what is left, or by the margin where that is less.
@@ -49,28 +49,28 @@ def answering_deadline(context: ServicerContext[Any, Any]) -> Deadline | None:
     remaining = context.time_remaining()
     if remaining is None:
         return None
-    return Deadline.after(remaining - min(_MOST_MARGIN_SECONDS, remaining / 10))
+    return Deadline.after(remaining - min(_MAX_MARGIN_SECONDS, remaining / 10))
 
 
-_BY_GRPC = "grpc-previous-rpc-attempts"
+_GRPC_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
 """Set by the caller's gRPC from the second attempt on:
 https://github.com/grpc/proposal/blob/master/A6-client-retries.md#exposed-retry-metadata."""
-ATTEMPTS = "pratique-previous-attempts"
+ATTEMPTS_KEY = "pratique-previous-attempts"
 """Set by a caller that makes a call again by itself, as after a stream that broke; gRPC lets nobody set its own."""
-_EITHER = frozenset({_BY_GRPC, ATTEMPTS})
+_ATTEMPTS_KEYS = frozenset({_GRPC_ATTEMPTS_KEY, ATTEMPTS_KEY})
 
 
-def is_repeated(context: ServicerContext[Any, Any]) -> bool:
+def is_retry(context: ServicerContext[Any, Any]) -> bool:
     """Tell whether the same call was made before, and may have been carried out."""
-    return any(key in _EITHER for key, _ in context.invocation_metadata() or ())
+    return any(key in _ATTEMPTS_KEYS for key, _ in context.invocation_metadata() or ())
 
 
-_NO_RETRY = (("grpc-retry-pushback-ms", "-1"),)
+_NO_RETRY_METADATA = (("grpc-retry-pushback-ms", "-1"),)
 """Whoever would try again by a retry policy does not: https://github.com/grpc/proposal/blob/master/A6-client-retries.md.
 Retries are what keeps an overloaded service overloaded."""
 
 
-class Crowd:
+class ConcurrencyLimit:
     """The calls that one server is answering.
 
     gRPC's own ``maximum_concurrent_rpcs`` refuses without that request, and counts watches of health.
@@ -81,13 +81,13 @@ class Crowd:
         self._most_calls = most_calls
         self._calls = 0
 
-    def limiting(self, handler: Handler) -> Handler:
+    def limiting(self, handler: BytesHandler) -> BytesHandler:
         """Refuse with RESOURCE_EXHAUSTED, at once and before the request is parsed, what comes beyond the limit."""
 
         async def ring(request: bytes, context: Context) -> bytes:
             if self._calls >= self._most_calls:
                 await context.abort(
-                    grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are in flight", _NO_RETRY
+                    grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are in flight", _NO_RETRY_METADATA
                 )
             self._calls += 1
             try:
@@ -98,12 +98,12 @@ class Crowd:
         return ring
 
 
-def knowing_callers(clients: ClientCertificates) -> Ring:
+def require_known_client(clients: ClientCertificateAuthenticator) -> Interceptor:
     """Make the ring that refuses whoever is not known, with UNAUTHENTICATED, or not wanted, with PERMISSION_DENIED."""
 
-    def ring_of(handler: Handler) -> Handler:
+    def ring_of(handler: BytesHandler) -> BytesHandler:
         async def ring(request: bytes, context: Context) -> bytes:
-            client = clients.client(_shown(context.auth_context()))
+            client = clients.client(_client_certificates(context.auth_context()))
             if client is None:
                 words = "the client's certificate is not of an authority that is trusted now, or has ended"
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
@@ -117,7 +117,7 @@ def knowing_callers(clients: ClientCertificates) -> Ring:
     return ring_of
 
 
-def guarded(methods: Mapping[str, Any], ring: Ring) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+def intercepted(methods: Mapping[str, Any], ring: Interceptor) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
     """Put ``ring`` round every unary method, outside all that is round it already."""
     return {
         name: grpc.unary_unary_rpc_method_handler(
@@ -127,7 +127,7 @@ def guarded(methods: Mapping[str, Any], ring: Ring) -> dict[str, grpc.RpcMethodH
     }
 
 
-def _shown(authentication: Mapping[str, Iterable[bytes]]) -> tuple[bytes, ...]:
+def _client_certificates(authentication: Mapping[str, Iterable[bytes]]) -> tuple[bytes, ...]:
     """The certificates of a connection in PEM, the client's own first; those between come without it."""
     own = authentication.get("x509_pem_cert", ())
     return (*own, *authentication.get("x509_pem_cert_chain", ()))
@@ -137,13 +137,13 @@ _log = logging.getLogger(__name__)
 
 RequestT = TypeVar("RequestT", bound=Message)
 
-Handler: TypeAlias = Callable[[bytes, "Context"], Awaitable[bytes]]
+BytesHandler: TypeAlias = Callable[[bytes, "Context"], Awaitable[bytes]]
 """Answers a message with a message, both as bytes."""
-Ring: TypeAlias = Callable[[Handler], Handler]
+Interceptor: TypeAlias = Callable[[BytesHandler], BytesHandler]
 """Something round a handler."""
 
 
-class Incoming(NamedTuple, Generic[RequestT]):
+class IncomingRequest(NamedTuple, Generic[RequestT]):
     """A request that came in."""
 
     message: RequestT
@@ -151,14 +151,14 @@ class Incoming(NamedTuple, Generic[RequestT]):
     """How long it was. To ask a message for that would write it once more."""
 
 
-Method: TypeAlias = "Callable[[Incoming[RequestT], Context], Awaitable[Message]]"
+RpcMethod: TypeAlias = "Callable[[IncomingRequest[RequestT], Context], Awaitable[Message]]"
 """What a servicer does: answers a request."""
 
-_MOST_WORDS = 1024
+_MAX_DETAILS_CHARACTERS = 1024
 """Characters of a status text: gRPC replaces a status whose metadata pass 8 KiB by RESOURCE_EXHAUSTED."""
 
 
-def leaking_nothing(handler: Handler) -> Handler:
+def hide_errors(handler: BytesHandler) -> BytesHandler:
     """Answer a failure with INTERNAL and an id; gRPC would send the error's text, and log it."""
 
     async def ring(request: bytes, context: Context) -> bytes:
@@ -168,13 +168,13 @@ def leaking_nothing(handler: Handler) -> Handler:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost ring: it answers
             error_id = uuid.uuid4().hex
-            _log.error("a call failed", extra={"error_id": error_id, "error": described(error)})
+            _log.error("a call failed", extra={"error_id": error_id, "error": describe_error(error)})
             await context.abort(grpc.StatusCode.INTERNAL, f"internal error {error_id}")
 
     return ring
 
 
-def demanding_a_deadline(handler: Handler) -> Handler:
+def require_deadline(handler: BytesHandler) -> BytesHandler:
     """Refuse calls that would wait for ever."""
 
     async def ring(request: bytes, context: Context) -> bytes:
@@ -186,41 +186,41 @@ def demanding_a_deadline(handler: Handler) -> Handler:
     return ring
 
 
-def refusing_bad_requests(handler: Handler) -> Handler:
+def report_bad_requests(handler: BytesHandler) -> BytesHandler:
     """Answer a request that breaks the contract with INVALID_ARGUMENT and what is wrong with it."""
 
     async def ring(request: bytes, context: Context) -> bytes:
         try:
             return await handler(request, context)
         except InputError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:_MOST_WORDS])
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:_MAX_DETAILS_CHARACTERS])
 
     return ring
 
 
-RINGS: tuple[Ring, ...] = (
-    leaking_nothing,
-    demanding_a_deadline,
-    refusing_bad_requests,
+INTERCEPTORS: tuple[Interceptor, ...] = (
+    hide_errors,
+    require_deadline,
+    report_bad_requests,
 )
 """What stands round every method, the outermost first."""
 
 
-def unary(request_type: type[RequestT], method: Method[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
+def unary_handler(request_type: type[RequestT], method: RpcMethod[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
     """Make a method callable. Messages are parsed and written inside the rings: these see every failure."""
-    handler = _parsing(request_type, method)
-    for ring in reversed(RINGS):
+    handler = _parse_and_call(request_type, method)
+    for ring in reversed(INTERCEPTORS):
         handler = ring(handler)
     return grpc.unary_unary_rpc_method_handler(handler)
 
 
-def _parsing(request_type: type[RequestT], method: Method[RequestT]) -> Handler:
+def _parse_and_call(request_type: type[RequestT], method: RpcMethod[RequestT]) -> BytesHandler:
     async def handler(request: bytes, context: Context) -> bytes:
         try:
             parsed = request_type.FromString(request)
         except DecodeError:
             raise InputError(f"the request is not a {request_type.DESCRIPTOR.full_name}") from None
-        response = await method(Incoming(parsed, len(request)), context)
+        response = await method(IncomingRequest(parsed, len(request)), context)
         return response.SerializeToString()
 
     return handler

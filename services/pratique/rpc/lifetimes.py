@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from pratique.processes.thread_pool import take_short_turns
+from pratique.processes.thread_pool import set_switch_interval
 from pratique.rpc.servers import RpcServer
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
     from types import FrameType
 
-    from pratique.rpc.servers import ServerSettings, Service, Watcher
+    from pratique.rpc.servers import ServerSettings, RpcService, MethodWrapper
     from pratique.rpc.telemetry import ServiceMetrics
     from pratique.telemetry.tracers import Tracing
 
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def live(
+async def run_server(
     name: str,
-    services: Sequence[Service],
+    services: Sequence[RpcService],
     settings: ServerSettings,
     metrics: ServiceMetrics | None = None,
 ) -> None:
@@ -45,43 +45,43 @@ async def live(
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     with contextlib.ExitStack() as stack:
-        watchers: list[Watcher] = [] if metrics is None else [metrics.calls]
+        watchers: list[MethodWrapper] = [] if metrics is None else [metrics.calls]
         tracing = open_tracing(name)
         if tracing is not None:
             stack.callback(tracing.close)
-            watchers.append(_traces(tracing))
+            watchers.append(_call_traces(tracing))
         server = RpcServer(services, settings, watchers)
         if metrics is not None:
             stack.enter_context(metrics.served(settings, server))
-        await _serve(name, server)
+        await _serve_until_signal(name, server)
 
 
-def _traces(tracing: Tracing) -> Watcher:
+def _call_traces(tracing: Tracing) -> MethodWrapper:
     from pratique.rpc.call_traces import CallTraces  # noqa: PLC0415 - imports OpenTelemetry
 
     return CallTraces(tracing)
 
 
-async def _serve(name: str, server: RpcServer) -> None:
+async def _serve_until_signal(name: str, server: RpcServer) -> None:
     with _stop_signals() as stop:
         address = await server.start()
         # What is there now stays; collections that walk it would be felt in the slowest answers.
         gc.collect()
         gc.freeze()
-        _announce(f"pratique: {name} ready on {address}")
+        _print_line(f"pratique: {name} ready on {address}")
         await stop.wait()
         _log.info("draining")
         await server.drain()
 
 
-def be_process(name: str, service: Coroutine[None, None, None]) -> None:
+def run_process(name: str, service: Coroutine[None, None, None]) -> None:
     """Run a service as this process: with logs under its name, on uvloop, and with threads that do not hold it up."""
     configure_logging(name)
-    take_short_turns()
+    set_switch_interval()
     uvloop.run(service)
 
 
-def _announce(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

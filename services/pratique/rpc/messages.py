@@ -15,11 +15,11 @@ from pratique.admission.outcomes import (
     ALLOWED,
     Allowed,
     Denied,
-    Ending,
+    OutcomeStatus,
     Failed,
     FailureKind,
     Outcome,
-    Part,
+    PolicyOutcome,
     Patched,
 )
 from pratique.admission.reviews import Operation, Review, UserInfo
@@ -31,17 +31,17 @@ from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import PatchDecodeError, decode_patch
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
-from pratique.processes.large_texts import WORTH_BYTES
+from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from pratique.admission.outcomes import Decided
+    from pratique.admission.outcomes import OutcomeDecision
     from pratique.apimachinery.json_values import Document, JSONObject
     from pratique.cluster.store import Cluster
-    from pratique.processes.large_texts import Reader
-    from pratique.rpc.handlers import Incoming
+    from pratique.processes.large_texts import LargeTextReader
+    from pratique.rpc.handlers import IncomingRequest
 
     ReadDocument: TypeAlias = Callable[[bytes], Document]
     """Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
@@ -153,9 +153,9 @@ def review_from_message(
     if operation is None:
         names = ", ".join(f"OPERATION_{operation}" for operation in Operation)
         raise ReviewError(f"review.operation must be one of {names}")
-    _require(bool(message.uid), "uid")
-    _require(message.HasField("kind"), "kind")
-    _require(message.HasField("resource"), "resource")
+    _require_field(bool(message.uid), "uid")
+    _require_field(message.HasField("kind"), "kind")
+    _require_field(message.HasField("resource"), "resource")
     return Review(
         uid=message.uid,
         operation=operation,
@@ -170,21 +170,21 @@ def review_from_message(
         name=message.name,
         namespace=message.namespace,
         user=_read_user(message.user_info),
-        object_document=_document("object", message.object, read),
-        old_object_document=_document("old_object", message.old_object, read),
-        options_document=_document("options", message.options, read),
+        object_document=_read_document_field("object", message.object, read),
+        old_object_document=_read_document_field("old_object", message.old_object, read),
+        options_document=_read_document_field("options", message.options, read),
         dry_run=message.dry_run,
         cluster=cluster,
         digest=digest,
     )
 
 
-def _require(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
+def _require_field(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
     if not present:
         raise ReviewError(f"review.{field} is missing")
 
 
-def _document(field: str, raw: bytes, read: ReadDocument) -> Document:
+def _read_document_field(field: str, raw: bytes, read: ReadDocument) -> Document:
     try:
         return read(raw)
     except JsonLimitError as error:
@@ -223,25 +223,25 @@ def read_operations(patch: bytes) -> tuple[JSONObject, ...]:
         raise BadAnswerError(f"received undecodable patch in webhook response: {error}") from None
 
 
-_ENDING_TO_NUMBER = {
-    Ending.ALLOWED: outcome_pb2.Part.ENDING_ALLOWED,
-    Ending.MUTATED: outcome_pb2.Part.ENDING_MUTATED,
-    Ending.UNCHANGED: outcome_pb2.Part.ENDING_UNCHANGED,
-    Ending.DENIED: outcome_pb2.Part.ENDING_DENIED,
-    Ending.WARNED: outcome_pb2.Part.ENDING_WARNED,
-    Ending.SKIPPED: outcome_pb2.Part.ENDING_SKIPPED,
-    Ending.FAILED: outcome_pb2.Part.ENDING_FAILED,
-    Ending.FAILED_OPEN: outcome_pb2.Part.ENDING_FAILED_OPEN,
+_STATUS_TO_NUMBER = {
+    OutcomeStatus.ALLOWED: outcome_pb2.Part.ENDING_ALLOWED,
+    OutcomeStatus.MUTATED: outcome_pb2.Part.ENDING_MUTATED,
+    OutcomeStatus.UNCHANGED: outcome_pb2.Part.ENDING_UNCHANGED,
+    OutcomeStatus.DENIED: outcome_pb2.Part.ENDING_DENIED,
+    OutcomeStatus.WARNED: outcome_pb2.Part.ENDING_WARNED,
+    OutcomeStatus.SKIPPED: outcome_pb2.Part.ENDING_SKIPPED,
+    OutcomeStatus.FAILED: outcome_pb2.Part.ENDING_FAILED,
+    OutcomeStatus.FAILED_OPEN: outcome_pb2.Part.ENDING_FAILED_OPEN,
 }
-_ENDING_FROM_NUMBER = {number: ending for ending, number in _ENDING_TO_NUMBER.items()}
+_STATUS_FROM_NUMBER = {number: ending for ending, number in _STATUS_TO_NUMBER.items()}
 
 
-def part_to_message(part: Part) -> outcome_pb2.Part:
+def policy_outcome_to_message(part: PolicyOutcome) -> outcome_pb2.Part:
     """Write a part as a message."""
     message = outcome_pb2.Part(
         name=part.name,
         configuration=part.configuration,
-        ending=_ENDING_TO_NUMBER[part.ending],
+        ending=_STATUS_TO_NUMBER[part.ending],
         reason=part.reason,
         key=part.key,
         reinvocable=part.reinvocable,
@@ -255,16 +255,16 @@ def part_to_message(part: Part) -> outcome_pb2.Part:
     return message
 
 
-def part_from_message(message: outcome_pb2.Part) -> Part:
+def policy_outcome_from_message(message: outcome_pb2.Part) -> PolicyOutcome:
     """Read a part.
 
     Raises:
         BadAnswerError: it has no name or does not say how it ended, or its patch is none.
     """
-    ending = _ENDING_FROM_NUMBER.get(message.ending)
+    ending = _STATUS_FROM_NUMBER.get(message.ending)
     if ending is None or not message.name:
         raise bad_answer("a part of the outcome does not say what it is or how it ended")
-    return Part(
+    return PolicyOutcome(
         name=message.name,
         configuration=message.configuration,
         ending=ending,
@@ -300,12 +300,12 @@ def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
         duration_micros=round(outcome.duration_seconds * 1_000_000),
     )
     if outcome.parts:
-        message.parts.extend(part_to_message(part) for part in outcome.parts)
+        message.parts.extend(policy_outcome_to_message(part) for part in outcome.parts)
     _write_decision(message, outcome.decision)
     return message
 
 
-def _write_decision(message: outcome_pb2.Outcome, decision: Decided) -> None:
+def _write_decision(message: outcome_pb2.Outcome, decision: OutcomeDecision) -> None:
     match decision:
         case Allowed():
             message.allowed.SetInParent()
@@ -333,16 +333,16 @@ def outcome_from_message(
         raise bad_answer(f"expected the outcome of {name}, got that of another controller")
     return Outcome(
         controller=call.name,
-        decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.amends),
+        decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.may_patch),
         warnings=tuple(warning for warning in message.warnings if warning),
         audit_annotations=dict(message.audit_annotations),
         duration_seconds=message.duration_micros / 1_000_000,
-        parts=tuple(map(part_from_message, message.parts)),
+        parts=tuple(map(policy_outcome_from_message, message.parts)),
         endpoint=endpoint,
     )
 
 
-def _read_decision(message: outcome_pb2.Outcome, *, may_patch: bool) -> Decided:
+def _read_decision(message: outcome_pb2.Outcome, *, may_patch: bool) -> OutcomeDecision:
     match message.WhichOneof("decision"):
         case "allowed":
             return ALLOWED
@@ -396,9 +396,9 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
 
 
 async def read_request(
-    request: Incoming[mutator_service_pb2.MutateRequest] | Incoming[validator_service_pb2.ValidateRequest],
+    request: IncomingRequest[mutator_service_pb2.MutateRequest] | IncomingRequest[validator_service_pb2.ValidateRequest],
     cluster: Cluster,
-    reader: Reader,
+    reader: LargeTextReader,
 ) -> tuple[Review, list[Call]]:
     """Read what a service is asked to do: off the event loop where it is long, by ``reader`` where it is very long.
 
@@ -409,7 +409,7 @@ async def read_request(
     message, size = request
     if size <= LARGE_BYTES:
         return review_and_calls(message, cluster)
-    if size <= WORTH_BYTES:
+    if size <= SEPARATE_PROCESS_BYTES:
         return await asyncio.to_thread(review_and_calls, message, cluster)
     return await reader.run(review_and_calls, message, cluster, reader.read_document)
 
@@ -448,7 +448,7 @@ def mutate_response(
     """Answer with what mutating controllers made of the review of a uid, by the inputs of a digest."""
     steps = []
     for outcome in outcomes:
-        steps.append(_tellable(outcome))
+        steps.append(_sendable_message(outcome))
         if steps[-1].HasField("denied") or steps[-1].HasField("failed"):
             break  # what came after an outcome that cannot be told is built on a patch that nobody gets
     return mutator_service_pb2.MutateResponse(steps=steps, uid=uid, digest=digest)
@@ -458,11 +458,11 @@ def validate_response(
     outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
 ) -> validator_service_pb2.ValidateResponse:
     """Answer with what validating controllers made of the review of a uid, by the inputs of a digest."""
-    verdicts = [_tellable(outcome) for outcome in outcomes]
+    verdicts = [_sendable_message(outcome) for outcome in outcomes]
     return validator_service_pb2.ValidateResponse(verdicts=verdicts, uid=uid, digest=digest)
 
 
-def _tellable(outcome: Outcome) -> outcome_pb2.Outcome:
+def _sendable_message(outcome: Outcome) -> outcome_pb2.Outcome:
     """Write an outcome; one that no message can hold is its controller's failure, and nobody else's."""
     try:
         return outcome_to_message(outcome)
@@ -515,7 +515,7 @@ def outcomes_from_validate(
     ]
 
 
-def check_review(
+def check_answered_review(
     response: mutator_service_pb2.MutateResponse | validator_service_pb2.ValidateResponse,
     uid: str,
     *,
@@ -570,7 +570,7 @@ def write_outcome(outcome: Outcome) -> bytes:
 
 
 def read_outcome(raw: bytes, call: Call) -> Outcome:
-    """Read the answer to a call, which may hold a patch where the call says that it ``amends``.
+    """Read the answer to a call, which may hold a patch where the call says that it ``may_patch``.
 
     Raises:
         BadAnswerError: it holds none that can be used.

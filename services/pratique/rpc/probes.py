@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-PATIENCE_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 """Less than a container's health check may take, so that the reason is told before that is over."""
 
 
@@ -35,7 +35,7 @@ def probe(
     ) as channel:
         ask = health_pb2_grpc.HealthStub(channel).Check
         try:
-            answer = ask(health_pb2.HealthCheckRequest(), timeout=PATIENCE_SECONDS)
+            answer = ask(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_SECONDS)
         except grpc.RpcError as error:
             return f"{target}: {error.code().name}"
     if answer.status == health_pb2.HealthCheckResponse.SERVING:

@@ -14,18 +14,18 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import Isolation
-from pratique.https.tls import keep_fresh
+from pratique.https.tls import keep_certificates_fresh
 from pratique.rpc.credentials import ServerTls
-from pratique.rpc.handlers import Crowd, guarded, knowing_callers
-from pratique.rpc.streams import StreamedCalls, Streams
+from pratique.rpc.handlers import ConcurrencyLimit, intercepted, require_known_client
+from pratique.rpc.streams import StreamedCalls, OpenStreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pratique.configuration.inputs import HeldInputs
-    from pratique.rpc.handlers import Handler, Ring
-    from pratique.rpc.streams import CarriedMethod
+    from pratique.configuration.inputs import RecentInputs
+    from pratique.rpc.handlers import BytesHandler, Interceptor
+    from pratique.rpc.streams import StreamedMethod
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +70,10 @@ class ServerSettings:
     """What stands between the service and the controllers of other packages."""
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
     """The health of a server and of each service on it."""
 
-    def __init__(self, services: Iterable[str], streams: Streams) -> None:
+    def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
         """Know ``services`` and, as the empty name, the server; all are healthy."""
         self._services = tuple(services)
         self._streams = streams
@@ -97,13 +97,13 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802, D102 - as in the proto
         with self._streams.open():
-            await self._servicer.Watch(request, _Writer(self._streams, context))
+            await self._servicer.Watch(request, _WatchContext(self._streams, context))
 
 
-class _Writer:
+class _WatchContext:
     """The part of a context that watches use."""
 
-    def __init__(self, streams: Streams, context: Any) -> None:
+    def __init__(self, streams: OpenStreams, context: Any) -> None:
         self._streams = streams
         self._context = context
 
@@ -111,10 +111,10 @@ class _Writer:
         await self._streams.write(self._context, message)
 
 
-class Reflection(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
+class ReflectionService(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
     """Tells what a server offers, so that tools like grpcurl need no proto files."""
 
-    def __init__(self, services: Iterable[str], streams: Streams) -> None:
+    def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
         """Tell of ``services``."""
         names = (*services, reflection.SERVICE_NAME)
         self._servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # likewise
@@ -132,25 +132,25 @@ class Reflection(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[
                 await self._streams.write(context, answer)
 
 
-Methods: TypeAlias = Mapping[str, "grpc.RpcMethodHandler[Any, Any]"]
+MethodHandlers: TypeAlias = Mapping[str, "grpc.RpcMethodHandler[Any, Any]"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Service:
+class RpcService:
     """A service of the contract, by its full name, and the handler of each of its methods."""
 
     name: str
-    methods: Methods
-    stream: CarriedMethod | None = None
+    methods: MethodHandlers
+    stream: StreamedMethod | None = None
     """What carries many calls of one of ``methods`` at a time."""
-    held: HeldInputs[Any] | None = None
+    held: RecentInputs[Any] | None = None
     """What its answers are decided by, which its streams tell."""
 
 
-class Watcher(Protocol):
+class MethodWrapper(Protocol):
     """Whoever wants to know of every call."""
 
-    def round(self, service: str, methods: Methods) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+    def round(self, service: str, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
         """Stand round the methods of a service."""
 
 
@@ -158,7 +158,7 @@ class RpcServer:
     """A gRPC server with its health and reflection. Make it where the event loop runs."""
 
     def __init__(
-        self, services: Sequence[Service], settings: ServerSettings, watchers: Sequence[Watcher] = ()
+        self, services: Sequence[RpcService], settings: ServerSettings, watchers: Sequence[MethodWrapper] = ()
     ) -> None:
         """Offer ``services`` once started, with ``watchers`` round them, the innermost first.
 
@@ -171,51 +171,51 @@ class RpcServer:
         self._watching: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
             # What is counted here refuses in words of its own. gRPC's own count is for what passes by: health, floods.
-            options=_options(settings),
+            options=_server_options(settings),
             maximum_concurrent_rpcs=2 * settings.max_concurrent_calls,
         )
-        self._crowd = Crowd(settings.max_concurrent_calls)
+        self._crowd = ConcurrencyLimit(settings.max_concurrent_calls)
         names = [service.name for service in services]
-        self._streams = Streams()
-        self._health = Health(names, self._streams)
+        self._streams = OpenStreams()
+        self._health = HealthService(names, self._streams)
         self._carried = StreamedCalls(settings.max_message_bytes)
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(
                     service.name,
                     self._with_stream(
-                        service, _watched(service.name, self._guarded(service.methods), watchers)
+                        service, _wrapped(service.name, self._guarded(service.methods), watchers)
                     ),
                 )
                 for service in services
             ]
         )
         self._health.add_to(self._server)
-        Reflection((*names, "grpc.health.v1.Health"), self._streams).add_to(self._server)
+        ReflectionService((*names, "grpc.health.v1.Health"), self._streams).add_to(self._server)
 
-    def _guarded(self, methods: Methods) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+    def _guarded(self, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
         """Let nobody call them who is not known, nor more at a time than can be answered.
 
         Health and reflection are for everybody who gets a connection.
         """
-        return guarded(guarded(methods, self._crowd.limiting), self._door())
+        return intercepted(intercepted(methods, self._crowd.limiting), self._door())
 
-    def _door(self) -> Ring:
+    def _door(self) -> Interceptor:
         """Who gets in: everybody, or those whose certificates are known."""
         if self.tls is None or self.tls.clients is None:
-            return _open_door
-        return knowing_callers(self.tls.clients)
+            return _allow_everybody
+        return require_known_client(self.tls.clients)
 
     def _with_stream(
-        self, service: Service, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
+        self, service: RpcService, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
         """Add the stream of a service, each of whose calls is one of the unary method that it carries."""
         stream = service.stream
         if stream is None:
             return methods
-        unary: Any = methods[_name(stream.path)].unary_unary
+        unary: Any = methods[_method_name(stream.path)].unary_unary
         return methods | {
-            _name(stream.stream_path): self._carried.carrying(stream, unary, self._door(), service.held)
+            _method_name(stream.stream_path): self._carried.stream_handler(stream, unary, self._door(), service.held)
         }
 
     async def start(self) -> str:
@@ -235,7 +235,7 @@ class RpcServer:
         await self._health.begin()
         await self._server.start()
         if self.tls is not None:
-            self._watching = asyncio.ensure_future(keep_fresh(self.tls.kept))
+            self._watching = asyncio.ensure_future(keep_certificates_fresh(self.tls.kept))
         return f"{shown}:{taken}"
 
     def _listen(self, address: str) -> int:
@@ -266,19 +266,19 @@ class RpcServer:
             await asyncio.wait([self._watching])
 
 
-def _watched(
-    name: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]], watchers: Sequence[Watcher]
+def _wrapped(
+    name: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]], watchers: Sequence[MethodWrapper]
 ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
     for watcher in watchers:
         methods = watcher.round(name, methods)
     return methods
 
 
-def _name(path: str) -> str:
+def _method_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _open_door(handler: Handler) -> Handler:
+def _allow_everybody(handler: BytesHandler) -> BytesHandler:
     return handler
 
 
@@ -293,7 +293,7 @@ def _check_address(host: str, port: int) -> None:
         probe.listen()
 
 
-def _options(settings: ServerSettings) -> list[tuple[str, int]]:
+def _server_options(settings: ServerSettings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),

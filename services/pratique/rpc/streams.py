@@ -18,7 +18,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedCall
 from pratique.admission.v1.stream_pb2 import StreamedAnswer as StreamedAnswer  # noqa: PLC0414  # callers read them
-from pratique.rpc.handlers import ATTEMPTS, leaking_nothing
+from pratique.rpc.handlers import ATTEMPTS_KEY, hide_errors
 from pratique.rpc.inputs import inputs_to_messages
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from pratique.admission.calls import Deadline
     from pratique.admission.v1.digest_pb2 import Inputs
-    from pratique.configuration.inputs import HeldInputs
-    from pratique.rpc.handlers import Context, Handler, Ring
-    from pratique.telemetry.tracing import Carried
+    from pratique.configuration.inputs import RecentInputs
+    from pratique.rpc.handlers import Context, BytesHandler, Interceptor
+    from pratique.telemetry.tracing import TraceMetadata
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CarriedMethod:
+class StreamedMethod:
     """A unary method, and the one that carries its calls."""
 
     path: str
@@ -43,15 +43,15 @@ class CarriedMethod:
     """Has ``answers`` and ``leaving``."""
 
 
-METHODS = MappingProxyType(
+STREAMED_METHODS = MappingProxyType(
     {
-        Phase.MUTATE: CarriedMethod(
+        Phase.MUTATE: StreamedMethod(
             "/pratique.admission.v1.MutatorService/Mutate",
             "/pratique.admission.v1.MutatorService/MutateStream",
             mutator_service_pb2.MutateStreamRequest,
             mutator_service_pb2.MutateStreamResponse,
         ),
-        Phase.VALIDATE: CarriedMethod(
+        Phase.VALIDATE: StreamedMethod(
             "/pratique.admission.v1.ValidatorService/Validate",
             "/pratique.admission.v1.ValidatorService/ValidateStream",
             validator_service_pb2.ValidateStreamRequest,
@@ -61,7 +61,7 @@ METHODS = MappingProxyType(
 )
 
 
-def streamed_call(number: int, request: bytes, deadline: Deadline, metadata: Carried | None) -> StreamedCall:
+def streamed_call(number: int, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> StreamedCall:
     """Write one call of a stream, to be sent now."""
     # Rounded up, and never to 0, which would be no deadline.
     millis = max(1, math.ceil(deadline.remaining_seconds * 1000))
@@ -93,7 +93,7 @@ class StreamedContext:
         call = self._call
         sent = tuple(call.metadata.items()) if call.metadata else ()
         if call.previous_attempts > 0:
-            return (*sent, (ATTEMPTS, str(call.previous_attempts)))
+            return (*sent, (ATTEMPTS_KEY, str(call.previous_attempts)))
         return sent
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
@@ -118,7 +118,7 @@ class StreamedContext:
         raise grpc.aio.AbortError
 
 
-class Streams:
+class OpenStreams:
     """The open streams of a server. Until they end a server cannot stop but by breaking them off."""
 
     def __init__(self) -> None:
@@ -168,14 +168,14 @@ def _current_task() -> asyncio.Task[object]:
     return task
 
 
-_MOST_CALLS = 1024
+_MAX_UNANSWERED_CALLS = 1024
 """Calls of one stream whose answers have not been sent. No more is read until some are, so that a client that reads no
 answers fills its own buffers. Front doors stay far below."""
 _BATCH_BYTES = 256 * 1024
 """When an answer has to wait for the next message: as long as it takes to send a quarter of a MiB."""
-_MESSAGE_ROOM = 1024
+_MESSAGE_OVERHEAD_BYTES = 1024
 """What goes round the response in a message."""
-_CUT = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
+_STREAM_ENDED_ERRORS = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
 """What gRPC raises where something is sent on a stream that has ended."""
 
 
@@ -188,18 +188,18 @@ class StreamedCalls:
 
     def __init__(self, max_message_bytes: int) -> None:
         """Start without any; answers have to be shorter than that."""
-        self._most_bytes = max_message_bytes - _MESSAGE_ROOM
+        self._most_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
         self._open: set[_Stream] = set()
         self._leaving = False
 
-    def carrying(
-        self, method: CarriedMethod, handler: Handler, door: Ring, held: HeldInputs[Any] | None = None
+    def stream_handler(
+        self, method: StreamedMethod, handler: BytesHandler, door: Interceptor, held: RecentInputs[Any] | None = None
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in.
 
         Each stream tells what is ``held``.
         """
-        careful = leaking_nothing(handler)
+        careful = hide_errors(handler)
         enter = door(_nothing)
 
         async def carry(_: object, context: Context) -> None:
@@ -233,11 +233,11 @@ class _Stream:
 
     def __init__(
         self,
-        method: CarriedMethod,
-        handler: Handler,
+        method: StreamedMethod,
+        handler: BytesHandler,
         context: Context,
         most_bytes: int,
-        held: HeldInputs[Any] | None,
+        held: RecentInputs[Any] | None,
     ) -> None:
         self._method = method
         self._handler = handler
@@ -266,7 +266,7 @@ class _Stream:
             if reader.done():
                 reader.result()
             await writer
-        except _CUT:
+        except _STREAM_ENDED_ERRORS:
             pass  # the client is gone, and gRPC knows
         finally:
             for task in (reader, writer, *self._tasks.values()):
@@ -307,11 +307,11 @@ class _Stream:
     async def _take(self, call: StreamedCall) -> None:
         if call.id in self._tasks:
             await self._refuse_stream("the id of a call that is under way has been used again")
-        while len(self._tasks) + len(self._answers) >= _MOST_CALLS:
+        while len(self._tasks) + len(self._answers) >= _MAX_UNANSWERED_CALLS:
             self._room.clear()
             await self._room.wait()
         if self._closing:
-            self._answers.append(_failed(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping"))
+            self._answers.append(_failed_answer(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping"))
             self._news.set()
             return
         self._tasks[call.id] = asyncio.ensure_future(self._answer(call))
@@ -328,10 +328,10 @@ class _Stream:
             response = await self._handler(call.request, context)  # type: ignore[arg-type]  # the part that is used
             answer = self._answered(call.id, response)
         except grpc.aio.AbortError:
-            answer = _failed(call.id, context.code() or grpc.StatusCode.UNKNOWN, context.details())
+            answer = _failed_answer(call.id, context.code() or grpc.StatusCode.UNKNOWN, context.details())
         except asyncio.CancelledError:
             # Out of time; or given up, and nobody waits for what is said.
-            answer = _failed(call.id, grpc.StatusCode.DEADLINE_EXCEEDED)
+            answer = _failed_answer(call.id, grpc.StatusCode.DEADLINE_EXCEEDED)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -342,7 +342,7 @@ class _Stream:
 
     def _answered(self, number: int, response: bytes) -> StreamedAnswer:
         if len(response) > self._most_bytes:
-            return _failed(number, grpc.StatusCode.RESOURCE_EXHAUSTED, "the answer is too long")
+            return _failed_answer(number, grpc.StatusCode.RESOURCE_EXHAUSTED, "the answer is too long")
         return StreamedAnswer(id=number, response=response)
 
     @property
@@ -375,5 +375,5 @@ class _Stream:
         return batch
 
 
-def _failed(number: int, code: grpc.StatusCode, words: str = "") -> StreamedAnswer:
+def _failed_answer(number: int, code: grpc.StatusCode, words: str = "") -> StreamedAnswer:
     return StreamedAnswer(id=number, status=CallStatus(code=code.value[0], message=words))

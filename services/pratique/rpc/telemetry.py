@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from pratique.rpc.controller_metrics import ControllerMetrics
-from pratique.rpc.handlers import CANCELED, NAMES, NAMES_BY_NUMBER, OK, is_repeated
-from pratique.telemetry.file_metrics import CertificateMetrics, ReloadMetrics
-from pratique.telemetry.metrics import Counts, Durations, Merged, Observed
+from pratique.rpc.handlers import CANCELED, CODE_NAMES, CODE_NAMES_BY_NUMBER, OK, is_retry
+from pratique.telemetry.file_metrics import CertificateCollector, ReloadCollector
+from pratique.telemetry.metrics import LabeledCounter, DurationHistogram, MergedCollectors, CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
     from pratique.admission.controllers import Phase
     from pratique.admission.outcomes import Outcome
-    from pratique.hosting.running import Runner
-    from pratique.hosting.services import Hosting
-    from pratique.rpc.handlers import Context, Handler
+    from pratique.hosting.running import HandlerRunner
+    from pratique.hosting.services import HostedChain
+    from pratique.rpc.handlers import Context, BytesHandler
     from pratique.rpc.servers import RpcServer, ServerSettings
 
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_CALL_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A call of built-in controllers takes 0.5 to 5 ms, and none has more than 30 s."""
 _UNARY = "unary"
 
-_UNKNOWN = NAMES[grpc.StatusCode.UNKNOWN]
-_SHED = NAMES[grpc.StatusCode.RESOURCE_EXHAUSTED]
+_UNKNOWN_CODE = CODE_NAMES[grpc.StatusCode.UNKNOWN]
+_SHED_CODE = CODE_NAMES[grpc.StatusCode.RESOURCE_EXHAUSTED]
 
 
 class CallMetrics:
@@ -42,19 +42,19 @@ class CallMetrics:
     def __init__(self) -> None:
         """Start at zero."""
         method = ("grpc_type", "grpc_service", "grpc_method")
-        self._started = Counts("grpc_server_started_total", "Calls that came, by method.", method)
-        self._handled = Counts(
+        self._started = LabeledCounter("grpc_server_started_total", "Calls that came, by method.", method)
+        self._handled = LabeledCounter(
             "grpc_server_handled_total", "Calls that ended, by method and code.", (*method, "grpc_code")
         )
-        self._seconds = Durations(
-            "grpc_server_handling_seconds", "Time from a call to its answer, by method.", _BUCKETS, method
+        self._seconds = DurationHistogram(
+            "grpc_server_handling_seconds", "Time from a call to its answer, by method.", _CALL_BUCKETS, method
         )
-        self._repeated = Counts(
+        self._repeated = LabeledCounter(
             "pratique_service_repeated_calls_total",
             "Calls that the caller's gRPC made again because a service that was asked before broke off.",
             (),
         )
-        self._shed = Counts(
+        self._shed = LabeledCounter(
             "pratique_service_shed_calls_total", "Calls refused because too many were in flight.", ()
         )
         self.in_flight = 0
@@ -62,7 +62,7 @@ class CallMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all of them, for a registry."""
-        in_flight = Observed(
+        in_flight = CallbackMetric(
             "pratique_service_calls_in_flight", "Calls that are being answered now.", lambda: self.in_flight
         )
         for one in (self._started, self._handled, self._seconds, self._repeated, self._shed, in_flight):
@@ -79,7 +79,7 @@ class CallMetrics:
             for name, method in methods.items()
         }
 
-    def _counting(self, handler: Handler, method: tuple[str, str, str]) -> Handler:
+    def _counting(self, handler: BytesHandler, method: tuple[str, str, str]) -> BytesHandler:
         async def ring(request: bytes, context: Context) -> bytes:
             begun = time.perf_counter()
             self.in_flight += 1
@@ -88,7 +88,7 @@ class CallMetrics:
             try:
                 return await handler(request, context)
             except BaseException as error:
-                code = code_of(error, context)
+                code = status_code_name(error, context)
                 raise
             finally:
                 self.in_flight -= 1
@@ -99,22 +99,22 @@ class CallMetrics:
     def _end(self, method: tuple[str, str, str], code: str, seconds: float, context: Context) -> None:
         self._handled.add(*method, code)
         self._seconds.observe(seconds, *method)
-        if code == _SHED:
+        if code == _SHED_CODE:
             self._shed.add()
-        if is_repeated(context):
+        if is_retry(context):
             self._repeated.add()
 
 
-def code_of(error: BaseException, context: Context) -> str:
+def status_code_name(error: BaseException, context: Context) -> str:
     """The code with which a call ends by an error that reaches gRPC, by Go's name."""
     if isinstance(error, grpc.aio.AbortError):
         code: Any = context.code()  # a number, or of its enumeration
-        return NAMES.get(code) or NAMES_BY_NUMBER.get(code, _UNKNOWN)
+        return CODE_NAMES.get(code) or CODE_NAMES_BY_NUMBER.get(code, _UNKNOWN_CODE)
     if isinstance(error, asyncio.CancelledError):
         remaining: Any = context.time_remaining()  # None where the call has no deadline
         late = remaining is not None and remaining <= 0
-        return NAMES[grpc.StatusCode.DEADLINE_EXCEEDED] if late else CANCELED
-    return _UNKNOWN
+        return CODE_NAMES[grpc.StatusCode.DEADLINE_EXCEEDED] if late else CANCELED
+    return _UNKNOWN_CODE
 
 
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ _log = logging.getLogger(__name__)
 class ServiceMetrics:
     """What one service counts. There is one only where somebody may ask for it."""
 
-    def __init__(self, phase: Phase, hosted: Hosting[Any], runners: Mapping[str, Runner]) -> None:
+    def __init__(self, phase: Phase, hosted: HostedChain[Any], runners: Mapping[str, HandlerRunner]) -> None:
         """Start at zero."""
         self.calls = CallMetrics()
         """Stands round the methods."""
@@ -131,15 +131,15 @@ class ServiceMetrics:
         self.collectors: tuple[Collector, ...] = (
             self.calls,
             self._controllers,
-            Merged([each for one in hosted.controllers for each in one.halves.collectors]),
-            ReloadMetrics(hosted.reloads),
+            MergedCollectors([each for one in hosted.controllers for each in one.handlers.collectors]),
+            ReloadCollector(hosted.reloads),
             hosted.held,
         )
         """All of it, but what there is only once a server runs."""
 
     @classmethod
     def of(
-        cls, settings: ServerSettings, phase: Phase, hosted: Hosting[Any], runners: Mapping[str, Runner]
+        cls, settings: ServerSettings, phase: Phase, hosted: HostedChain[Any], runners: Mapping[str, HandlerRunner]
     ) -> ServiceMetrics | None:
         """What a service counts; None where it is told to show nothing."""
         return None if settings.metrics_port is None else cls(phase, hosted, runners)
@@ -157,11 +157,11 @@ class ServiceMetrics:
         """
         # Here, because HTTP is for those that are asked over it.
         from pratique.telemetry.metrics_server import MetricsServer  # noqa: PLC0415
-        from pratique.telemetry.registry import open_registry  # noqa: PLC0415
+        from pratique.telemetry.registry import create_registry  # noqa: PLC0415
 
-        registry = open_registry()
+        registry = create_registry()
         kept = () if server.tls is None else server.tls.kept
-        for one in (*self.collectors, CertificateMetrics(kept)):
+        for one in (*self.collectors, CertificateCollector(kept)):
             registry.register(one)
         serving = MetricsServer(registry, settings.metrics_host, settings.metrics_port or 0)
         _log.info("metrics are served", extra={"address": serving.address})

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pratique.https.tls import Kept
+    from pratique.https.tls import ReloadedCertificate
 
 
 @dataclasses.dataclass(slots=True)
-class Reloads:
+class ReloadCounts:
     """Of one source, such as ``configuration``. The first reading counts as a success: without it nothing runs."""
 
     source: str
@@ -35,10 +35,10 @@ class Reloads:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReloadMetrics:
+class ReloadCollector:
     """A collector of all that a process reads again."""
 
-    sources: Sequence[Reloads]
+    sources: Sequence[ReloadCounts]
 
     def collect(self) -> Iterator[Metric]:
         """Yield both, for a registry."""
@@ -62,10 +62,10 @@ class ReloadMetrics:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CertificateMetrics:
+class CertificateCollector:
     """A collector, which looks at what it shows when it is asked."""
 
-    kept: Sequence[Kept[Any]]
+    kept: Sequence[ReloadedCertificate[Any]]
 
     def collect(self) -> Iterator[Metric]:
         """Yield both, for a registry."""

@@ -24,31 +24,31 @@ if TYPE_CHECKING:
         tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     )
 
-_MOST_PLACES = 12
+_MAX_PLACES = 12
 """Innermost places told: enough for a controller and what it calls, also where it recurses endlessly."""
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Name an error, and those that led to it, by type and place alone, the innermost place first.
 
     For example ``KeyError < look_up (acme/policy.py:7) < judge (acme/policy.py:3)``.
     """
     told: list[str] = []
     current: BaseException | None = error
-    while current is not None and len(told) < _MOST_PLACES:
-        told.append(_one(current))
+    while current is not None and len(told) < _MAX_PLACES:
+        told.append(_error_with_places(current))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return "; because of ".join(told)
 
 
-def _one(error: BaseException) -> str:
+def _error_with_places(error: BaseException) -> str:
     # Source lines are not looked up: they could hold literals, and reading files would block.
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
-    places = [f"{frame.name} ({_short(frame.filename)}:{frame.lineno})" for frame in frames[-_MOST_PLACES:]]
+    places = [f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})" for frame in frames[-_MAX_PLACES:]]
     return " < ".join([type(error).__name__, *reversed(places)])
 
 
-def _short(filename: str) -> str:
+def _short_path(filename: str) -> str:
     return "/".join(filename.rsplit("/", 2)[-2:])
 
 
@@ -79,11 +79,11 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 )
 """Every field that a line may hold beside time, level, service, logger and message: pass it in ``extra``."""
 
-LONGEST_TEXT = 256
+MAX_TEXT_LENGTH = 256
 """Characters of a field or message that are kept; what is longer ends with an ellipsis. A Kubernetes name has
 at most 253."""
 
-_OWN = ("pratique", "mutator", "validator", "frontdoor", "pratique_cli")
+_OWN_LOGGERS = ("pratique", "mutator", "validator", "frontdoor", "pratique_cli")
 
 
 def configure_logging(service: str, level: int | str | None = None, stream: TextIO | None = None) -> None:
@@ -99,7 +99,7 @@ def configure_logging(service: str, level: int | str | None = None, stream: Text
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in _OWN:
+    for name in _OWN_LOGGERS:
         logging.getLogger(name).setLevel(level)
     # A line that cannot be written is lost; logging would print it with its arguments instead.
     logging.raiseExceptions = False
@@ -136,11 +136,11 @@ class _Formatter(JsonFormatter):
             log_data["error"] = _loggable(message_dict["exc_info"])
 
     def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - logging's own name
-        return "" if ei[1] is None else described(ei[1])
+        return "" if ei[1] is None else describe_error(ei[1])
 
 
 def _message(record: logging.LogRecord) -> str:
-    if record.name.partition(".")[0] in _OWN:
+    if record.name.partition(".")[0] in _OWN_LOGGERS:
         return record.message
     # Libraries append tracebacks and representations to the line that says what happened.
     return record.message.partition("\n")[0]
@@ -152,7 +152,7 @@ def _loggable(value: object) -> object:
     if not isinstance(value, str):
         return f"<{type(value).__name__}>"
     # Cut first, because quoting takes time by the character, and again, because it makes texts longer.
-    text = value[: LONGEST_TEXT + 1]
+    text = value[: MAX_TEXT_LENGTH + 1]
     if not text.isprintable():
         text = go_quoted(text)[1:-1]
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"

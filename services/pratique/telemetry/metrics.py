@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class Counts:
+class LabeledCounter:
     """A counter.
 
     prometheus_client's own adds ``_total`` to every name, and not all of the API server's end so. Those that
@@ -43,12 +43,12 @@ class Counts:
 
         family_type = CounterMetricFamily if self._name.endswith("_total") else UnknownMetricFamily
         family = family_type(self._name, self._documentation, labels=self._labels)
-        for values, count in _now(self._counts):
+        for values, count in _snapshot(self._counts):
             family.add_metric(values, count)
         yield family
 
 
-class Observed:
+class CallbackMetric:
     """A counter, or where it can fall a gauge, that somebody else keeps: asked for whenever metrics are."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Observed:
         yield family
 
 
-class Durations:
+class DurationHistogram:
     """A histogram of seconds. prometheus_client's own takes locks for threads that are not there."""
 
     def __init__(
@@ -104,20 +104,20 @@ class Durations:
 
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
-        for values, counts in _now(self._counts):
+        for values, counts in _snapshot(self._counts):
             # Prometheus' buckets count all that is below their bound.
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             family.add_metric(values, buckets, self._sums[values])
         yield family
 
 
-def _now(series: Mapping[tuple[str, ...], V]) -> list[tuple[tuple[str, ...], V]]:
+def _snapshot(series: Mapping[tuple[str, ...], V]) -> list[tuple[tuple[str, ...], V]]:
     """All of them, as they are now: another thread may be adding one, and a copy is taken in one go."""
     return list(series.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Merged:
+class MergedCollectors:
     """Several collectors that each know of one controller, shown as one: a metric must be there once."""
 
     collectors: Sequence[Collector]

@@ -14,11 +14,11 @@ from pratique.apimachinery.errors import ConfigurationError
 
 _log = logging.getLogger(__name__)
 
-_CLIENT_SECONDS = 5.0
+_CLIENT_TIMEOUT_SECONDS = 5.0
 """How long one is waited for that says nothing: half of Prometheus' own patience with the other side."""
-_LOOK_SECONDS = 0.25
+_SHUTDOWN_POLL_SECONDS = 0.25
 """How often it looks whether it is to end; the end of a service waits for that long."""
-MOST_CLIENTS = 8
+MAX_CLIENTS = 8
 """At a time; more are turned away. Two Prometheis, and whoever looks by hand."""
 _PATHS = frozenset({"/metrics", "/metrics/"})
 
@@ -34,14 +34,14 @@ class MetricsServer:
         """
         handler = type("_Registered", (_Handler,), {"registry": registry})
         try:
-            self._server = (_Server6 if ":" in host else _Server)((host, port), handler)
+            self._server = (_IPv6Server if ":" in host else _Server)((host, port), handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ConfigurationError(
                 f"--metrics-host {host}, --metrics-port {port}: cannot listen there: {reason}"
             ) from None
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="pratique-metrics", daemon=True, args=(_LOOK_SECONDS,)
+            target=self._server.serve_forever, name="pratique-metrics", daemon=True, args=(_SHUTDOWN_POLL_SECONDS,)
         )
         self._thread.start()
 
@@ -62,7 +62,7 @@ class MetricsServer:
 class _Handler(MetricsHandler):
     """Answers one path; prometheus_client's answers all of them."""
 
-    timeout = _CLIENT_SECONDS
+    timeout = _CLIENT_TIMEOUT_SECONDS
     server_version = "pratique"
     sys_version = ""
 
@@ -80,7 +80,7 @@ class _Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, *arguments: Any) -> None:
-        self._clients = threading.BoundedSemaphore(MOST_CLIENTS)
+        self._clients = threading.BoundedSemaphore(MAX_CLIENTS)
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -102,5 +102,5 @@ class _Server(http.server.ThreadingHTTPServer):
         _log.debug("a scrape broke off", exc_info=True)
 
 
-class _Server6(_Server):
+class _IPv6Server(_Server):
     address_family = socket.AF_INET6

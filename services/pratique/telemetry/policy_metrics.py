@@ -6,19 +6,19 @@ import dataclasses
 import threading
 from typing import TYPE_CHECKING
 
-from pratique.telemetry.metrics import Counts, Durations
+from pratique.telemetry.metrics import LabeledCounter, DurationHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prometheus_client.metrics_core import Metric
 
-_LABELS = ("name", "kind", "type", "operation")
-_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+_CONDITION_LABELS = ("name", "kind", "type", "operation")
+_CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ConditionCheck:
+class MatchConditionCheck:
     """What the conditions of one webhook came to."""
 
     seconds: float
@@ -30,27 +30,27 @@ class ConditionCheck:
     """Whether the webhook is not called because of them."""
 
 
-class ConditionMetrics:
+class MatchConditionMetrics:
     """What became of all match conditions."""
 
     def __init__(self) -> None:
         """Start at zero."""
         prefix = "apiserver_admission_match_condition_"
         by = "by webhook or policy, operation and type (validate or admit)"
-        self._errors = Counts(
+        self._errors = LabeledCounter(
             f"{prefix}evaluation_errors_total",
             f"Match conditions that could not be evaluated, {by}.",
-            _LABELS,
+            _CONDITION_LABELS,
         )
-        self._exclusions = Counts(
-            f"{prefix}exclusions_total", f"Requests that match conditions excluded, {by}.", _LABELS
+        self._exclusions = LabeledCounter(
+            f"{prefix}exclusions_total", f"Requests that match conditions excluded, {by}.", _CONDITION_LABELS
         )
-        self._seconds = Durations(
-            f"{prefix}evaluation_seconds", f"Time to evaluate match conditions, {by}.", _BUCKETS, _LABELS
+        self._seconds = DurationHistogram(
+            f"{prefix}evaluation_seconds", f"Time to evaluate match conditions, {by}.", _CONDITION_BUCKETS, _CONDITION_LABELS
         )
         self._lock = threading.Lock()
 
-    def observe_webhook(self, name: str, kind: str, operation: str, check: ConditionCheck) -> None:
+    def observe_webhook(self, name: str, kind: str, operation: str, check: MatchConditionCheck) -> None:
         """Count the conditions of a webhook, ``kind`` being its type: ``admit`` or ``validate``.
 
         As in ``…/webhook/matchconditions/matcher.go``, no time is observed where all of them hold.
@@ -70,8 +70,8 @@ class ConditionMetrics:
             yield from one.collect()
 
 
-_POLICY_CHECKS_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
-_POLICY_CHECKS_LABELS = ("policy", "policy_binding", "error_type")
+_POLICY_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
+_POLICY_LABELS = ("policy", "policy_binding", "error_type")
 
 NO_ERROR = "no_error"
 COMPILE_ERROR = "compile_error"
@@ -97,23 +97,23 @@ class PolicyCheck:
         return (self.policy, self.binding, self.error_type, *action)
 
 
-class PolicyChecks:
+class PolicyCheckMetrics:
     """All checks of one kind of policies."""
 
     def __init__(self, kind: str, *labels: str) -> None:
         """Start at zero; ``kind`` is ``validating`` or ``mutating``, ``labels`` are those of that kind alone."""
         prefix, words = f"apiserver_{kind}_admission_policy_check", "policy, binding, error and action taken"
         described = words if labels else "policy, binding and error"
-        self._counts = Counts(
+        self._counts = LabeledCounter(
             f"{prefix}_total",
             f"Checks of {kind} admission policies, by {described}.",
-            (*_POLICY_CHECKS_LABELS, *labels),
+            (*_POLICY_LABELS, *labels),
         )
-        self._durations = Durations(
+        self._durations = DurationHistogram(
             f"{prefix}_duration_seconds",
             f"Latency of single expressions of {kind} admission policies, by {described}.",
-            _POLICY_CHECKS_BUCKETS,
-            (*_POLICY_CHECKS_LABELS, *labels),
+            _POLICY_BUCKETS,
+            (*_POLICY_LABELS, *labels),
         )
         self._lock = threading.Lock()
 
@@ -130,11 +130,11 @@ class PolicyChecks:
         yield from self._durations.collect()
 
 
-def validating_checks() -> PolicyChecks:
+def validating_policy_metrics() -> PolicyCheckMetrics:
     """Those of ValidatingAdmissionPolicies."""
-    return PolicyChecks("validating", "enforcement_action")
+    return PolicyCheckMetrics("validating", "enforcement_action")
 
 
-def mutating_checks() -> PolicyChecks:
+def mutating_policy_metrics() -> PolicyCheckMetrics:
     """Those of MutatingAdmissionPolicies."""
-    return PolicyChecks("mutating")
+    return PolicyCheckMetrics("mutating")

@@ -12,7 +12,7 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Of the text that :func:`text_of` makes."""
 
 
-def open_registry() -> CollectorRegistry:
+def create_registry() -> CollectorRegistry:
     """Make a registry of its own: what other libraries register for themselves is not in it."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -24,6 +24,6 @@ def open_registry() -> CollectorRegistry:
     return registry
 
 
-def text_of(registry: CollectorRegistry) -> bytes:
+def render_metrics(registry: CollectorRegistry) -> bytes:
     """Everything in Prometheus' text format."""
     return generate_latest(registry)

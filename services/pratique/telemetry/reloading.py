@@ -14,23 +14,23 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pratique.apimachinery.errors import PartlyUsableError, PratiqueError
-from pratique.apimachinery.readings import noting
-from pratique.telemetry.file_metrics import Reloads
-from pratique.telemetry.logs import described
-from pratique.telemetry.watching import POLL_SECONDS, fingerprint, rest, rest_at_start, stays, watch
+from pratique.apimachinery.readings import record_files
+from pratique.telemetry.file_metrics import ReloadCounts
+from pratique.telemetry.logs import describe_error
+from pratique.telemetry.watching import POLL_SECONDS, fingerprint, wait_until_settled, block_until_settled, stay_unchanged, watch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from pratique.apimachinery.readings import Reading
+    from pratique.apimachinery.readings import FilesSnapshot
     from pratique.telemetry.watching import Fingerprint
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-DOUBTED_SECONDS = 5.0
+SUSPECT_SECONDS = 5.0
 """For how long files must not have changed that may be half written: far longer than any writer pauses that still
 writes, and not too long for somebody who waits for an object to be gone.
 """
@@ -62,7 +62,7 @@ class Reloaded(Generic[T]):
         """Why what is in the files now cannot be used; empty where it is what is used."""
         self._said = ""
         """What was said of it in the log."""
-        self.reloads = Reloads(name)
+        self.reloads = ReloadCounts(name)
         """How often it could be used, and how often not."""
         self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
 
@@ -86,19 +86,19 @@ class Reloaded(Generic[T]):
         except (PratiqueError, OSError) as error:
             self._keep(before, str(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the watch over the files must not end by it
-            self._keep(before, described(error))
+            self._keep(before, describe_error(error))
         else:
             self._reading = reading
             self._succeed(is_new=value != before)
 
-    async def _read(self) -> tuple[T, Reading]:
+    async def _read(self) -> tuple[T, FilesSnapshot]:
         """Read the files as they are while they rest.
 
         Raises:
             Exception: whatever ``load`` raises, or what was read is not to be believed.
         """
         while True:
-            seen = self.seen = await rest(self.paths)
+            seen = self.seen = await wait_until_settled(self.paths)
             value, reading, error = await asyncio.to_thread(self._load_noting)
             if await asyncio.to_thread(fingerprint, self.paths) != seen:
                 continue
@@ -110,19 +110,19 @@ class Reloaded(Generic[T]):
                 return value, reading
             where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
             _log.info("%s waits for its files to rest", self.name, extra=where)
-            if await stays(self.paths, seen, DOUBTED_SECONDS):
+            if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
                 return value, reading
 
-    def _load_noting(self) -> tuple[Any, Reading, Exception | None]:
-        with noting() as reading:
+    def _load_noting(self) -> tuple[Any, FilesSnapshot, Exception | None]:
+        with record_files() as reading:
             try:
                 return self._load(), reading, None
             except Exception as error:  # noqa: BLE001 - it is raised where the files have not changed meanwhile
                 return None, reading, error
 
-    def _load_first(self) -> tuple[T, Reading]:
+    def _load_first(self) -> tuple[T, FilesSnapshot]:
         while True:
-            self.seen = rest_at_start(self.paths)
+            self.seen = block_until_settled(self.paths)
             value, reading, error = self._load_noting()
             if fingerprint(self.paths) != self.seen:
                 continue
@@ -144,7 +144,7 @@ class Reloaded(Generic[T]):
             if error.usable != before:
                 await self._take_up(cast("T", error.usable))
         except Exception as told:  # noqa: BLE001 - as above
-            self._keep(before, described(told))
+            self._keep(before, describe_error(told))
         else:
             self._fail(str(error), f"{self.name}: only what can be read of the files counts")
 
@@ -170,10 +170,10 @@ async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float
 
     A change since they were first loaded is noticed, too.
     """
-    await asyncio.gather(*(_follow(one, poll_seconds) for one in values if one.paths))
+    await asyncio.gather(*(_reload_on_change(one, poll_seconds) for one in values if one.paths))
 
 
-async def _follow(one: Reloaded[Any], poll_seconds: float) -> None:
+async def _reload_on_change(one: Reloaded[Any], poll_seconds: float) -> None:
     """Each by itself, so that nobody waits while another one's files come to rest."""
     async with contextlib.aclosing(watch(one.paths, seen=one.seen, poll_seconds=poll_seconds)) as changes:
         async for _ in changes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanKind
     from opentelemetry.util.types import AttributeValue
 
-    from pratique.telemetry.tracing import Carried
+    from pratique.telemetry.tracing import TraceMetadata
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _EXPORTERS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 """As OpenTelemetry's packages call them."""
 _FLUSH_SECONDS = 2.0
 """How long the end of a process waits for the last spans to go out. A collector that hangs must not keep it."""
-_QUIET_SECONDS = 60.0
+_WARNING_SECONDS = 60.0
 """How long nothing more is said of an exporter that fails: it does every five seconds, until somebody sees to it."""
 
 
@@ -47,7 +47,7 @@ class Tracing:
     @classmethod
     def open(cls, service: str, exporter: str, protocol: str) -> Tracing:
         """Send spans by ``exporter``: ``otlp`` by ``protocol``, or ``console``, which is standard error."""
-        _be_brief()
+        _replace_sdk_logs()
         ours = {"service.name": f"pratique-{service}", "service.version": version("pratique")}
         # Sampler, limits and batches are read from the environment by the SDK itself.
         provider = TracerProvider(
@@ -70,7 +70,7 @@ class Tracing:
         """The context of what happens within a span."""
         return set_span_in_context(NonRecordingSpan(span.get_span_context()))
 
-    def carried(self, span: Span) -> Carried:
+    def carried(self, span: Span) -> TraceMetadata:
         """What calls say that are made within a span."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, self.child_context(span))
@@ -91,7 +91,7 @@ def _exporter(name: str, protocol: str) -> SpanExporter:
     return exporter
 
 
-class _Brief(logging.Handler):
+class _ExportWarnings(logging.Handler):
     """Says that something is wrong with traces, rarely, and without what the SDK says: that quotes answers."""
 
     def __init__(self) -> None:
@@ -101,11 +101,11 @@ class _Brief(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         now = time.monotonic()
         if now >= self._silent_until:
-            self._silent_until = now + _QUIET_SECONDS
+            self._silent_until = now + _WARNING_SECONDS
             _log.warning("traces are lost: they cannot be sent", extra={"reason": record.name})
 
 
-def _be_brief() -> None:
+def _replace_sdk_logs() -> None:
     sdk = logging.getLogger("opentelemetry")
-    sdk.handlers[:] = [_Brief()]
+    sdk.handlers[:] = [_ExportWarnings()]
     sdk.propagate = False

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from pratique.telemetry.tracers import Tracing
 
-Carried: TypeAlias = tuple[tuple[str, str], ...]
+TraceMetadata: TypeAlias = tuple[tuple[str, str], ...]
 """Metadata, such as ``traceparent``."""
 
-_CARRIED: contextvars.ContextVar[Carried | None] = contextvars.ContextVar("traced", default=None)
+_TRACE_METADATA: contextvars.ContextVar[TraceMetadata | None] = contextvars.ContextVar("traced", default=None)
 
 
-def carried() -> Carried | None:
+def trace_metadata() -> TraceMetadata | None:
     """What calls that are made from here say; None where nothing is traced."""
-    return _CARRIED.get()
+    return _TRACE_METADATA.get()
 
 
-def carry(metadata: Carried) -> None:
+def set_trace_metadata(metadata: TraceMetadata) -> None:
     """Say this with all calls that this task makes, and those that it starts from now on."""
-    _CARRIED.set(metadata)
+    _TRACE_METADATA.set(metadata)
 
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -25,24 +25,24 @@ Fingerprint: TypeAlias = tuple[tuple[object, ...], ...]
 """What tells two states of files apart."""
 
 
-class UnrestError(InputError):
+class UnsettledFilesError(InputError):
     """Files do not come to rest."""
 
 
 POLL_SECONDS = 10.0
 """How often to look where no event comes, in seconds."""
 
-REST_SECONDS = 0.2
+SETTLED_SECONDS = 0.2
 """For how long files must not have changed before they are read: longer than programs take between the pieces of a file
 that they write in place. Files that somebody swaps three times a second are still read in between."""
 
-UNREST_SECONDS = 10.0
+UNSETTLED_SECONDS = 10.0
 """From here on it is said that files change all the time, and that what is in them is not taken up."""
 
-_UNREST = "the files change all the time; they are read once they rest"
+_UNSETTLED = "the files change all the time; they are read once they rest"
 _DEBOUNCE_MILLISECONDS = 100
-_LOOK_SECONDS = 0.1
-_CHANGED = 5
+_SETTLE_POLL_SECONDS = 0.1
+_MTIME_INDEX = 5
 """Where the part of a fingerprint that is a file has the time of its last change, in nanoseconds."""
 
 
@@ -60,7 +60,7 @@ def _state(path: Path) -> Iterator[tuple[object, ...]]:
         yield str(entry), *(_stat(entry)[:2] if is_folder else _stat(entry))
 
 
-async def rest(paths: Sequence[Path]) -> Fingerprint:
+async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
     """Wait until files have not changed for :data:`REST_SECONDS`, by their times and by two looks; give their state.
 
     Raises:
@@ -69,46 +69,46 @@ async def rest(paths: Sequence[Path]) -> Fingerprint:
     clock = asyncio.get_running_loop().time
     begun = clock()
     seen = await asyncio.to_thread(fingerprint, paths)
-    while not await stays(paths, seen, max(_LOOK_SECONDS, _until_rest(seen))):
-        if clock() - begun > UNREST_SECONDS:
-            raise UnrestError(_UNREST)
+    while not await stay_unchanged(paths, seen, max(_SETTLE_POLL_SECONDS, _seconds_until_settled(seen))):
+        if clock() - begun > UNSETTLED_SECONDS:
+            raise UnsettledFilesError(_UNSETTLED)
         seen = await asyncio.to_thread(fingerprint, paths)
     return seen
 
 
-async def stays(paths: Sequence[Path], seen: Fingerprint, seconds: float) -> bool:
+async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: float) -> bool:
     """Wait for ``seconds``, and tell whether the files have stayed as they were seen."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while (left := end - clock()) > 0:
-        await asyncio.sleep(min(left, _LOOK_SECONDS))
+        await asyncio.sleep(min(left, _SETTLE_POLL_SECONDS))
         if await asyncio.to_thread(fingerprint, paths) != seen:
             return False
     return True
 
 
-def rest_at_start(paths: Sequence[Path]) -> Fingerprint:
+def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
     """Sleep until files have not changed for :data:`REST_SECONDS`, by their times and the clock; give their state.
 
     Raises:
         UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
     """
     begun = time.monotonic()
-    while left := _until_rest(seen := fingerprint(paths)):
-        if time.monotonic() - begun > UNREST_SECONDS:
-            raise UnrestError(_UNREST)
+    while left := _seconds_until_settled(seen := fingerprint(paths)):
+        if time.monotonic() - begun > UNSETTLED_SECONDS:
+            raise UnsettledFilesError(_UNSETTLED)
         time.sleep(left)
     return seen
 
 
-def _until_rest(seen: Fingerprint) -> float:
+def _seconds_until_settled(seen: Fingerprint) -> float:
     """How long files have to stay as they are until they have rested, by their times; 0 where these are no help."""
     age = time.time() - max((_changed_at(part) for part in seen), default=0.0)
-    return REST_SECONDS - age if 0 <= age < REST_SECONDS else 0.0
+    return SETTLED_SECONDS - age if 0 <= age < SETTLED_SECONDS else 0.0
 
 
 def _changed_at(part: tuple[object, ...]) -> float:
-    changed = part[_CHANGED] if len(part) > _CHANGED else 0
+    changed = part[_MTIME_INDEX] if len(part) > _MTIME_INDEX else 0
     return changed / 1e9 if isinstance(changed, int) else 0.0
 
 
@@ -148,7 +148,7 @@ async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[N
     try:
         while True:
             # The watch begins when the task does; what changed before it did is noticed by the first look.
-            change = asyncio.ensure_future(_next(changes, poll_seconds))
+            change = asyncio.ensure_future(_next_change(changes, poll_seconds))
             try:
                 await asyncio.sleep(0)
                 yield
@@ -160,7 +160,7 @@ async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[N
         await changes.aclose()
 
 
-async def _next(changes: AsyncIterator[object], poll_seconds: float) -> None:
+async def _next_change(changes: AsyncIterator[object], poll_seconds: float) -> None:
     try:
         await anext(changes)
     except (OSError, RuntimeError, StopAsyncIteration):

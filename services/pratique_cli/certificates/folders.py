@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique_cli.certificates.issuing import Issued, is_authority, is_signed_by, issue, issue_authority
+from pratique_cli.certificates.issuing import IssuedCertificate, is_authority, is_signed_by, issue, issue_authority
 from pratique_cli.terminal import dump_yaml
 
 if TYPE_CHECKING:
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.certificates.issuing import Wanted
+    from pratique_cli.certificates.issuing import CertificateSpec
 
-_NO_NAME = re.compile(r"[^a-z0-9]+")
+_NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
 
 
-def write_secrets(done: Iterable[Done], service: str, namespace: str) -> str:
+def secrets_yaml(done: Iterable[WrittenCertificate], service: str, namespace: str) -> str:
     """Write a Secret of type ``kubernetes.io/tls`` for each certificate, and the authority for webhooks to know.
 
     The authority's own key is in none of them.
     """
     authority, *signed = done
     bundle = authority.issued.certificate_pem
-    head = f"# for clientConfig.caBundle of the webhooks that the front door serves:\n# caBundle: {_encoded(bundle)}\n"
-    return "---\n".join([head, *(dump_yaml(_secret(one, bundle, service, namespace)) for one in signed)])
+    head = f"# for clientConfig.caBundle of the webhooks that the front door serves:\n# caBundle: {_base64_text(bundle)}\n"
+    return "---\n".join([head, *(dump_yaml(_secret_manifest(one, bundle, service, namespace)) for one in signed)])
 
 
-def _secret(done: Done, bundle: bytes, service: str, namespace: str) -> JSONObject:
-    name = "-".join(_NO_NAME.sub("-", part.lower()).strip("-") for part in (service, done.name, "tls"))
+def _secret_manifest(done: WrittenCertificate, bundle: bytes, service: str, namespace: str) -> JSONObject:
+    name = "-".join(_NON_NAME_CHARACTERS.sub("-", part.lower()).strip("-") for part in (service, done.name, "tls"))
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": name, "namespace": namespace},
         "type": "kubernetes.io/tls",
         "data": {
-            "ca.crt": _encoded(bundle),
-            "tls.crt": _encoded(done.issued.certificate_pem),
-            "tls.key": _encoded(done.issued.key_pem),
+            "ca.crt": _base64_text(bundle),
+            "tls.crt": _base64_text(done.issued.certificate_pem),
+            "tls.key": _base64_text(done.issued.key_pem),
         },
     }
 
 
-def _encoded(content: bytes) -> str:
+def _base64_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
@@ -56,7 +56,7 @@ _PUBLIC, _PRIVATE = 0o644, 0o600
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Done:
+class WrittenCertificate:
     """What became of one certificate."""
 
     name: str
@@ -64,7 +64,7 @@ class Done:
     path: Path
     what: str
     """``made``, ``kept`` or ``renewed``."""
-    issued: Issued
+    issued: IssuedCertificate
 
     def __str__(self) -> str:
         return f"{self.what:<8} {self.path}, ends {self.issued.certificate.not_valid_after_utc:%Y-%m-%d}"
@@ -80,7 +80,7 @@ class CertificateFolder:
     force: bool
     """Make everything anew, also what would be good for longer."""
 
-    def fill(self, wanted: Mapping[str, Wanted]) -> Iterator[Done]:
+    def fill(self, wanted: Mapping[str, CertificateSpec]) -> Iterator[WrittenCertificate]:
         """Make what is not there or does not fit, renew what has lived two thirds of its time, keep the rest.
 
         Raises:
@@ -92,7 +92,7 @@ class CertificateFolder:
         for name, one in wanted.items():
             yield self._signed(name, one, authority.issued)
 
-    def _authority(self) -> Done:
+    def _authority(self) -> WrittenCertificate:
         certificate, key = self.path / "ca.crt", self.path / "ca.key"
         present = None if self.force else self._read_authority(certificate, key)
         if present is None:
@@ -101,12 +101,12 @@ class CertificateFolder:
             # With the same key, so that whoever trusts the certificate there was believes what is signed from now on.
             what, issued = "renewed", issue_authority(present.key)
         else:
-            return Done("", certificate, "kept", present)
-        _write(key, issued.key_pem, _PRIVATE)
-        _write(certificate, issued.certificate_pem, _PUBLIC)
-        return Done("", certificate, what, issued)
+            return WrittenCertificate("", certificate, "kept", present)
+        _write_file(key, issued.key_pem, _PRIVATE)
+        _write_file(certificate, issued.certificate_pem, _PUBLIC)
+        return WrittenCertificate("", certificate, what, issued)
 
-    def _read_authority(self, certificate: Path, key: Path) -> Issued | None:
+    def _read_authority(self, certificate: Path, key: Path) -> IssuedCertificate | None:
         there = [path for path in (certificate, key) if path.exists()]
         if not there:
             return None
@@ -115,7 +115,7 @@ class CertificateFolder:
             if path not in there:
                 raise ConfigurationError(f"{path}: is not there, and {there[0].name} is: {advice}")
         try:
-            issued = Issued.read(certificate.read_bytes(), key.read_bytes())
+            issued = IssuedCertificate.read(certificate.read_bytes(), key.read_bytes())
         except ValueError:
             reason = "cannot be read as a certificate and its unencrypted private key in PEM"
             raise ConfigurationError(f"{certificate}, {key}: {reason}; {advice}") from None
@@ -123,10 +123,10 @@ class CertificateFolder:
             raise ConfigurationError(f"{certificate}: is not the certificate of an authority; {advice}")
         return issued
 
-    def _signed(self, name: str, wanted: Wanted, authority: Issued) -> Done:
+    def _signed(self, name: str, wanted: CertificateSpec, authority: IssuedCertificate) -> WrittenCertificate:
         folder = self.path / name
         certificate, key = folder / "tls.crt", folder / "tls.key"
-        present = _read(certificate, key)
+        present = _read_pair(certificate, key)
         fits = (
             present is not None
             and wanted.is_met_by(present.certificate)
@@ -137,20 +137,20 @@ class CertificateFolder:
         else:
             what, issued = "made" if present is None else "renewed", issue(authority, wanted, self.days)
             folder.mkdir(parents=True, exist_ok=True)
-            _write(key, issued.key_pem, _PRIVATE)
-            _write(certificate, issued.certificate_pem, _PUBLIC)
-        _write(folder / "ca.crt", authority.certificate_pem, _PUBLIC)
-        return Done(name, certificate, what, issued)
+            _write_file(key, issued.key_pem, _PRIVATE)
+            _write_file(certificate, issued.certificate_pem, _PUBLIC)
+        _write_file(folder / "ca.crt", authority.certificate_pem, _PUBLIC)
+        return WrittenCertificate(name, certificate, what, issued)
 
 
-def _read(certificate: Path, key: Path) -> Issued | None:
+def _read_pair(certificate: Path, key: Path) -> IssuedCertificate | None:
     try:
-        return Issued.read(certificate.read_bytes(), key.read_bytes())
+        return IssuedCertificate.read(certificate.read_bytes(), key.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def _write_file(path: Path, content: bytes, mode: int) -> None:
     """Put a file in its place whole, and never readable for more people than it is to be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     other = path.with_name(f".{path.name}.new")

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 AUTHORITY_DAYS = 3650
 """How long an authority lasts: ten years, because whoever trusts it has to be told of another one."""
-_CLOCKS = dt.timedelta(minutes=5)
+_CLOCK_SKEW = dt.timedelta(minutes=5)
 """How far the clocks of two machines may be apart."""
 _SERVER_AND_CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 _CLIENT = (ExtendedKeyUsageOID.CLIENT_AUTH,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCertificate:
     """A certificate and its key."""
 
     certificate: x509.Certificate
@@ -54,7 +54,7 @@ class Issued:
         return _now() >= begin + (end - begin) * 2 / 3
 
     @classmethod
-    def read(cls, certificate: bytes, key: bytes) -> Issued:
+    def read(cls, certificate: bytes, key: bytes) -> IssuedCertificate:
         """Read both from PEM.
 
         Raises:
@@ -71,7 +71,7 @@ class Issued:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class CertificateSpec:
     """What a certificate is to say."""
 
     common_name: str
@@ -92,13 +92,13 @@ class Wanted:
             found = [certificate.extensions.get_extension_for_class(type(one)).value for one in expected]
         except x509.ExtensionNotFound:
             return False
-        return certificate.subject == _name(self.common_name) and found == expected
+        return certificate.subject == _x509_name(self.common_name) and found == expected
 
 
-def issue_authority(key: PrivateKey | None = None) -> Issued:
+def issue_authority(key: PrivateKey | None = None) -> IssuedCertificate:
     """Make an authority, or another certificate for the ``key`` of one, by which all that it has signed stays good."""
     key = key or ec.generate_private_key(ec.SECP256R1())
-    name = _name("Pratique development authority")
+    name = _x509_name("Pratique development authority")
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -116,19 +116,19 @@ def issue_authority(key: PrivateKey | None = None) -> Issued:
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return Issued(builder.sign(key, _hash(key)), key)
+    return IssuedCertificate(builder.sign(key, _signature_hash(key)), key)
 
 
-def issue(authority: Issued, wanted: Wanted, days: int) -> Issued:
+def issue(authority: IssuedCertificate, wanted: CertificateSpec, days: int) -> IssuedCertificate:
     """Make a key and let an authority sign its certificate, which never outlives the authority's."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(_now() + dt.timedelta(days=days), authority.certificate.not_valid_after_utc)
-    builder = _builder(_name(wanted.common_name), authority.certificate.subject, key, end)
+    builder = _builder(_x509_name(wanted.common_name), authority.certificate.subject, key, end)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     for extension in _extensions(wanted):
         builder = builder.add_extension(extension, critical=False)
     builder = builder.add_extension(_authority_identifier(authority), critical=False)
-    return Issued(builder.sign(authority.key, _hash(authority.key)), key)
+    return IssuedCertificate(builder.sign(authority.key, _signature_hash(authority.key)), key)
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -170,19 +170,19 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_now() - _CLOCKS)
+        .not_valid_before(_now() - _CLOCK_SKEW)
         .not_valid_after(end)
     )
 
 
-def _extensions(wanted: Wanted) -> list[x509.ExtensionType]:
+def _extensions(wanted: CertificateSpec) -> list[x509.ExtensionType]:
     usage = x509.ExtendedKeyUsage(_SERVER_AND_CLIENT if wanted.serves else _CLIENT)
     if not wanted.hosts:
         return [usage]
     return [usage, x509.SubjectAlternativeName(wanted.alternative_names)]
 
 
-def _authority_identifier(authority: Issued) -> x509.AuthorityKeyIdentifier:
+def _authority_identifier(authority: IssuedCertificate) -> x509.AuthorityKeyIdentifier:
     """How the authority calls its key, which need not be what this program would call it."""
     try:
         own = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -208,11 +208,11 @@ def _is_label(label: str) -> bool:
     return 0 < len(label) <= 63 and plain.isascii() and plain.isalnum() and label[0] != "-" != label[-1]
 
 
-def _name(common_name: str) -> x509.Name:
+def _x509_name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
 
 
-def _hash(key: PrivateKey) -> hashes.SHA256 | None:
+def _signature_hash(key: PrivateKey) -> hashes.SHA256 | None:
     return None if isinstance(key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey) else hashes.SHA256()
 
 

@@ -12,8 +12,8 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique_cli.options import WholeNumber, flag
 
 if TYPE_CHECKING:
-    from pratique_cli.certificates.folders import Done
-    from pratique_cli.certificates.issuing import Wanted
+    from pratique_cli.certificates.folders import WrittenCertificate
+    from pratique_cli.certificates.issuing import CertificateSpec
 
 _SERVICES = ("frontdoor", "mutator", "validator")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -73,21 +73,21 @@ def command(
     For development and for small clusters. DIR holds ca.crt and ca.key, and a folder with tls.crt, tls.key and ca.crt
     for each of frontdoor, mutator, validator and the clients. Keys are readable for their owner alone.
     """
-    wanted = _wanted(service, namespace, hosts, clients)
-    done = _fill(folder, wanted, days, force=force)
+    wanted = _certificate_specs(service, namespace, hosts, clients)
+    done = _fill_folder(folder, wanted, days, force=force)
     for one in done:
         click.echo(str(one), err=output == "yaml")
     if output == "yaml":
-        from pratique_cli.certificates.folders import write_secrets  # noqa: PLC0415 - few ask for it
+        from pratique_cli.certificates.folders import secrets_yaml  # noqa: PLC0415 - few ask for it
 
-        click.echo(write_secrets(done, service, namespace), nl=False)
+        click.echo(secrets_yaml(done, service, namespace), nl=False)
 
 
-def _wanted(
+def _certificate_specs(
     service: str, namespace: str, hosts: tuple[str, ...], clients: tuple[str, ...]
-) -> dict[str, Wanted]:
+) -> dict[str, CertificateSpec]:
     # Here, because the help need not wait a tenth of a second for it.
-    from pratique_cli.certificates.issuing import Wanted, check_hosts  # noqa: PLC0415
+    from pratique_cli.certificates.issuing import CertificateSpec, check_hosts  # noqa: PLC0415
 
     for name, value in (("--service", service), ("--namespace", namespace)):
         if not _LABEL.fullmatch(value):
@@ -100,24 +100,24 @@ def _wanted(
             reason = "expected at most 63 letters, digits and . _ : -, and not the name of a service"
             raise ConfigurationError(f"--client {client}: {reason}")
     serving = {
-        name: Wanted(
+        name: CertificateSpec(
             name,
-            tuple(dict.fromkeys((*_names(name, service, namespace), *_THIS_MACHINE, *hosts))),
+            tuple(dict.fromkeys((*_service_names(name, service, namespace), *_THIS_MACHINE, *hosts))),
             serves=True,
         )
         for name in _SERVICES
     }
-    return serving | {client: Wanted(client, (), serves=False) for client in clients}
+    return serving | {client: CertificateSpec(client, (), serves=False) for client in clients}
 
 
-def _names(name: str, service: str, namespace: str) -> list[str]:
+def _service_names(name: str, service: str, namespace: str) -> list[str]:
     """All by which a service is called: as in compose, as in a cluster, and the front door by the name of the whole."""
     short = (name, f"{service}-{name}", *([service] if name == "frontdoor" else []))
     ends = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
     return [begin + end for begin in short for end in ends]
 
 
-def _fill(folder: Path, wanted: dict[str, Wanted], days: int, *, force: bool) -> list[Done]:
+def _fill_folder(folder: Path, wanted: dict[str, CertificateSpec], days: int, *, force: bool) -> list[WrittenCertificate]:
     from pratique_cli.certificates.folders import CertificateFolder  # noqa: PLC0415 - as above
 
     try:

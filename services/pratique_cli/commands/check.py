@@ -11,7 +11,7 @@ import click
 
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import load_all
+from pratique_cli.loading import load_chain
 from pratique_cli.options import ExistingPath, NameList, chosen_rules, describe_rules, flag
 from pratique_cli.terminal import printable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.configuration.settings import ChainSettings
-    from pratique.lint.rules import Finding
+    from pratique.lint.rules import LintFinding
 
 EPILOG = """\b
 Examples:
@@ -77,14 +77,14 @@ def command(
         raise click.UsageError(
             "Missing argument 'PATH...': name a configuration, or what a chain flag takes."
         )
-    loaded = load_all(dataclasses.replace(chain, config=(*paths, *chain.config)))
+    loaded = load_chain(dataclasses.replace(chain, config=(*paths, *chain.config)))
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
     for text in (*loaded.problems, *warnings, *map(str, findings)):
         click.echo("pratique: " + "\n".join(map(printable, text.split("\n"))), err=True)
     if loaded.problems:
         return ExitCode.BAD_INPUT
     click.echo(_summary(len(warnings), findings))
-    is_bad = warnings or any(finding.practice.severity.value != "info" for finding in findings)
+    is_bad = warnings or any(finding.lint_rule.severity.value != "info" for finding in findings)
     return ExitCode.DENIED if strict and is_bad else ExitCode.ADMITTED
 
 
@@ -92,9 +92,9 @@ def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(itertools.chain.from_iterable(lists))
 
 
-def _summary(warnings: int, findings: Iterable[Finding]) -> str:
+def _summary(warnings: int, findings: Iterable[LintFinding]) -> str:
     """``no problems found``, or how much there is to say of what is valid: ``valid, with 1 error, 2 warnings``."""
-    counts = collections.Counter(finding.practice.severity.value for finding in findings)
+    counts = collections.Counter(finding.lint_rule.severity.value for finding in findings)
     counts["warning"] += warnings
     parts = [
         f"{counts[severity]} {severity}{'s' if counts[severity] > 1 and severity != 'info' else ''}"

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from frontdoor.decision_logs.hash_chains import Report
+    from frontdoor.decision_logs.hash_chains import ChainReport
 
-_LONGEST_LINE = 4 * 1024 * 1024
+_MAX_LINE_BYTES = 4 * 1024 * 1024
 """Bytes of a line that are looked at: many times what a front door writes."""
-_MOST_FAULTS = 100
+_MAX_FAULTS = 100
 """Faults that are told: where there are more, the log is not worth reading on."""
 
 EPILOG = """\b
@@ -68,29 +68,29 @@ def verify(files: Sequence[Path], key: Path | None, expect: str | None, output: 
     if output == "json":
         click.echo(encode(_document(verifier.report, whole=whole, expect=expect, missing=missing)))
     else:
-        click.echo("\n".join(map(printable, _texts(verifier.report, whole=whole, missing=missing))))
+        click.echo("\n".join(map(printable, _report_lines(verifier.report, whole=whole, missing=missing))))
     return ExitCode.ADMITTED if whole else ExitCode.DENIED
 
 
-class _Numbered(msgspec.Struct):
+class _NumberedEntry(msgspec.Struct):
     sequence: int
 
 
 def _first_sequence(file: Path) -> int:
     """The number of the first entry, by which files are put in order; what has none comes first."""
     try:
-        return msgspec.json.decode(next(_lines(file), b""), type=_Numbered).sequence
+        return msgspec.json.decode(next(_lines(file), b""), type=_NumberedEntry).sequence
     except (msgspec.DecodeError, ValueError, OSError):
         return 0
 
 
 def _lines(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
-        while line := opened.readline(_LONGEST_LINE):
+        while line := opened.readline(_MAX_LINE_BYTES):
             yield line
 
 
-def _document(report: Report, *, whole: bool, expect: str | None, missing: bool) -> dict[str, Any]:
+def _document(report: ChainReport, *, whole: bool, expect: str | None, missing: bool) -> dict[str, Any]:
     return {
         "whole": whole,
         "keyed": report.is_keyed,
@@ -107,11 +107,11 @@ def _document(report: Report, *, whole: bool, expect: str | None, missing: bool)
     }
 
 
-def _texts(report: Report, *, whole: bool, missing: bool) -> Iterator[str]:
-    for fault in report.faults[:_MOST_FAULTS]:
+def _report_lines(report: ChainReport, *, whole: bool, missing: bool) -> Iterator[str]:
+    for fault in report.faults[:_MAX_FAULTS]:
         yield f"{fault.file}:{fault.line}: {fault.text}"
-    if len(report.faults) > _MOST_FAULTS:
-        yield f"… and {len(report.faults) - _MOST_FAULTS} more"
+    if len(report.faults) > _MAX_FAULTS:
+        yield f"… and {len(report.faults) - _MAX_FAULTS} more"
     if missing:
         yield "the expected hash is not in the log: entries were cut off its end, or replaced"
     found = f"{report.entries} entries, {report.decisions} of them decisions"

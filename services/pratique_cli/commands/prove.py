@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pratique.cluster.files import load_cluster
-from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.cluster.store import ObjectStore
     from pratique.configuration.settings import ChainSettings
-    from pratique_cli.mutator_checks.cases import Case
-    from pratique_cli.mutator_checks.violations import Report
+    from pratique_cli.mutator_checks.cases import MutatorCase
+    from pratique_cli.mutator_checks.violations import CheckReport
 
 EPILOG = """\b
 PATH is a webhook configuration, a policy with its binding, a manifest, an
@@ -53,8 +53,8 @@ could not be asked.
 """
 
 SECTIONS = {
-    "What decides": CHAIN_FLAGS,
-    "Settings of single controllers": plugin_flag_names(),
+    "What decides": CHAIN_PARAMETERS,
+    "Settings of single controllers": plugin_parameters(),
 }
 
 
@@ -114,22 +114,22 @@ def command(  # noqa: PLR0913 - one for each flag
     """Find out whether mutators may run again, and in any order: on given objects, and on made-up ones."""
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name configurations, manifests, or chain flags.")
-    from pratique_cli.mutator_checks.cases import read_proof_inputs  # noqa: PLC0415 - wrong usage need not wait for it
+    from pratique_cli.mutator_checks.cases import read_check_inputs  # noqa: PLC0415 - wrong usage need not wait for it
 
-    inputs = read_proof_inputs(paths)
+    inputs = read_check_inputs(paths)
     chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
-    shape = _Shape(examples, seed, timeout, dry_run=not no_dry_run)
-    report = _prove(chain, inputs.objects, shape)
-    _tell(report, output, colour=color)
+    shape = _CheckSettings(examples, seed, timeout, dry_run=not no_dry_run)
+    report = _run_checks(chain, inputs.objects, shape)
+    _write_report(report, output, colour=color)
     if write is not None:
-        _save(report, chain, write)
+        _write_suite(report, chain, write)
     if report.trouble:
         return ExitCode.BROKEN
     return ExitCode.DENIED if report.findings else ExitCode.ADMITTED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Shape:
+class _CheckSettings:
     """How much is tried, and how."""
 
     examples: int
@@ -138,10 +138,10 @@ class _Shape:
     dry_run: bool
 
 
-def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shape) -> Report:
+def _run_checks(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _CheckSettings) -> CheckReport:
     from frontdoor.engines.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
-    from pratique_cli.mutator_checks.mutator_runs import Bench  # noqa: PLC0415
-    from pratique_cli.mutator_checks.runs import ProofRun  # noqa: PLC0415
+    from pratique_cli.mutator_checks.mutator_runs import MutatorRunner  # noqa: PLC0415
+    from pratique_cli.mutator_checks.runs import MutatorCheckRun  # noqa: PLC0415
 
     store = load_cluster(chain.cluster)
     given = _cases(objects, store, dry_run=shape.dry_run)
@@ -153,8 +153,8 @@ def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shap
     with asyncio.Runner() as loop:
         mutators = loop.run(open_set())
         try:
-            run = ProofRun(
-                bench=Bench(mutators, shape.timeout),
+            run = MutatorCheckRun(
+                bench=MutatorRunner(mutators, shape.timeout),
                 store=store,
                 loop=loop,
                 seed=shape.seed,
@@ -168,7 +168,7 @@ def _prove(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _Shap
             loop.run(mutators.close())
 
 
-def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bool) -> list[Case]:
+def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bool) -> list[MutatorCase]:
     from pratique_cli.mutator_checks.cases import given_case  # noqa: PLC0415 - likewise
 
     for document in objects:
@@ -178,28 +178,28 @@ def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bo
     return [case for case in cases if case is not None]
 
 
-def _tell(report: Report, output: str, *, colour: bool | None) -> None:
+def _write_report(report: CheckReport, output: str, *, colour: bool | None) -> None:
     if output == "text":
         from pratique_cli.mutator_checks.reports import report_text  # noqa: PLC0415
         from pratique_cli.terminal import palette_for  # noqa: PLC0415 - each format imports what it needs
 
         sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
     else:
-        from pratique_cli.mutator_checks.reports import report_document, written  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import report_document, encoded_document  # noqa: PLC0415
 
-        sys.stdout.buffer.write(written(report_document(report), output))
+        sys.stdout.buffer.write(encoded_document(report_document(report), output))
     sys.stdout.flush()
     if report.trouble:
         click.echo(f"pratique: {printable(report.trouble)}", err=True)
 
 
-def _save(report: Report, chain: ChainSettings, file: Path) -> None:
-    from pratique_cli.mutator_checks.reports import saved, writable  # noqa: PLC0415 - few ask for it
+def _write_suite(report: CheckReport, chain: ChainSettings, file: Path) -> None:
+    from pratique_cli.mutator_checks.reports import findings_suite, has_testable_findings  # noqa: PLC0415 - few ask for it
 
-    if not writable(report):
+    if not has_testable_findings(report):
         click.echo(
             f"pratique: nothing was found that a test can tell; {printable(str(file))} is not written",
             err=True,
         )
         return
-    file.write_text(saved(report, chain, file.parent), "utf-8")
+    file.write_text(findings_suite(report, chain, file.parent), "utf-8")

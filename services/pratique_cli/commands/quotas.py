@@ -14,7 +14,7 @@ from pratique.apimachinery.json_values import encode
 from pratique.cluster.files import load_cluster
 from pratique.controllers.quota.checks import starting_usage
 from pratique.controllers.quota.ledger import open_ledger
-from pratique.controllers.quota.ledger_urls import place_of
+from pratique.controllers.quota.ledger_urls import ledger_url
 from pratique.controllers.quota.quota_objects import read_quota
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import FORMATS, format_flag
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cluster.store import Cluster
     from pratique.configuration.settings import ChainSettings
-    from pratique.controllers.quota.ledger import Key, Usage
+    from pratique.controllers.quota.ledger import AccountKey, Usage
 
 EPILOG = """\b
 SOURCE is where what is used is known from: the ledger that validators charge;
@@ -52,7 +52,7 @@ def command(chain: ChainSettings, output: str) -> None:
 
     The ledger is only read. That of `pratique up` is gone with it, unless --resource-quota-ledger names one.
     """
-    rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_known(place_of(chain)))))
+    rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_ledger_usage(ledger_url(chain)))))
     if output == "text":
         palette = palette_for(sys.stdout, colour=None)
         head, *lines = _table(rows)
@@ -65,7 +65,7 @@ def command(chain: ChainSettings, output: str) -> None:
         click.echo(b"".join(encode(row) + b"\n" for row in rows), nl=False)
 
 
-async def _known(url: str) -> Mapping[Key, Usage]:
+async def _ledger_usage(url: str) -> Mapping[AccountKey, Usage]:
     ledger = open_ledger(url)
     try:
         return await ledger.accounts()
@@ -75,7 +75,7 @@ async def _known(url: str) -> Mapping[Key, Usage]:
         await ledger.close()
 
 
-def _rows(cluster: Cluster, known: Mapping[Key, Usage]) -> Iterator[JSONObject]:
+def _rows(cluster: Cluster, known: Mapping[AccountKey, Usage]) -> Iterator[JSONObject]:
     """One row for each resource: of all quotas that there are, and of those that the ledger alone knows."""
     left = dict(known)
     for document in cluster.list("", "resourcequotas"):

@@ -14,7 +14,7 @@ import click
 from frontdoor.engines.engine import open_local
 from pratique.cluster.files import load_cluster
 from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
@@ -24,10 +24,10 @@ from pratique_cli.options import (
     flag,
     format_flag,
 )
-from pratique_cli.replays.comparisons import Comparer
-from pratique_cli.replays.recorded import PHASES, Readers, mentions_extra
-from pratique_cli.replays.reports import Report, open_replay_output
-from pratique_cli.replays.runs import WEBHOOKS, ReplayRun, StillCluster
+from pratique_cli.replays.comparisons import DecisionComparer
+from pratique_cli.replays.recorded import PHASES, RedactionReaders, mentions_extra
+from pratique_cli.replays.reports import ReplayReport, open_replay_output
+from pratique_cli.replays.runs import WEBHOOKS, ReplayRun, ReplayCluster
 from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ failed, or a review was not decided in time.
 """
 
 SECTIONS = {
-    "What is to decide": CHAIN_FLAGS,
-    "Settings of single controllers": plugin_flag_names(),
+    "What is to decide": CHAIN_PARAMETERS,
+    "Settings of single controllers": plugin_parameters(),
 }
 
 
@@ -106,7 +106,7 @@ def command(
     timeout: float,
 ) -> int:
     """Decide recorded reviews by another configuration, and say what differs, by who made the difference."""
-    cluster = StillCluster(load_cluster(chain.cluster))
+    cluster = ReplayCluster(load_cluster(chain.cluster))
     progress = progress_for(sys.stderr, sys.stdout)
 
     def make_run(engine: Engine, baseline: Engine | None) -> ReplayRun:
@@ -117,10 +117,10 @@ def command(
             phases=PHASES[phase],
             timeout_seconds=timeout,
             skip_webhooks=skip_webhooks,
-            comparer=Comparer(
-                Readers(load_catalogue(), policies_read_extra=mentions_extra(chain.config)).read
+            comparer=DecisionComparer(
+                RedactionReaders(load_catalogue(), policies_read_extra=mentions_extra(chain.config)).read
             ),
-            report=Report(examples),
+            report=ReplayReport(examples),
             output=open_replay_output(output),
             complain=functools.partial(_complain, progress),
             progress=progress,
@@ -134,7 +134,7 @@ async def _replay(
     files: tuple[Path, ...],
     chain: ChainSettings,
     against: tuple[Path, ...],
-    cluster: StillCluster,
+    cluster: ReplayCluster,
     make_run: Callable[[Engine, Engine | None], ReplayRun],
 ) -> ExitCode:
     # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.

@@ -13,9 +13,9 @@ import click
 from frontdoor.engines.engine import open_local
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.cluster.files import load_cluster
-from pratique_cli.chain_options import CHAIN_FLAGS, chain_flags, plugin_flag_names
+from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import chain_warnings
+from pratique_cli.loading import release_warnings
 from pratique_cli.options import (
     REVIEW_FORMATS,
     ExistingPath,
@@ -26,7 +26,7 @@ from pratique_cli.options import (
     format_flag,
 )
 from pratique_cli.outputs.writers import open_output
-from pratique_cli.review_options import REQUEST_FLAGS, request_flags
+from pratique_cli.review_options import REQUEST_PARAMETERS, request_flags
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import printable, progress_for
 
@@ -72,9 +72,9 @@ program itself failed, or a review was not decided in time.
 
 
 SECTIONS = {
-    "What a manifest asks for (an AdmissionReview says it itself)": REQUEST_FLAGS,
-    "What decides": CHAIN_FLAGS,
-    "Settings of single controllers": plugin_flag_names(),
+    "What a manifest asks for (an AdmissionReview says it itself)": REQUEST_PARAMETERS,
+    "What decides": CHAIN_PARAMETERS,
+    "Settings of single controllers": plugin_parameters(),
 }
 
 
@@ -132,13 +132,13 @@ def command(  # noqa: PLR0913 - one for each flag
     """Decide manifests and recorded reviews offline: what would the cluster decide, and why?"""
     store = load_cluster(chain.cluster)
     progress = progress_for(sys.stderr, sys.stdout)
-    for warning in chain_warnings(chain, store):
+    for warning in release_warnings(chain, store):
         _complain(progress, warning)
 
     def make_run(engine: LocalEngine) -> ReviewRun:
         return ReviewRun(
             engine=engine,
-            conclude=engine.conclude,
+            on_admitted=engine.on_admitted,
             store=store,
             phases=_PHASES[phase],
             timeout_seconds=timeout,

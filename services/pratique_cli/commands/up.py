@@ -15,10 +15,10 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode, end_by
 from pratique_cli.front_door_options import front_door_flags
-from pratique_cli.loading import load_everything
+from pratique_cli.loading import check_chain
 from pratique_cli.options import PORT, WholeNumber, flag
 from pratique_cli.stack.stacks import Stack
-from pratique_cli.stack.subprocesses import lifeline_flag
+from pratique_cli.stack.subprocesses import until_stdin_closes_flag
 from pratique_cli.stack.supervisor import StartError
 from pratique_cli.terminal import palette_for, printable
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pratique.configuration.settings import ChainSettings
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE_SECONDS = 60.0
+_START_SECONDS = 60.0
 """How long the stack may take to become healthy: a slow laptop takes five."""
 
 EPILOG = """\b
@@ -61,7 +61,7 @@ Then:
     help="Port on which the front door listens; 0 picks a free one.",
 )
 @front_door_flags
-@lifeline_flag
+@until_stdin_closes_flag
 @chain_flags
 def command(chain: ChainSettings, validators: int, host: str, port: int, front_door: tuple[str, ...]) -> int:
     """Run the local stack: front door, mutator and validators, each a process of its own.
@@ -70,9 +70,9 @@ def command(chain: ChainSettings, validators: int, host: str, port: int, front_d
     drains; a second Ctrl-C ends it at once. A service that ends unasked is started again. What the services
     say goes to standard error.
     """
-    load_everything(chain)
+    check_chain(chain)
     _check_address(host, port)
-    stack = Stack(chain, validators=validators, host=host, port=port, tell=_teller(), front_door=front_door)
+    stack = Stack(chain, validators=validators, host=host, port=port, tell=_line_printer(), front_door=front_door)
     return asyncio.run(_run(stack))
 
 
@@ -90,7 +90,7 @@ def _check_address(host: str, port: int) -> None:
         raise ConfigurationError(f"{problem}; {advice}") from None
 
 
-def _teller() -> Callable[[str, str], None]:
+def _line_printer() -> Callable[[str, str], None]:
     palette = palette_for(sys.stderr, colour=None)
 
     def tell(name: str, line: str) -> None:
@@ -113,7 +113,7 @@ async def _run(stack: Stack) -> ExitCode:
     if not starting.done():
         starting.cancel()
         await asyncio.wait({starting})
-    code = _outcome(starting, stack)
+    code = _start_exit_code(starting, stack)
     if code is ExitCode.ADMITTED:
         await told
     told.cancel()
@@ -122,12 +122,12 @@ async def _run(stack: Stack) -> ExitCode:
 
 
 async def _start(stack: Stack) -> None:
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(_START_SECONDS):
         url = await stack.start()
     click.echo(f"pratique: ready on {url}")
 
 
-def _outcome(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
+def _start_exit_code(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
     error = None if starting.cancelled() else starting.exception()
     match error:
         case None:
@@ -136,7 +136,7 @@ def _outcome(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
             click.echo(f"pratique: {error}", err=True)
             return ExitCode.BAD_INPUT if error.code == ExitCode.BAD_INPUT else ExitCode.BROKEN
         case TimeoutError():
-            problem = f"not healthy after {_PATIENCE_SECONDS:g} s: {stack.waits_for}"
+            problem = f"not healthy after {_START_SECONDS:g} s: {stack.waits_for}"
             click.echo(f"pratique: {printable(problem)}", err=True)
             return ExitCode.BROKEN
         case _:

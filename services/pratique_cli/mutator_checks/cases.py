@@ -6,13 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import Charging, Operation
+from pratique.admission.reviews import QuotaMode, Operation
 from pratique.apimachinery.documents import is_suite, list_files
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.source_documents import STDIN
 from pratique.configuration.policies import PolicyKind
-from pratique.configuration.webhooks import GROUP, ConfigurationKind
+from pratique.configuration.webhooks import GROUP, WebhookConfigurationKind
 from pratique.manifests.requests import review_of_manifest
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.requests import review_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Case:
+class MutatorCase:
     """One object, and how to ask for it."""
 
     document: JSONObject = dataclasses.field(repr=False)
@@ -62,10 +62,10 @@ class Case:
                 cluster=self.cluster,
             )
         # Nothing that is tried here uses up a quota.
-        return dataclasses.replace(asked, dry_run=self.dry_run, charging=Charging.TRIED)
+        return dataclasses.replace(asked, dry_run=self.dry_run, charging=QuotaMode.CHECK)
 
 
-def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -> Case | None:
+def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -> MutatorCase | None:
     """The case of a manifest or an AdmissionReview; None for a review that has no object, such as a DELETE.
 
     Raises:
@@ -75,15 +75,15 @@ def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -
     if review.object is None:
         return None
     if document.data.get("kind") == "AdmissionReview":
-        return Case(review.object, store, dry_run, review.operation, document, review)
-    return Case(document.data, store, dry_run, source=document)
+        return MutatorCase(review.object, store, dry_run, review.operation, document, review)
+    return MutatorCase(document.data, store, dry_run, source=document)
 
 
-_KINDS = frozenset(kind.value for kind in (*ConfigurationKind, *PolicyKind))
+_KINDS = frozenset(kind.value for kind in (*WebhookConfigurationKind, *PolicyKind))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ProofInputs:
+class CheckInputs:
     """What the paths of a proof hold."""
 
     configurations: tuple[Path, ...]
@@ -92,7 +92,7 @@ class ProofInputs:
     """Manifests and AdmissionReviews."""
 
 
-def read_proof_inputs(paths: Iterable[Path]) -> ProofInputs:
+def read_check_inputs(paths: Iterable[Path]) -> CheckInputs:
     """Read files and folders, and sort their files by what stands in them. Test suites are passed over.
 
     Raises:
@@ -101,7 +101,7 @@ def read_proof_inputs(paths: Iterable[Path]) -> ProofInputs:
     configurations: list[Path] = []
     objects: list[SourceDocument] = []
     for file in _files(paths):
-        documents = list(_read(file))
+        documents = list(_read_file(file))
         settings = [each for each in documents if _is_configuration(each.data)]
         if settings and len(settings) < len(documents):
             stray = next(each for each in documents if each not in settings)
@@ -110,7 +110,7 @@ def read_proof_inputs(paths: Iterable[Path]) -> ProofInputs:
             configurations.append(Path(file))
         else:
             objects += documents
-    return ProofInputs(tuple(configurations), tuple(objects))
+    return CheckInputs(tuple(configurations), tuple(objects))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _files(paths: Iterable[Path]) -> Iterator[str]:
         yield from [STDIN] if str(path) == STDIN else list_files(path)
 
 
-def _read(file: str) -> Iterator[SourceDocument]:
+def _read_file(file: str) -> Iterator[SourceDocument]:
     for each in read_inputs(file):
         if isinstance(each, InputError):
             raise each

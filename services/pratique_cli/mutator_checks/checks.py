@@ -7,13 +7,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.diff import identical
 from pratique_cli.mutator_checks.mutator_runs import repeat, with_object
 from pratique_cli.mutator_checks.violations import (
     Defect,
-    Run,
-    Violation,
+    RunEvidence,
+    MutatorDefect,
     changed_values,
     differing_fields,
     without_order,
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision
     from frontdoor.engines.mutator_sets import Mutator
     from pratique.admission.reviews import Review
-    from pratique_cli.mutator_checks.mutator_runs import Bench, Outcome, Repetition
+    from pratique_cli.mutator_checks.mutator_runs import MutatorRunner, MutatorRun, Repetition
     from pratique_cli.outputs.texts import Path
 
 
-class Check(Protocol):
+class MutatorCheck(Protocol):
     """Looks for violations."""
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Look at one object.
 
         Raises:
@@ -41,72 +41,72 @@ class Check(Protocol):
         """
 
 
-def run_of(label: str, outcome: Outcome) -> Run:
+def evidence_of(label: str, outcome: MutatorRun) -> RunEvidence:
     """Tell what a trial did."""
     after = outcome.object if outcome.allowed else outcome.received
-    return Run(label, outcome.received, after, outcome.refusal)
+    return RunEvidence(label, outcome.received, after, outcome.refusal)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AloneCheck:
+class SingleMutatorCheck:
     """What one mutator has to hold by itself: to decide, always alike, and to leave its own outcome alone."""
 
     mutator: Mutator
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it on the object, on the object once more, and on its outcome."""
         return await self.judge(bench, review, await bench.mutate(review, (self.mutator,)))
 
-    async def judge(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def judge(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Look at one object, of which it is known what comes of it.
 
         Raises:
             UnansweredError: the mutator could not be asked.
         """
         if first.failure is not None:
-            return [self._violation(Defect.FAILS, "comes to no decision", (run_of("run", first),))]
+            return [self._violation(Defect.FAILS, "comes to no decision", (evidence_of("run", first),))]
         if not first.changed or not first.allowed:
             return []
         return [*await self._unlike(bench, review, first), *await self._restless(bench, review, first)]
 
-    async def _unlike(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def _unlike(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Ask the same again."""
         if self.mutator.placed:
             return []  # Kubernetes' own draw names by chance on purpose, as ServiceAccount does
         other = await bench.mutate(review, (self.mutator,))
         return (
-            [] if first.same_as(other) else [differently(self, self.mutator, first, other, "the same object")]
+            [] if first.same_as(other) else [nondeterminism(self, self.mutator, first, other, "the same object")]
         )
 
-    async def _restless(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def _restless(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Run it on its own outcome."""
         repetition = await repeat(bench, review, first, (self.mutator,))
         if repetition.holds:
             return []
-        runs = (run_of("first run", first), run_of("second run", repetition.second))
+        runs = (evidence_of("first run", first), evidence_of("second run", repetition.second))
         if not repetition.second.allowed:
             return [self._violation(Defect.REFUSES_OWN, "refuses what it has made", runs)]
         text = f"changes again what it has changed, and {repetition.ending}"
         violation = self._violation(Defect.NOT_IDEMPOTENT, text, runs)
         return [dataclasses.replace(violation, growth=repetition.growth, period=repetition.period)]
 
-    def _violation(self, defect: Defect, text: str, runs: tuple[Run, ...]) -> Violation:
+    def _violation(self, defect: Defect, text: str, runs: tuple[RunEvidence, ...]) -> MutatorDefect:
         last = runs[-1] if runs else None
         fields = differing_fields(last.before, last.after) if last else ()
-        return Violation(
+        return MutatorDefect(
             defect=defect, mutators=(self.mutator,), text=text, check=self, runs=runs, fields=fields
         )
 
 
-def differently(check: Check, mutator: Mutator, first: Outcome, other: Outcome, when: str) -> Violation:
+def nondeterminism(check: MutatorCheck, mutator: Mutator, first: MutatorRun, other: MutatorRun, when: str) -> MutatorDefect:
     """The violation of a mutator that did not do the same twice."""
-    return Violation(
+    return MutatorDefect(
         defect=Defect.NOT_DETERMINISTIC,
         mutators=(mutator,),
         text=f"makes something else of {when}",
         check=check,
         fields=differing_fields(first.object, other.object),
-        runs=(run_of("once", first), run_of("once more", other)),
+        runs=(evidence_of("once", first), evidence_of("once more", other)),
     )
 
 
@@ -118,30 +118,30 @@ class LaterCheck:
     seconds: float
     """How much later."""
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it now, and later on the object and on its outcome."""
         first = await bench.mutate(review, (self.mutator,))
         await asyncio.sleep(self.seconds)
         return await self.compare(bench, review, first)
 
-    async def compare(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def compare(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Compare what came of it then with what comes of it now."""
         if not first.allowed or not first.changed:
             return []
         found = []
         later = await bench.mutate(review, (self.mutator,))
         if not first.same_as(later):
-            found.append(differently(self, self.mutator, first, later, "the same object a moment later"))
+            found.append(nondeterminism(self, self.mutator, first, later, "the same object a moment later"))
         again = await bench.mutate(with_object(review, first.object), (self.mutator,))
         if again.changed and again.allowed:
             found.append(
-                Violation(
+                MutatorDefect(
                     defect=Defect.NOT_IDEMPOTENT,
                     mutators=(self.mutator,),
                     text="changes again, a moment later, what it has changed",
                     check=self,
                     fields=differing_fields(first.object, again.object),
-                    runs=(run_of("first run", first), run_of("second run", again)),
+                    runs=(evidence_of("first run", first), evidence_of("second run", again)),
                 )
             )
         return found
@@ -154,34 +154,34 @@ class PairCheck:
     first: Mutator
     second: Mutator
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in both orders, and compare what each writes."""
         pair = (self.first, self.second)
         forwards = await bench.mutate(review, pair)
         backwards = await bench.mutate(review, pair[::-1])
-        if same(forwards, backwards):
+        if same_result(forwards, backwards):
             return []
         fields = await self._written_by_both(bench, review)
         runs = (
-            run_of(f"{self.first}, then {self.second}", forwards),
-            run_of(f"{self.second}, then {self.first}", backwards),
+            evidence_of(f"{self.first}, then {self.second}", forwards),
+            evidence_of(f"{self.second}, then {self.first}", backwards),
         )
         if fields:
             text = "write different values to the same field: the last one wins"
-            return [Violation(
+            return [MutatorDefect(
                 defect=Defect.CONFLICT, mutators=pair, text=text, check=self, fields=fields, runs=runs
             )]  # fmt: skip
-        return [out_of_order(self, pair, forwards, backwards)]
+        return [order_defect(self, pair, forwards, backwards)]
 
-    async def _written_by_both(self, bench: Bench, review: Review) -> tuple[str, ...]:
+    async def _written_by_both(self, bench: MutatorRunner, review: Review) -> tuple[str, ...]:
         """The fields that both write, on the object as it came, or one on what the other has made of it."""
         alone = await bench.mutate(review, (self.first,)), await bench.mutate(review, (self.second,))
         paths: dict[Path, None] = {}
-        paths |= dict.fromkeys(_contested(*alone))
+        paths |= dict.fromkeys(_conflicting_fields(*alone))
         for outcome, other in zip(alone, (self.second, self.first), strict=True):
             if outcome.allowed:
                 after = await bench.mutate(with_object(review, outcome.object), (other,))
-                paths |= dict.fromkeys(_overwritten(outcome, after))
+                paths |= dict.fromkeys(_overwritten_fields(outcome, after))
         return tuple(path_text(path) for path in paths)
 
 
@@ -192,35 +192,35 @@ class PermutationCheck:
     orders: tuple[tuple[Mutator, ...], ...]
     """The orders that are tried; the first one is that of the chain."""
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in every order."""
         usual = await bench.mutate(review, self.orders[0])
         for order in self.orders[1:]:
             other = await bench.mutate(review, order)
-            if not same(usual, other):
+            if not same_result(usual, other):
                 check = dataclasses.replace(self, orders=(self.orders[0], order))
-                return [out_of_order(check, self.orders[0], usual, other, order)]
+                return [order_defect(check, self.orders[0], usual, other, order)]
         return []
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same_result(one: MutatorRun, other: MutatorRun) -> bool:
     """Whether two orders come to the same; which of several named items stands first does not count."""
     if not one.allowed or not other.allowed:
         return one.allowed == other.allowed
     return identical(without_order(one.object), without_order(other.object))
 
 
-def out_of_order(
+def order_defect(
     check: PairCheck | PermutationCheck,
     usual_order: tuple[Mutator, ...],
-    usual: Outcome,
-    other: Outcome,
+    usual: MutatorRun,
+    other: MutatorRun,
     order: tuple[Mutator, ...] = (),
-) -> Violation:
+) -> MutatorDefect:
     """The violation of mutators that come to something else in another order."""
     order = order or usual_order[::-1]
     both = usual.allowed and other.allowed
-    return Violation(
+    return MutatorDefect(
         defect=Defect.ORDER,
         mutators=usual_order,
         text="come to something else in another order"
@@ -229,25 +229,25 @@ def out_of_order(
         check=check,
         fields=differing_fields(usual.object, other.object) if both else (),
         runs=(
-            run_of(", then ".join(map(str, usual_order)), usual),
-            run_of(", then ".join(map(str, order)), other),
+            evidence_of(", then ".join(map(str, usual_order)), usual),
+            evidence_of(", then ".join(map(str, order)), other),
         ),
     )
 
 
-def _contested(one: Outcome, other: Outcome) -> list[Path]:
+def _conflicting_fields(one: MutatorRun, other: MutatorRun) -> list[Path]:
     """The fields to which both write, and not the same."""
-    mine, theirs = _written(one), _written(other)
+    mine, theirs = _written_values(one), _written_values(other)
     return [path for path, value in mine.items() if path in theirs and not identical(value, theirs[path])]
 
 
-def _overwritten(before: Outcome, after: Outcome) -> list[Path]:
+def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[Path]:
     """The fields that one wrote and the next one wrote again."""
-    mine, theirs = _written(before), _written(after)
+    mine, theirs = _written_values(before), _written_values(after)
     return [path for path in mine if path in theirs]
 
 
-def _written(outcome: Outcome) -> dict[Path, object]:
+def _written_values(outcome: MutatorRun) -> dict[Path, object]:
     """What was written, by fields that are the same ones whoever writes: positions in lists are not."""
     if not outcome.allowed:
         return {}
@@ -255,7 +255,7 @@ def _written(outcome: Outcome) -> dict[Path, object]:
     return {path: value for path, value in values.items() if not any(isinstance(step, int) for step in path)}
 
 
-def at_work(decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome) -> tuple[Mutator, ...]:
+def mutators_with_outcome(decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome) -> tuple[Mutator, ...]:
     """The mutators with a step that ended in one of these ways, in chain order."""
     seen = {
         (step.controller, step.name, step.configuration)
@@ -265,7 +265,7 @@ def at_work(decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutc
     return tuple(one for one in mutators if (one.controller, one.name, one.configuration) in seen)
 
 
-async def _comes_to_rest(bench: Bench, review: Review, mutator: Mutator) -> bool | None:
+async def _is_stable(bench: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
     """Whether a mutator leaves its own outcome alone; None where it leaves the object alone already."""
     once = await bench.mutate(review, (mutator,))
     if not once.changed or not once.allowed:
@@ -280,12 +280,12 @@ class SetCheck:
     mutators: tuple[Mutator, ...]
     """All of the chain, in chain order."""
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run all of them on the object, then all on their outcome, then each that did something on it."""
         first = await bench.mutate(review)
         if not first.allowed:
             return await self._refused_at_once(bench, review, first)
-        if not at_work(first.decision, self.mutators, StepOutcome.MUTATED):
+        if not mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED):
             return []
         repetition = await repeat(bench, review, first, None)
         if not repetition.second.allowed:
@@ -294,58 +294,58 @@ class SetCheck:
             return await self._unsettled(bench, review, first, repetition)
         return await self._undone(bench, review, first)
 
-    async def _refused_at_once(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def _refused_at_once(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Tell who refuses what others have made of an object that it would have let through, in one request."""
-        refusing = at_work(first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
+        refusing = mutators_with_outcome(first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
         alone = [await bench.mutate(review, (one,)) for one in refusing]
         if not refusing or not all(each.allowed for each in alone):
             return []
         return [
-            Violation(
+            MutatorDefect(
                 defect=Defect.REFUSES_OWN,
                 mutators=refusing,
                 text="refuses what the mutators have made together, within one request",
                 check=self,
-                runs=(run_of(f"{refusing[0]} alone", alone[0]), run_of("all", first)),
+                runs=(evidence_of(f"{refusing[0]} alone", alone[0]), evidence_of("all", first)),
             )
         ]
 
-    def _refusal(self, first: Outcome, repetition: Repetition) -> Violation:
+    def _refusal(self, first: MutatorRun, repetition: Repetition) -> MutatorDefect:
         second = repetition.second
-        guilty = at_work(second.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
-        return Violation(
+        guilty = mutators_with_outcome(second.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
+        return MutatorDefect(
             defect=Defect.REFUSES_OWN,
             mutators=guilty,
             text="refuses what the mutators have made together",
             check=self,
-            runs=(run_of("first run of all", first), run_of("second run of all", second)),
+            runs=(evidence_of("first run of all", first), evidence_of("second run of all", second)),
         )
 
     async def _unsettled(
-        self, bench: Bench, review: Review, first: Outcome, repetition: Repetition
-    ) -> Sequence[Violation]:
+        self, bench: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
+    ) -> Sequence[MutatorDefect]:
         """Tell who changes the outcome of all, of those that would leave their own alone."""
-        active = at_work(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
+        active = mutators_with_outcome(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
         made = with_object(review, first.object)
-        rests = {one: await _comes_to_rest(bench, made, one) for one in active}
+        rests = {one: await _is_stable(bench, made, one) for one in active}
         guilty = tuple(one for one, rest in rests.items() if rest is True)
         if not guilty and False in rests.values():
             return []  # one that does not even leave its own outcome alone: that is told of it
-        violation = Violation(
+        violation = MutatorDefect(
             defect=Defect.NOT_SETTLED,
             mutators=guilty or active,
             text=f"changes again what all mutators together have made, which {repetition.ending}",
             check=self,
             fields=differing_fields(first.object, repetition.second.object),
-            runs=(run_of("first run of all", first), run_of("second run of all", repetition.second)),
+            runs=(evidence_of("first run of all", first), evidence_of("second run of all", repetition.second)),
             growth=repetition.growth,
             period=repetition.period,
         )
         return [violation]
 
-    async def _undone(self, bench: Bench, review: Review, first: Outcome) -> Sequence[Violation]:
+    async def _undone(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
         """Find those whose change another takes back: the outcome stays the same, and never comes to rest."""
-        active = at_work(first.decision, self.mutators, StepOutcome.MUTATED)
+        active = mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED)
         made = with_object(review, first.object)
         for mutator in active:
             once = await bench.mutate(made, (mutator,))
@@ -358,7 +358,7 @@ class SetCheck:
                     return self._fight(mutator, other, once, back)
         return []
 
-    def _fight(self, mutator: Mutator, other: Mutator, once: Outcome, back: Outcome) -> Sequence[Violation]:
+    def _fight(self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun) -> Sequence[MutatorDefect]:
         """Tell a loop from two that write what they think right; the latter is found by comparing orders, too."""
         both = tuple(one for one in self.mutators if one in (mutator, other))
         written = changed_values(once.received, once.object)
@@ -368,13 +368,13 @@ class SetCheck:
             return []
         loop = "undo each other's changes: in a cluster, each write brings the other one back, without end"
         return [
-            Violation(
+            MutatorDefect(
                 defect=Defect.UNDONE if is_loop else Defect.CONFLICT,
                 mutators=both,
                 text=loop if is_loop else "write different values to the same field: the last one wins",
                 check=self,
                 fields=differing_fields(once.received, once.object),
-                runs=(run_of(f"{mutator} on the outcome", once), run_of(f"{other} on that", back)),
+                runs=(evidence_of(f"{mutator} on the outcome", once), evidence_of(f"{other} on that", back)),
                 period=2 if is_loop else 0,
             )
         ]
@@ -390,7 +390,7 @@ class ValidatorCheck:
     mutators: tuple[Mutator, ...]
     """All of the chain, in chain order."""
 
-    async def look(self, bench: Bench, review: Review) -> Sequence[Violation]:
+    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run both phases, and where that is refused, the validating one on the object as it came."""
         admitted = await bench.admit(review)
         if admitted.allowed or not admitted.changed or not _is_refused_by_validators(admitted):
@@ -400,23 +400,23 @@ class ValidatorCheck:
         guilty = await self._guilty(bench, review, admitted)
         mutated = await bench.mutate(review)
         return [
-            Violation(
+            MutatorDefect(
                 defect=Defect.REFUSED,
                 mutators=guilty,
                 text="what is made is refused, and what came would have been let through",
                 check=self,
                 fields=differing_fields(mutated.received, mutated.object),
-                runs=(run_of("mutating phase", mutated), run_of("both phases", admitted)),
+                runs=(evidence_of("mutating phase", mutated), evidence_of("both phases", admitted)),
             )
         ]
 
-    async def _guilty(self, bench: Bench, review: Review, admitted: Outcome) -> tuple[Mutator, ...]:
+    async def _guilty(self, bench: MutatorRunner, review: Review, admitted: MutatorRun) -> tuple[Mutator, ...]:
         """The mutators that bring the refusal about by themselves; all that did something, where none does."""
-        active = at_work(admitted.decision, self.mutators, StepOutcome.MUTATED)
+        active = mutators_with_outcome(admitted.decision, self.mutators, StepOutcome.MUTATED)
         alone = [one for one in active if not (await bench.admit(review, (one,))).allowed]
         return tuple(alone) or active
 
 
-def _is_refused_by_validators(outcome: Outcome) -> bool:
+def _is_refused_by_validators(outcome: MutatorRun) -> bool:
     steps = outcome.decision.steps
     return any(step.outcome in _REFUSING and step.phase is Phase.VALIDATE for step in steps)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.schemas import Type
-    from pratique_cli.mutator_checks.words import MadeKind, Words
+    from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary
 
-_PARTS = frozenset({"metadata", "spec", "template"})
+_USUAL_FIELDS = frozenset({"metadata", "spec", "template"})
 """What an object is hardly one without, though schemas do not ask for it."""
-_PLAIN: dict[Scalar, JSON] = {Scalar.STRING: "a", Scalar.INTEGER: 1, Scalar.NUMBER: 1, Scalar.BOOLEAN: False}
+_SMALLEST_SCALARS: dict[Scalar, JSON] = {Scalar.STRING: "a", Scalar.INTEGER: 1, Scalar.NUMBER: 1, Scalar.BOOLEAN: False}
 
 
-def smallest(kind: MadeKind) -> JSONObject:
+def smallest(kind: GeneratedKind) -> JSONObject:
     """What an object of a kind has to have, and nothing else."""
     needed: JSONObject = _smallest(kind.schema, "")
     named = {"apiVersion": kind.kind.api_version, "kind": kind.kind.kind, "metadata": {"name": "made"}}
@@ -31,7 +31,7 @@ def smallest(kind: MadeKind) -> JSONObject:
 def _smallest(type_: Type, field: str) -> JSON:
     match type_:
         case Structure():
-            needed = sorted(type_.required | (_PARTS & type_.fields.keys()))
+            needed = sorted(type_.required | (_USUAL_FIELDS & type_.fields.keys()))
             return {name: _smallest(type_.fields[name], name) for name in needed if name in type_.fields}
         case ListType():
             # A schema does not say that a Pod has to have a container.
@@ -39,18 +39,18 @@ def _smallest(type_: Type, field: str) -> JSON:
         case MapType() | Scalar.ANY:
             return {}
         case _:
-            return _PLAIN.get(type_, "1")
+            return _SMALLEST_SCALARS.get(type_, "1")
 
 
-MISSING = (
+HYPOTHESIS_MISSING = (
     "pratique prove makes objects up with Hypothesis, which is not installed: pip install 'pratique[prove]', or "
     "pip install hypothesis beside a pratique that is there"
 )
 """What is said where the extra ``prove`` was not installed."""
 
 
-def make(
-    kind: MadeKind, words: Words, *, seed: int, examples: int, visit: Callable[[JSONObject], None]
+def generate_objects(
+    kind: GeneratedKind, words: Vocabulary, *, seed: int, examples: int, visit: Callable[[JSONObject], None]
 ) -> None:
     """Make up objects of one kind, and show each to ``visit``.
 
@@ -62,9 +62,9 @@ def make(
     try:
         import hypothesis  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise InputError(MISSING) from None
+        raise InputError(HYPOTHESIS_MISSING) from None
 
-    from pratique_cli.mutator_checks.objects import objects  # noqa: PLC0415
+    from pratique_cli.mutator_checks.objects import generated_objects  # noqa: PLC0415
 
     ended: list[PratiqueError] = []
 
@@ -77,7 +77,7 @@ def make(
         suppress_health_check=list(hypothesis.HealthCheck),
         print_blob=False,
     )
-    @hypothesis.given(objects(kind, words))
+    @hypothesis.given(generated_objects(kind, words))
     def show(document: JSONObject) -> None:
         if ended:
             return
@@ -87,14 +87,14 @@ def make(
             # Hypothesis would take an error for a finding, and ask again.
             ended.append(error)
 
-    with _nothing_stored():
+    with _temporary_hypothesis_home():
         show()
     if ended:
         raise ended[0]
 
 
 @contextlib.contextmanager
-def _nothing_stored() -> Iterator[None]:
+def _temporary_hypothesis_home() -> Iterator[None]:
     """Keep Hypothesis from leaving a folder behind: it stores more than examples."""
     from hypothesis import configuration  # noqa: PLC0415 - as above
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from frontdoor.chain.webhooks import CONTROLLERS
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_values import Document, encode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
 
-_CALLERS = frozenset(CONTROLLERS.values())
+_WEBHOOK_CONTROLLERS = frozenset(CONTROLLERS.values())
 _UNANSWERED = "failed calling webhook "
 """What a reason holds where a webhook gave no answer that could be used."""
 
@@ -33,7 +33,7 @@ class UnansweredError(PratiqueError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class MutatorRun:
     """What came of a trial."""
 
     decision: Decision
@@ -66,7 +66,7 @@ class Outcome:
         """The step that came to no decision; None where there is none."""
         return next((step for step in self.decision.steps if step.outcome is StepOutcome.FAILED), None)
 
-    def same_as(self, other: Outcome) -> bool:
+    def same_as(self, other: MutatorRun) -> bool:
         """Whether both came to the same."""
         return (self.allowed, self.refusal) == (other.allowed, other.refusal) and (
             self.decision.object_document == other.decision.object_document
@@ -74,14 +74,14 @@ class Outcome:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bench:
+class MutatorRunner:
     """Where mutators are tried out."""
 
     mutators: MutatorSet
     timeout_seconds: float
     """How long each trial may take."""
 
-    async def mutate(self, review: Review, order: Sequence[Mutator] | None = None) -> Outcome:
+    async def mutate(self, review: Review, order: Sequence[Mutator] | None = None) -> MutatorRun:
         """Run the mutating phase: of the mutators in the order given, or of all in chain order.
 
         Raises:
@@ -89,7 +89,7 @@ class Bench:
         """
         return await self._run(review, MUTATE, order)
 
-    async def admit(self, review: Review, order: Sequence[Mutator] | None = None) -> Outcome:
+    async def admit(self, review: Review, order: Sequence[Mutator] | None = None) -> MutatorRun:
         """Run both phases.
 
         Raises:
@@ -97,7 +97,7 @@ class Bench:
         """
         return await self._run(review, BOTH, order)
 
-    async def validate(self, review: Review) -> Outcome:
+    async def validate(self, review: Review) -> MutatorRun:
         """Run the validating phase alone.
 
         Raises:
@@ -107,7 +107,7 @@ class Bench:
 
     async def _run(
         self, review: Review, phases: frozenset[Phase], order: Sequence[Mutator] | None
-    ) -> Outcome:
+    ) -> MutatorRun:
         try:
             deadline = Deadline.after(self.timeout_seconds)
             decision = await self.mutators.decide(review, phases, deadline, order)
@@ -117,12 +117,12 @@ class Bench:
             ) from None
         for step in decision.steps:
             lost = step.outcome in {StepOutcome.FAILED, StepOutcome.FAILED_OPEN}
-            if lost and step.controller in _CALLERS and _UNANSWERED in step.reason:
+            if lost and step.controller in _WEBHOOK_CONTROLLERS and _UNANSWERED in step.reason:
                 raise UnansweredError(step.reason)
-        return Outcome(decision, review.object)
+        return MutatorRun(decision, review.object)
 
 
-RUNS = 10
+MAX_RUNS = 10
 """What has not come to rest by then is taken never to: a chain has at most two rounds, and a cluster asks again only
 when somebody writes."""
 
@@ -133,7 +133,7 @@ class Repetition:
 
     states: tuple[JSONObject, ...] = dataclasses.field(repr=False)
     """The object after each run, the first included; the last one is not changed any more, or comes back."""
-    second: Outcome
+    second: MutatorRun
     """What the second run made of the first one's outcome."""
     period: int = 0
     """After how many runs the same object comes back; 0 where none does."""
@@ -165,7 +165,7 @@ class Repetition:
         return f"comes to rest after {len(self.states)} runs"
 
 
-async def repeat(bench: Bench, review: Review, first: Outcome, order: Sequence[Mutator] | None) -> Repetition:
+async def repeat(bench: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None) -> Repetition:
     """Run mutators on what they have made of a review's object.
 
     Raises:
@@ -177,7 +177,7 @@ async def repeat(bench: Bench, review: Review, first: Outcome, order: Sequence[M
         period = next(
             (len(states) - at for at, old in enumerate(states) if identical(old, outcome.object)), 0
         )
-        if period or len(states) == RUNS:
+        if period or len(states) == MAX_RUNS:
             return Repetition(tuple(states), second, period, endless=not period)
         states.append(outcome.object)
         outcome = await bench.mutate(with_object(review, outcome.object), order)

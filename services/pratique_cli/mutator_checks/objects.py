@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hypothesis import strategies as st
 
-from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.schemas import Type
-    from pratique_cli.mutator_checks.words import MadeKind, Words
+    from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary
 
     Draw: TypeAlias = Callable[[st.SearchStrategy[JSON]], JSON]
 
@@ -71,9 +71,9 @@ _SCALARS: dict[Scalar, st.SearchStrategy[JSON]] = {
 
 
 @st.composite
-def objects(draw: Draw, kind: MadeKind, words: Words) -> JSONObject:
+def generated_objects(draw: Draw, kind: GeneratedKind, words: Vocabulary) -> JSONObject:
     """Objects of a kind."""
-    made = _Maker(draw, words).structure(kind.schema, 0)
+    made = _ObjectBuilder(draw, words).structure(kind.schema, 0)
     metadata = made.pop("metadata", {})
     return {
         "apiVersion": kind.kind.api_version,
@@ -83,10 +83,10 @@ def objects(draw: Draw, kind: MadeKind, words: Words) -> JSONObject:
     }
 
 
-class _Maker:
+class _ObjectBuilder:
     """Makes one object, value by value."""
 
-    def __init__(self, draw: Draw, words: Words) -> None:
+    def __init__(self, draw: Draw, words: Vocabulary) -> None:
         self._draw = draw
         self._words = words
         self._names = [*_TEXTS, *words.names]
@@ -123,8 +123,8 @@ class _Maker:
         most = 2 if depth < _DEEPEST else least
         length = self._draw(st.integers(least, most))
         items = [self._value(type_.items, field, depth) for _ in range(length)]
-        keyed = type_.keys if type_.merge is Merge.MAP else ()
-        return _different(items, keyed) if keyed or type_.merge is Merge.SET else items
+        keyed = type_.keys if type_.merge is MergeStrategy.MAP else ()
+        return _distinct_items(items, keyed) if keyed or type_.merge is MergeStrategy.SET else items
 
     def _map(self, type_: MapType, depth: int) -> JSONObject:
         if type_.values is Scalar.QUANTITY:
@@ -158,7 +158,7 @@ class _Maker:
         return [*(self._names if field == "name" else self._values), *known]
 
 
-def _different(items: list[JSON], keys: Sequence[str]) -> list[JSON]:
+def _distinct_items(items: list[JSON], keys: Sequence[str]) -> list[JSON]:
     """The first of each key: the API server refuses lists that have one twice."""
     seen: dict[str, JSON] = {}
     for item in items:

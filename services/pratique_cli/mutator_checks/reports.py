@@ -9,12 +9,12 @@ import msgspec
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import encode
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import chain_variables
 from pratique_cli.mutator_checks.checks import LaterCheck
 from pratique_cli.mutator_checks.violations import Defect
-from pratique_cli.outputs.texts import ChangeTeller, StepWriter, is_secret
+from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_cli.terminal import dump_yaml, printable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frontdoor.engines.mutator_sets import Mutator
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.configuration.settings import ChainSettings
-    from pratique_cli.mutator_checks.violations import Finding, Report, Run
+    from pratique_cli.mutator_checks.violations import DefectFinding, CheckReport, RunEvidence
     from pratique_cli.terminal import Palette
 
 QUESTIONS: dict[str, frozenset[Defect]] = {
@@ -52,7 +52,7 @@ TITLES = {
 """What defects are called for people."""
 
 
-def verdict(report: Report, mutator: Mutator | None, question: str) -> bool | None:
+def answer(report: CheckReport, mutator: Mutator | None, question: str) -> bool | None:
     """Whether the answer is yes for a mutator, or for all together; None where it did nothing, or nobody knows."""
     against = any(
         finding.violation.defect in QUESTIONS[question]
@@ -67,7 +67,7 @@ def verdict(report: Report, mutator: Mutator | None, question: str) -> bool | No
     return True if acted and not report.trouble else None
 
 
-def written(document: JSONObject, output: str) -> bytes:
+def encoded_document(document: JSONObject, output: str) -> bytes:
     """Write a document as ``json``, ``jsonl`` or ``yaml``."""
     if output == "yaml":
         from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - YAML takes a tenth of a second to import
@@ -77,7 +77,7 @@ def written(document: JSONObject, output: str) -> bytes:
     return (msgspec.json.format(raw, indent=2) if output == "json" else raw) + b"\n"
 
 
-def report_document(report: Report) -> JSONObject:
+def report_document(report: CheckReport) -> JSONObject:
     """All that a report says."""
     return {
         "holds": report.holds,
@@ -89,14 +89,14 @@ def report_document(report: Report) -> JSONObject:
         },
         "seed": report.seed,
         "mutators": [_mutator(report, mutator) for mutator in report.mutators],
-        "set": {question: verdict(report, None, question) for question in QUESTIONS},
+        "set": {question: answer(report, None, question) for question in QUESTIONS},
         "findings": [_finding(finding) for finding in report.findings],
         "error": report.trouble or None,
     }
 
 
-def _mutator(report: Report, mutator: Mutator) -> JSONObject:
-    answers = {question: verdict(report, mutator, question) for question in QUESTIONS}
+def _mutator(report: CheckReport, mutator: Mutator) -> JSONObject:
+    answers = {question: answer(report, mutator, question) for question in QUESTIONS}
     return {**mutator_document(mutator), "acted": report.acted.get(mutator, 0), **answers}
 
 
@@ -109,7 +109,7 @@ def mutator_document(mutator: Mutator) -> JSONObject:
     }
 
 
-def _finding(finding: Finding) -> JSONObject:
+def _finding(finding: DefectFinding) -> JSONObject:
     violation, source = finding.violation, finding.case.source
     return {
         "defect": violation.defect.value,
@@ -126,7 +126,7 @@ def _finding(finding: Finding) -> JSONObject:
     }
 
 
-def _run(run: Run) -> JSONObject:
+def _run(run: RunEvidence) -> JSONObject:
     return {
         "name": run.label,
         "object": run.before,
@@ -141,15 +141,15 @@ _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
 _INDENT = " " * 4
 
 
-def report_text(report: Report, palette: Palette) -> str:
+def report_text(report: CheckReport, palette: Palette) -> str:
     """A table of the mutators, each finding, and what that comes to."""
     lines = [*_table(report, palette), ""]
     for number, finding in enumerate(report.findings, start=1):
-        lines += [*_texts_finding(number, finding, report, palette), ""]
+        lines += [*_finding_lines(number, finding, report, palette), ""]
     return "\n".join([*lines, _conclusion(report, palette), ""])
 
 
-def _table(report: Report, palette: Palette) -> Iterator[str]:
+def _table(report: CheckReport, palette: Palette) -> Iterator[str]:
     """Those that did something or are not Pratique's own; the others in one line."""
     told = [one for one in report.mutators if report.acted.get(one, 0) or not one.placed]
     rows: list[tuple[Mutator | None, str, str]] = [
@@ -165,15 +165,15 @@ def _table(report: Report, palette: Palette) -> Iterator[str]:
         yield palette.paint(f"{palette.mark('·')} did nothing: {', '.join(idle)}", "dim")
 
 
-def _marks(report: Report, mutator: Mutator | None, palette: Palette) -> str:
+def _marks(report: CheckReport, mutator: Mutator | None, palette: Palette) -> str:
     cells = []
     for question, head in zip(QUESTIONS, HEADS[1:], strict=True):
-        mark, style = _MARKS[verdict(report, mutator, question)]
+        mark, style = _MARKS[answer(report, mutator, question)]
         cells.append(palette.paint(palette.mark(mark), style) + " " * (len(head) - len(palette.mark(mark))))
     return "  ".join(cells)
 
 
-def _texts_finding(number: int, finding: Finding, report: Report, palette: Palette) -> Iterator[str]:
+def _finding_lines(number: int, finding: DefectFinding, report: CheckReport, palette: Palette) -> Iterator[str]:
     violation = finding.violation
     title = palette.paint(f"{palette.mark('✗')} {number}. {TITLES[violation.defect]}", "red", "bold")
     names = " and ".join(palette.paint(printable(str(one)), "bold") for one in violation.mutators)
@@ -184,21 +184,21 @@ def _texts_finding(number: int, finding: Finding, report: Report, palette: Palet
     often = f", seen with {finding.seen} of {_counted(report.tried)}"
     yield f"{_INDENT}{_origin(finding)}{'' if isinstance(violation.check, LaterCheck) else often}:"
     yield from (
-        f"{_INDENT}  {printable(line)}" for line in dump_yaml(_showable(finding.document)).splitlines()
+        f"{_INDENT}  {printable(line)}" for line in dump_yaml(_redacted_document(finding.document)).splitlines()
     )
     for run in violation.runs:
-        yield from _texts_run(run, palette)
+        yield from _run_lines(run, palette)
 
 
-def _origin(finding: Finding) -> str:
+def _origin(finding: DefectFinding) -> str:
     source = finding.case.source
-    made = "made up" if source is None else f"from {printable(shown(source.file))}:{source.line}"
+    made = "made up" if source is None else f"from {printable(display_path(source.file))}:{source.line}"
     return f"{finding.case.operation.value} of an object {made}"
 
 
-def _texts_run(run: Run, palette: Palette) -> Iterator[str]:
+def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
     yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
-    teller, writer = ChangeTeller(run.before), StepWriter(palette, verbose=False)
+    teller, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
     secret = teller.is_secret
     changes = teller.tell(diff(run.before, run.after))
     yield from (writer.change(change, secret=secret) for change in changes)
@@ -208,7 +208,7 @@ def _texts_run(run: Run, palette: Palette) -> Iterator[str]:
         yield f"{_INDENT * 2}  {palette.paint('nothing changes', 'dim')}"
 
 
-def _showable(document: JSON) -> JSON:
+def _redacted_document(document: JSON) -> JSON:
     """A Secret without what it holds."""
     if not is_secret(document):
         return document
@@ -220,7 +220,7 @@ def _showable(document: JSON) -> JSON:
     return document | hidden
 
 
-def _conclusion(report: Report, palette: Palette) -> str:
+def _conclusion(report: CheckReport, palette: Palette) -> str:
     made = ", ".join(f"{number} {kind}" for kind, number in report.made.items())
     tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.made.values())} generated"
     tried += f": {made})" if made else ")"
@@ -228,7 +228,7 @@ def _conclusion(report: Report, palette: Palette) -> str:
     if report.trouble:
         return palette.paint(f"not proved: {printable(report.trouble)}", "red", "bold")
     if report.findings:
-        found = palette.paint(_number(report.findings, "finding"), "red", "bold")
+        found = palette.paint(_count_text(report.findings, "finding"), "red", "bold")
         return f"{found} in {tried}{refused}; seed {report.seed}"
     return f"{palette.paint('held', 'green', 'bold')} for {tried}{refused}; seed {report.seed}"
 
@@ -237,7 +237,7 @@ def _counted(number: int) -> str:
     return f"{number} object{'' if number == 1 else 's'}"
 
 
-def _number(items: Sequence[object], name: str) -> str:
+def _count_text(items: Sequence[object], name: str) -> str:
     return f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
 
 
@@ -252,7 +252,7 @@ _EXPECTED: dict[Defect, tuple[str, str, JSONObject]] = {
 moments to be seen, which a case does not have."""
 
 
-def saved(report: Report, chain: ChainSettings, folder: Path) -> str:
+def findings_suite(report: CheckReport, chain: ChainSettings, folder: Path) -> str:
     """Write the suite, for a file in ``folder``."""
     cases = [
         _case(number, finding)
@@ -270,12 +270,12 @@ def saved(report: Report, chain: ChainSettings, folder: Path) -> str:
     )
 
 
-def writable(report: Report) -> bool:
+def has_testable_findings(report: CheckReport) -> bool:
     """Whether anything was found that a case can tell."""
     return any(finding.violation.defect in _EXPECTED for finding in report.findings)
 
 
-def _case(number: int, finding: Finding) -> WrittenCase:
+def _case(number: int, finding: DefectFinding) -> WrittenCase:
     name, phase, expected = _EXPECTED[finding.violation.defect]
     kind = finding.document.get("kind", "object")
     by = " and ".join(map(str, finding.violation.mutators))
@@ -288,7 +288,7 @@ def _case(number: int, finding: Finding) -> WrittenCase:
     )
 
 
-def _request(finding: Finding) -> JSONObject:
+def _request(finding: DefectFinding) -> JSONObject:
     """What the request says that the object does not."""
     case = finding.case
     request: JSONObject = {}
@@ -308,7 +308,7 @@ def _request(finding: Finding) -> JSONObject:
     return {name: value for name, value in request.items() if value}
 
 
-def _comment(report: Report) -> str:
+def _comment(report: CheckReport) -> str:
     left = [one for one in report.findings if one.violation.defect not in _EXPECTED]
     lines = [
         f"Found by `pratique prove`, seed {report.seed}. Each case fails until what it tells is put right."
@@ -332,8 +332,8 @@ def _flags(chain: ChainSettings) -> dict[str, JSON]:
     if chain.release is not None:
         flags["release"] = str(chain.release)
     variables = chain_variables(chain).items()
-    return flags | {_flag(name): value for name, value in variables}
+    return flags | {_flag_of_variable(name): value for name, value in variables}
 
 
-def _flag(variable: str) -> str:
+def _flag_of_variable(variable: str) -> str:
     return variable.removeprefix("PRATIQUE_").lower().replace("_", "-")

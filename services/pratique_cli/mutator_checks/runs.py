@@ -11,25 +11,25 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import kind_of
 from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
-from pratique_cli.mutator_checks.cases import Case
+from pratique_cli.mutator_checks.cases import MutatorCase
 from pratique_cli.mutator_checks.checks import (
-    AloneCheck,
+    SingleMutatorCheck,
     LaterCheck,
     PairCheck,
     PermutationCheck,
     SetCheck,
     ValidatorCheck,
-    at_work,
+    mutators_with_outcome,
 )
-from pratique_cli.mutator_checks.making import make, smallest
+from pratique_cli.mutator_checks.making import generate_objects, smallest
 from pratique_cli.mutator_checks.mutator_runs import UnansweredError
-from pratique_cli.mutator_checks.violations import Finding, Findings, Report
-from pratique_cli.mutator_checks.words import gather, kinds_for
+from pratique_cli.mutator_checks.violations import DefectFinding, DefectFindings, CheckReport
+from pratique_cli.mutator_checks.words import gather_vocabulary, kinds_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.schemas import Type
     from pratique.cluster.store import ObjectStore
-    from pratique_cli.mutator_checks.mutator_runs import Bench, Outcome
-    from pratique_cli.mutator_checks.violations import Violation
-    from pratique_cli.mutator_checks.words import MadeKind, Words
+    from pratique_cli.mutator_checks.mutator_runs import MutatorRunner, MutatorRun
+    from pratique_cli.mutator_checks.violations import MutatorDefect
+    from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary
     from pratique_cli.outputs.texts import Path
 
-TRIALS = 400
+REDUCTION_ATTEMPTS = 400
 """How many smaller objects are tried: a Pod of a hundred members is reduced in two rounds of a hundred or so."""
 
-_KEPT = frozenset(
+_REQUIRED_PATHS = frozenset(
     {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("spec",)}
 )
 """What says which object it is. A namespace is kept: controllers look it up."""
@@ -61,7 +61,7 @@ class Reduction:
     """Tells whether an object still shows what was found."""
     schema: Structure | None
     """Of the object's kind; None where it has none."""
-    trials: int = TRIALS
+    trials: int = REDUCTION_ATTEMPTS
     """How many objects may still be tried."""
 
     async def reduce(self, document: JSONObject) -> JSONObject:
@@ -75,7 +75,7 @@ class Reduction:
     async def _round(self, document: JSONObject) -> JSONObject:
         for path in list(_paths(document, self.schema)):
             # What stood further down is gone where its parent went; positions are taken from the end.
-            if member(document, *path[:-1]) is None or not _holds(document, path):
+            if member(document, *path[:-1]) is None or not _exists(document, path):
                 continue
             if self.trials <= 0:
                 return document
@@ -94,7 +94,7 @@ def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
     elif isinstance(value, list):
         steps = list(reversed(range(len(value))))
     for step in steps:
-        if (*path, step) not in _KEPT and not _is_required(value, type_, step):
+        if (*path, step) not in _REQUIRED_PATHS and not _is_required(value, type_, step):
             yield (*path, step)
     for step in steps:
         yield from _paths(value[step], _type_of(type_, step), (*path, step))
@@ -115,7 +115,7 @@ def _type_of(type_: Type | None, step: str | int) -> Type | None:
     return type_.values if isinstance(type_, MapType) else None
 
 
-def _holds(document: JSONObject, path: Path) -> bool:
+def _exists(document: JSONObject, path: Path) -> bool:
     parent = member(document, *path[:-1])
     step = path[-1]
     if isinstance(parent, list):
@@ -145,20 +145,20 @@ _SAMPLED_ORDERS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Acted:
+class _ChangedCase:
     """A mutator that changed an object, and when."""
 
-    case: Case
+    case: MutatorCase
     review: Review
-    outcome: Outcome
+    outcome: MutatorRun
     at: float
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class ProofRun:
+class MutatorCheckRun:
     """One proof of the mutators of a chain."""
 
-    bench: Bench
+    bench: MutatorRunner
     """Where they run."""
     store: ObjectStore
     """What they look up."""
@@ -174,9 +174,9 @@ class ProofRun:
     """How much later those are asked again who may look at the clock."""
     progress: Callable[[int, int], None] = lambda _tried, _found: None
     """Told how many objects were tried, and how much was found."""
-    _findings: Findings = dataclasses.field(default_factory=Findings, init=False)
+    _findings: DefectFindings = dataclasses.field(default_factory=DefectFindings, init=False)
     _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
-    _later: dict[Mutator, list[_Acted]] = dataclasses.field(default_factory=dict, init=False)
+    _later: dict[Mutator, list[_ChangedCase]] = dataclasses.field(default_factory=dict, init=False)
     _made: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
     _orders_tried: collections.Counter[tuple[Mutator, ...]] = dataclasses.field(
         default_factory=collections.Counter, init=False
@@ -189,7 +189,7 @@ class ProofRun:
         """All of the chain, in chain order."""
         return self.bench.mutators.mutators
 
-    def run(self, given: Sequence[Case]) -> Report:
+    def run(self, given: Sequence[MutatorCase]) -> CheckReport:
         """Try given objects, then made-up ones, and make what is found small."""
         trouble, tried = "", 0
         try:
@@ -201,7 +201,7 @@ class ProofRun:
             self._await(self._reduce_all())
         except UnansweredError as error:
             trouble = str(error)
-        return Report(
+        return CheckReport(
             mutators=self.mutators,
             acted=self._acted,
             findings=tuple(self._findings),
@@ -215,17 +215,17 @@ class ProofRun:
     def _await(self, work: Coroutine[Any, Any, None]) -> None:
         self.loop.run(work)
 
-    async def _try(self, case: Case, review: Review) -> None:
+    async def _try(self, case: MutatorCase, review: Review) -> None:
         """Run every check with one object."""
         whole = await self.bench.mutate(review)
-        found: list[Violation] = []
-        active = set(at_work(whole.decision, self.mutators, StepOutcome.MUTATED))
+        found: list[MutatorDefect] = []
+        active = set(mutators_with_outcome(whole.decision, self.mutators, StepOutcome.MUTATED))
         for mutator in self.mutators:
             outcome = await self.bench.mutate(review, (mutator,))
             if outcome.changed or outcome.failure:
                 active.add(mutator)
                 self._remember(mutator, case, review, outcome)
-                found += await AloneCheck(mutator).judge(self.bench, review, outcome)
+                found += await SingleMutatorCheck(mutator).judge(self.bench, review, outcome)
         self._acted.update(active)
         together = await SetCheck(self.mutators).look(self.bench, review)
         self._refused += not whole.allowed and not together
@@ -237,10 +237,10 @@ class ProofRun:
         self._findings.add(found, case)
         self.progress(sum(self._made.values()), len(self._findings.by_key))
 
-    async def _orders(self, active: Sequence[Mutator], review: Review) -> list[Violation]:
+    async def _orders(self, active: Sequence[Mutator], review: Review) -> list[MutatorDefect]:
         """Try the orders of those that did something, and whose order is nobody's law."""
         free = tuple(one for one in active if not one.placed)
-        found: list[Violation] = []
+        found: list[MutatorDefect] = []
         for first, second in itertools.combinations(free, 2):
             found += await PairCheck(first, second).look(self.bench, review)
         if not found and 2 < len(free) <= _ALL_ORDERS:
@@ -256,12 +256,12 @@ class ProofRun:
         chance = random.Random(f"{self.seed}/{self._orders_tried[mutators]}")  # noqa: S311 - nothing secret
         return chance.sample(every, min(_SAMPLED_ORDERS, len(every)))
 
-    def _remember(self, mutator: Mutator, case: Case, review: Review, outcome: Outcome) -> None:
+    def _remember(self, mutator: Mutator, case: MutatorCase, review: Review, outcome: MutatorRun) -> None:
         if mutator.placed or mutator.controller == "MutatingAdmissionPolicy":
             return  # CEL has no clock, and Kubernetes' own look at none
         kept = self._later.setdefault(mutator, [])
         if len(kept) < _LATER_OBJECTS and outcome.allowed:
-            kept.append(_Acted(case, review, outcome, time.monotonic()))
+            kept.append(_ChangedCase(case, review, outcome, time.monotonic()))
 
     async def _look_later(self) -> None:
         """Ask some again a moment later."""
@@ -272,7 +272,7 @@ class ProofRun:
                 found = await check.compare(self.bench, one.review, one.outcome)
                 self._findings.add(found, one.case, counted=True)
 
-    def _make_objects(self, given: Sequence[Case]) -> None:
+    def _make_objects(self, given: Sequence[MutatorCase]) -> None:
         kinds = kinds_for(self.mutators, self.store, (kind_of(case.document) for case in given))
         if self.examples < 1:
             return
@@ -281,9 +281,9 @@ class ProofRun:
         words = self._words(given)
         for kind in kinds if self.examples > 1 else ():
             visit = functools.partial(self._visit, kind)
-            make(kind, words, seed=self.seed, examples=self.examples - 1, visit=visit)
+            generate_objects(kind, words, seed=self.seed, examples=self.examples - 1, visit=visit)
 
-    def _words(self, given: Sequence[Case]) -> Words:
+    def _words(self, given: Sequence[MutatorCase]) -> Vocabulary:
         configurations = self.bench.mutators.configurations
         written = (
             one.source.data
@@ -292,10 +292,10 @@ class ProofRun:
             if one.source is not None
         )
         objects = [*(case.document for case in given), *self._written]
-        return gather(written, objects, (one.half for one in self.mutators if one.half is not None))
+        return gather_vocabulary(written, objects, (one.handler for one in self.mutators if one.handler is not None))
 
-    def _visit(self, kind: MadeKind, document: JSONObject) -> None:
-        case = Case(document, self.store, self.dry_run, kind.operation)
+    def _visit(self, kind: GeneratedKind, document: JSONObject) -> None:
+        case = MutatorCase(document, self.store, self.dry_run, kind.operation)
         try:
             review = case.review()
         except InputError:
@@ -307,7 +307,7 @@ class ProofRun:
         for finding in self._findings:
             await self._reduce(finding)
 
-    async def _reduce(self, finding: Finding) -> None:
+    async def _reduce(self, finding: DefectFinding) -> None:
         """Make the object of a finding small, and tell the finding as the small object shows it."""
         check = finding.violation.check
         quick = check.mutator if isinstance(check, LaterCheck) else None
@@ -321,7 +321,7 @@ class ProofRun:
         if found is not None:
             finding.violation, finding.document = found, smaller
 
-    async def _shown(self, finding: Finding, document: JSONObject, quick: Mutator | None) -> Violation | None:
+    async def _shown(self, finding: DefectFinding, document: JSONObject, quick: Mutator | None) -> MutatorDefect | None:
         """What an object shows of a finding; for one that takes a moment each, whether the mutator acts at all."""
         try:
             review = finding.case.review(document)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from frontdoor.engines.mutator_sets import Mutator
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique_cli.mutator_checks.cases import Case
-    from pratique_cli.mutator_checks.checks import Check
+    from pratique_cli.mutator_checks.cases import MutatorCase
+    from pratique_cli.mutator_checks.checks import MutatorCheck
     from pratique_cli.outputs.texts import Path
 
 _IN_ORDER = "initContainers"
@@ -122,7 +122,7 @@ class Defect(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class RunEvidence:
     """One of the runs that show a violation."""
 
     label: str
@@ -135,12 +135,12 @@ class Run:
     """Why it was refused; empty where it was not."""
 
 
-Key: TypeAlias = "tuple[Defect, tuple[Mutator, ...]]"
+DefectKey: TypeAlias = "tuple[Defect, tuple[Mutator, ...]]"
 """What makes two violations the same finding."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class MutatorDefect:
     """Something that must not be, seen on one object."""
 
     defect: Defect
@@ -148,11 +148,11 @@ class Violation:
     """Whose fault it is."""
     text: str
     """What happens, in one sentence."""
-    check: Check = dataclasses.field(repr=False)
+    check: MutatorCheck = dataclasses.field(repr=False)
     """Looks for it again."""
     fields: tuple[str, ...] = ()
     """The fields that it is about, such as ``metadata.labels.env``."""
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RunEvidence, ...] = ()
     """What shows it."""
     growth: bool = False
     """Whether each further run adds something, without end."""
@@ -160,18 +160,18 @@ class Violation:
     """After how many runs the same object comes back; 0 where none does."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> DefectKey:
         """What makes it the same finding as another."""
         return self.defect, self.mutators
 
 
 @dataclasses.dataclass(slots=True)
-class Finding:
+class DefectFinding:
     """What was found."""
 
-    violation: Violation
+    violation: MutatorDefect
     """As the object shows it."""
-    case: Case
+    case: MutatorCase
     """The object with which it was seen first."""
     document: JSONObject = dataclasses.field(repr=False)
     """The object, made as small as it can be."""
@@ -179,33 +179,33 @@ class Finding:
     """With how many objects."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> DefectKey:
         """What makes it the same as another."""
         return self.violation.key
 
 
 @dataclasses.dataclass(slots=True)
-class Findings:
+class DefectFindings:
     """All that was found, in the order in which it was."""
 
-    by_key: dict[Key, Finding] = dataclasses.field(default_factory=dict)
+    by_key: dict[DefectKey, DefectFinding] = dataclasses.field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Iterator[DefectFinding]:
         """What is to be told: not what follows from something else that is told."""
         return (one for one in self.by_key.values() if not self._follows(one.violation))
 
-    def add(self, violations: Iterable[Violation], case: Case, *, counted: bool = False) -> None:
+    def add(self, violations: Iterable[MutatorDefect], case: MutatorCase, *, counted: bool = False) -> None:
         """Take down what one object shows; ``counted`` where that object has been looked at before."""
-        first: dict[Key, Violation] = {}
+        first: dict[DefectKey, MutatorDefect] = {}
         for violation in violations:
             first.setdefault(violation.key, violation)
         for key, violation in first.items():
             if key not in self.by_key:
-                self.by_key[key] = Finding(violation, case, case.document)
+                self.by_key[key] = DefectFinding(violation, case, case.document)
             elif not counted:
                 self.by_key[key].seen += 1
 
-    def _follows(self, violation: Violation) -> bool:
+    def _follows(self, violation: MutatorDefect) -> bool:
         """Tell whether it only says again what another finding says better."""
         stronger = {
             Defect.ORDER: (Defect.CONFLICT, Defect.UNDONE),
@@ -224,14 +224,14 @@ class Findings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CheckReport:
     """What came of a proof."""
 
     mutators: tuple[Mutator, ...]
     """All of the chain, in chain order."""
     acted: Mapping[Mutator, int]
     """With how many objects each did something."""
-    findings: tuple[Finding, ...]
+    findings: tuple[DefectFinding, ...]
     given: int
     """How many objects were given."""
     made: Mapping[str, int]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pratique.cluster.schemas import Structure
     from pratique.cluster.store import Cluster
 
-_LONGEST = 63
+_MAX_LENGTH = 63
 """Characters of a label's value; what is longer is no name of anything."""
-_MOST = 40
+_MAX_WORDS = 40
 """Texts of one kind: each is to come up now and then among a hundred objects."""
 _QUOTED = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
 _MEMBER = re.compile(r"\.\??([A-Za-z_]\w*)")
@@ -33,7 +33,7 @@ _LABELS = (("metadata", "labels"), ("metadata", "annotations"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Words:
+class Vocabulary:
     """What is spoken of, sorted, so that the same input makes the same objects."""
 
     fields: frozenset[str] = frozenset()
@@ -46,20 +46,20 @@ class Words:
     @property
     def keys(self) -> list[str]:
         """What can be the key of a label."""
-        return [text for text in self.texts if text and not names.check_qualified_name(text)][:_MOST]
+        return [text for text in self.texts if text and not names.check_qualified_name(text)][:_MAX_WORDS]
 
     @property
     def values(self) -> list[str]:
         """What can be the value of a label."""
-        return [text for text in self.texts if not names.check_label_value(text)][:_MOST]
+        return [text for text in self.texts if not names.check_label_value(text)][:_MAX_WORDS]
 
     @property
     def names(self) -> list[str]:
         """What can be the name of a container or an object."""
-        return [text for text in self.texts if not names.check_dns1123_label(text)][:_MOST]
+        return [text for text in self.texts if not names.check_dns1123_label(text)][:_MAX_WORDS]
 
 
-def gather(configurations: Iterable[JSON], objects: Iterable[JSON], halves: Iterable[object]) -> Words:
+def gather_vocabulary(configurations: Iterable[JSON], objects: Iterable[JSON], handlers: Iterable[object]) -> Vocabulary:
     """Gather what policies and webhook configurations, given objects and controllers written in Python speak of."""
     fields: set[str] = set()
     texts: set[str] = set()
@@ -70,7 +70,7 @@ def gather(configurations: Iterable[JSON], objects: Iterable[JSON], halves: Iter
                 fields |= set(_MEMBER.findall(value))
                 texts |= set(_quoted(value))
         texts |= set(_selected(each))
-    for constant in (constant for half in halves for constant in _constants(half)):
+    for constant in (constant for handler in handlers for constant in _constants(handler)):
         texts |= {constant, *_quoted(constant), *constant.strip("/").split("/")}
     for each in objects:
         for field, value in _scalars(each, ""):
@@ -78,11 +78,11 @@ def gather(configurations: Iterable[JSON], objects: Iterable[JSON], halves: Iter
             fields.add(field)
             texts |= {value} if isinstance(value, str) else set()
         texts |= {key for path in _LABELS for key in member(each, *path) or ()}
-    fit = sorted(text for text in texts if len(text) <= _LONGEST)
+    fit = sorted(text for text in texts if len(text) <= _MAX_LENGTH)
     known = {
-        field: tuple(values[key] for key in sorted(values)[:_MOST]) for field, values in by_field.items()
+        field: tuple(values[key] for key in sorted(values)[:_MAX_WORDS]) for field, values in by_field.items()
     }
-    return Words(frozenset(fields | set(fit)), tuple(fit), known)
+    return Vocabulary(frozenset(fields | set(fit)), tuple(fit), known)
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -120,9 +120,9 @@ def _scalars(value: JSON, field: str) -> Iterator[tuple[str, JSON]]:
         yield field, value
 
 
-def _constants(half: object) -> Iterator[str]:
+def _constants(handler: object) -> Iterator[str]:
     """The texts in a function and in those that it calls in its own module."""
-    waiting: list[object] = [half]
+    waiting: list[object] = [handler]
     seen: set[int] = set()
     while waiting:
         each = waiting.pop()
@@ -138,12 +138,12 @@ def _constants(half: object) -> Iterator[str]:
         elif isinstance(each, types.CodeType):
             waiting += each.co_consts
         elif isinstance(each, types.FunctionType):
-            waiting += _parts(each)
+            waiting += _function_parts(each)
         elif isinstance(each, types.MethodType):
             waiting.append(each.__func__)
 
 
-def _parts(function: types.FunctionType) -> list[object]:
+def _function_parts(function: types.FunctionType) -> list[object]:
     """Its code, what it closes over, and what it names of its own module."""
     cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
     named = [function.__globals__.get(name) for name in function.__code__.co_names]
@@ -161,7 +161,7 @@ _EXAMPLES = frozenset({"Pod", "Deployment", "ConfigMap"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MadeKind:
+class GeneratedKind:
     """A kind of which objects are made up, and the operation that mutators want to see."""
 
     kind: GroupVersionKind
@@ -171,7 +171,7 @@ class MadeKind:
 
 def kinds_for(
     mutators: Sequence[Mutator], cluster: Cluster, given: Iterable[GroupVersionKind]
-) -> list[MadeKind]:
+) -> list[GeneratedKind]:
     """The kinds that mutators name in their rules, and some where they name none.
 
     Where some mutators are not Pratique's own, their kinds count alone: it is those that are to be proved.
@@ -179,14 +179,14 @@ def kinds_for(
     own = [one for one in mutators if not one.placed] or mutators
     rules = [rule for one in own for rule in one.rules]
     known = frozenset(given)
-    made: dict[GroupVersionKind, MadeKind] = {}
+    made: dict[GroupVersionKind, GeneratedKind] = {}
     for each in cluster.resources:
         if each.subresource or each.removed_in or not each.served:
             continue
-        wanted = list(_wanting(each, rules, is_given=each.kind in known))
+        wanted = list(_matching_rules(each, rules, is_given=each.kind in known))
         schema = schema_of(each.kind, cluster) if wanted else None
         if schema is not None and _is_preferred(each, made, known):
-            made.setdefault(each.kind, MadeKind(each.kind, schema, _operation(wanted)))
+            made.setdefault(each.kind, GeneratedKind(each.kind, schema, _operation(wanted)))
     return list(made.values())
 
 
@@ -198,7 +198,7 @@ def _is_preferred(
     return each.kind in known or not any(same)
 
 
-def _wanting(each: ResourceType, rules: Iterable[Rule], *, is_given: bool) -> Iterator[Rule]:
+def _matching_rules(each: ResourceType, rules: Iterable[Rule], *, is_given: bool) -> Iterator[Rule]:
     for rule in rules:
         resources = {name for name in rule.resources if "/" not in name or name == "*/*"}
         groups_fit = each.resource.group in rule.api_groups or "*" in rule.api_groups

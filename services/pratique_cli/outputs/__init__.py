@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 
 if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision
@@ -31,7 +31,7 @@ class Reviewed:
     @property
     def place(self) -> str:
         """Where it stands, for people: file and line."""
-        return f"{shown(self.document.file)}:{self.document.line}"
+        return f"{display_path(self.document.file)}:{self.document.line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

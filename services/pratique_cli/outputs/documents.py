@@ -26,18 +26,18 @@ def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
     if blame:
         from frontdoor.blame.documents import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
 
-        both = ((reviewed.review, reviewed.decision, document), *_pods(reviewed, document))
+        both = ((reviewed.review, reviewed.decision, document), *_expanded_documents(reviewed, document))
         for review, decision, told in both:
             told["blame"] = blame_document(blame_of(decision, review.object_document.data), decision)
     return document
 
 
-def _pods(reviewed: Reviewed, document: JSONObject) -> Iterator[tuple[Review, Decision, JSONObject]]:
+def _expanded_documents(reviewed: Reviewed, document: JSONObject) -> Iterator[tuple[Review, Decision, JSONObject]]:
     for expansion, told in zip(reviewed.expanded, document["expanded"], strict=True):
         yield expansion.review, expansion.decision, told
 
 
-class JsonArray:
+class JsonArrayOutput:
     """Writes one array, element by element, so that memory does not grow with the input."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
@@ -62,7 +62,7 @@ class JsonArray:
         self._stream.flush()
 
 
-class JsonLines:
+class JsonLinesOutput:
     """Writes one decision document a line."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
@@ -82,7 +82,7 @@ class JsonLines:
         """Write nothing: the lines say it all."""
 
 
-class YamlStream:
+class YamlOutput:
     """Writes one YAML document for each decision."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:

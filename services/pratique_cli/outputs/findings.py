@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from frontdoor.blame.documents import blame_of
-from frontdoor.http.decision_documents import DENYING, Cause, causes, field_of, parse_field, written_field
-from pratique.admission.outcomes import Ending as StepOutcome
+from frontdoor.http.decision_documents import REFUSING, Cause, causes, field_of, parse_field, original_field
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.positions import Position
@@ -45,10 +45,10 @@ def relative_uri(path: str) -> str:
     return f"file://{uri}" if path.startswith("/") else uri
 
 
-_SILENT = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | DENYING
+_NEVER_WARNING = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | REFUSING
 
 
-class Level(enum.StrEnum):
+class FindingLevel(enum.StrEnum):
     """How grave a finding is."""
 
     ERROR = "error"
@@ -58,7 +58,7 @@ class Level(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class StepOrigin:
     """Who found something: a controller, or one of its webhooks or policies with what put it to work."""
 
     controller: str
@@ -71,11 +71,11 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class ReviewFinding:
     """One cause of a denial, or one warning."""
 
-    level: Level
-    rule: Rule
+    level: FindingLevel
+    rule: StepOrigin
     text: str
     field: str
     """Where it is in the object, for example ``spec.containers[0]``; empty where nothing tells."""
@@ -90,23 +90,23 @@ class Finding:
         return f"{self.text.rstrip('.')}. {self.remark}" if self.remark else self.text
 
 
-def findings(reviewed: Reviewed, *, blame: bool = False) -> Iterator[Finding]:
+def findings(reviewed: Reviewed, *, blame: bool = False) -> Iterator[ReviewFinding]:
     """Tell what was found: first what denied the request, then what warned, then the same of the Pods it makes.
 
     ``blame`` remarks of denials who last changed what they are about.
     """
-    remarks = _Remarks(reviewed.review, reviewed.decision) if blame else None
-    for level, rule, cause in _told(reviewed.decision):
+    remarks = _BlameRemarks(reviewed.review, reviewed.decision) if blame else None
+    for level, rule, cause in _graded_causes(reviewed.decision):
         remark = remarks.of(cause) if remarks else ""
-        yield Finding(level, rule, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
+        yield ReviewFinding(level, rule, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
     for expansion in reviewed.expanded:
-        remarks = _Remarks(expansion.review, expansion.decision) if blame else None
-        for level, rule, cause in _told(expansion.decision):
+        remarks = _BlameRemarks(expansion.review, expansion.decision) if blame else None
+        for level, rule, cause in _graded_causes(expansion.decision):
             place = _locate_in_template(reviewed, expansion, cause.field, cause.text)
-            yield Finding(level, rule, cause.text, *place, remarks.of(cause) if remarks else "")
+            yield ReviewFinding(level, rule, cause.text, *place, remarks.of(cause) if remarks else "")
 
 
-class _Remarks:
+class _BlameRemarks:
     """Who last changed what the causes of a denial are about."""
 
     def __init__(self, review: Review, decision: Decision) -> None:
@@ -117,51 +117,51 @@ class _Remarks:
         return blame_sentence(cause, self._decision, self._blame)
 
 
-def _told(decision: Decision) -> Iterator[tuple[Level, Rule, Cause]]:
+def _graded_causes(decision: Decision) -> Iterator[tuple[FindingLevel, StepOrigin, Cause]]:
     if decision.status is not None:
         for cause in causes(decision, decision.status):
-            yield Level.ERROR, _rule(None if cause.step is None else decision.steps[cause.step]), cause
-    for rule, text in _warnings(decision):
-        yield Level.WARNING, rule, Cause(None, "", text)
+            yield FindingLevel.ERROR, _step_origin(None if cause.step is None else decision.steps[cause.step]), cause
+    for rule, text in _warning_texts(decision):
+        yield FindingLevel.WARNING, rule, Cause(None, "", text)
 
 
-def _warnings(decision: Decision) -> Iterator[tuple[Rule, str]]:
+def _warning_texts(decision: Decision) -> Iterator[tuple[StepOrigin, str]]:
     """Yield the warnings for the user, then what failed without harm; the user is not told of that."""
     for text in decision.warnings:
-        yield _rule(_warner(text, decision.steps)), text
+        yield _step_origin(_warning_step(text, decision.steps)), text
     for step in decision.steps:
         if step.outcome is StepOutcome.FAILED_OPEN:
-            yield _rule(step), step.reason
+            yield _step_origin(step), step.reason
 
 
-def _warner(text: str, steps: Sequence[Step]) -> Step | None:
+def _warning_step(text: str, steps: Sequence[Step]) -> Step | None:
     """The step that a warning comes from: the one that it names, or the only one that warned.
 
     A warning does not say it otherwise, and a step that changed the object may have warned, too.
     """
     warned = [step for step in steps if step.outcome is StepOutcome.WARNED]
-    named = [step for step in steps if step.outcome not in _SILENT and step.name in text]
+    named = [step for step in steps if step.outcome not in _NEVER_WARNING and step.name in text]
     for candidates in (warned, [step for step in warned if step in named], named):
         if len(candidates) == 1:
             return candidates[0]
     return None
 
 
-def _rule(step: Step | None) -> Rule:
+def _step_origin(step: Step | None) -> StepOrigin:
     if step is None:
-        return Rule("")
-    return Rule(step.controller, "" if step.name == step.controller else step.name, step.configuration)
+        return StepOrigin("")
+    return StepOrigin(step.controller, "" if step.name == step.controller else step.name, step.configuration)
 
 
 def _locate(reviewed: Reviewed, field: str, text: str) -> tuple[str, Position]:
     """Find field and place of a cause that names a field, or whose text tells which one it is about."""
     document = reviewed.document
-    beginning = _beginning(reviewed)
+    beginning = _object_path(reviewed)
     written: JSON = member(document.data, *beginning)
     # A denial speaks of the object as the steps before changed it.
     told = reviewed.decision.object_document.data or reviewed.review.object or written
     path = parse_field(field) or field_of(text, told) or ()
-    written_path = written_field(path, told, written)
+    written_path = original_field(path, told, written)
     if not written_path:
         return field, Position(document.line, 1)
     return field or str(FieldPath(path)), document.position((*beginning, *written_path))
@@ -179,7 +179,7 @@ def _locate_in_template(
     return place.field, place.position
 
 
-def _beginning(reviewed: Reviewed) -> tuple[str, ...]:
+def _object_path(reviewed: Reviewed) -> tuple[str, ...]:
     """Where the reviewed object stands in its document, which may be an AdmissionReview."""
     if reviewed.document.data.get("kind") != "AdmissionReview":
         return ()

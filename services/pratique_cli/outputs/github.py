@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.findings import findings, relative_path
 from pratique_cli.outputs.texts import subject
 from pratique_cli.terminal import printable
@@ -24,7 +24,7 @@ _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
 _BREAKS = frozenset("\r\n")
 
 
-class GitHub:
+class GitHubOutput:
     """Writes a line for each cause of a denial, each warning and each document without a decision."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
@@ -55,9 +55,9 @@ def annotation(command: str, file: str, place: Position | None, title: str, text
     """Write one line: ``command`` is ``error``, ``warning`` or ``notice``."""
     properties = _place(file, place) | {"title": title}
     if "file" not in properties and place is not None:
-        text = f"{shown(file)}:{place.line}: {text}"
-    written = ",".join(f"{name}={_visible(value).translate(_PROPERTY)}" for name, value in properties.items())
-    return f"::{command} {written}::{_visible(text).translate(_DATA)}\n".encode()
+        text = f"{display_path(file)}:{place.line}: {text}"
+    written = ",".join(f"{name}={_escaped_controls(value).translate(_PROPERTY)}" for name, value in properties.items())
+    return f"::{command} {written}::{_escaped_controls(text).translate(_DATA)}\n".encode()
 
 
 def _place(file: str, place: Position | None) -> dict[str, str]:
@@ -69,7 +69,7 @@ def _place(file: str, place: Position | None) -> dict[str, str]:
     return {"file": path} | lines
 
 
-def _visible(text: str) -> str:
+def _escaped_controls(text: str) -> str:
     """Escape control characters, but for line breaks, which have escapes of GitHub's own."""
     if text.isprintable():
         return text

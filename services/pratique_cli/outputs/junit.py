@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import subject
 
@@ -33,7 +33,7 @@ HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'
 
 
 @dataclasses.dataclass(slots=True)
-class ReportSuite:
+class JUnitSuite:
     """The cases of one file."""
 
     file: str
@@ -57,7 +57,7 @@ class ReportSuite:
         self.seconds += round(seconds, 6)  # as its case says, so that they add up
         if self.names[name] > 1:
             name += f" ({self.names[name]})"
-        attributes = f'name="{_attribute(name)}" classname="{_attribute(class_name or shown(self.file))}"'
+        attributes = f'name="{_attribute(name)}" classname="{_attribute(class_name or display_path(self.file))}"'
         inner = "".join(f"\n      {part}" for part in parts)
         closing = "\n    " if parts else ""
         case = f'    <testcase {attributes} time="{seconds:.6f}">{inner}{closing}</testcase>\n'
@@ -66,7 +66,7 @@ class ReportSuite:
     def end(self, stream: BinaryIO) -> None:
         """Write the suite."""
         counts = f'tests="{self.tests}" failures="{self.failures}" errors="{self.errors}" skipped="0"'
-        name = _attribute(shown(self.file))
+        name = _attribute(display_path(self.file))
         stream.write(f'  <testsuite name="{name}" {counts} time="{self.seconds:.6f}">\n'.encode())
         with self.cases as cases:
             cases.seek(0)
@@ -95,14 +95,14 @@ def _fit(text: str) -> str:
     return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-class JUnit:
+class JUnitOutput:
     """Writes each file's suite as soon as the next file begins."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
         """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
         self._stream = stream
         self._blame = blame
-        self._suite: ReportSuite | None = None
+        self._suite: JUnitSuite | None = None
         # Written late: where the run does not begin, because a flag names what is wrong, there is no report.
         self._head = HEAD
 
@@ -111,7 +111,7 @@ class JUnit:
         suite, decision = self._suite_of(reviewed.document.file), reviewed.decision
         refusals = [each.status for each in (decision, *decision.expanded) if each.status is not None]
         found = [
-            (each, f"{shown(suite.file)}:{each.place.line}: {each.rule}")
+            (each, f"{display_path(suite.file)}:{each.place.line}: {each.rule}")
             for each in findings(reviewed, blame=self._blame)
         ]
         parts = []
@@ -137,10 +137,10 @@ class JUnit:
         kind = "undecided" if missed.review else "unreadable"
         suite.add(name, 0.0, [problem("error", kind, str(missed.error), str(missed.error))])
 
-    def _suite_of(self, file: str) -> ReportSuite:
+    def _suite_of(self, file: str) -> JUnitSuite:
         if self._suite is None or self._suite.file != file:
             self._end_suite()
-            self._suite = ReportSuite(file)
+            self._suite = JUnitSuite(file)
         return self._suite
 
     def _end_suite(self) -> None:

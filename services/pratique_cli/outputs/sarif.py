@@ -10,7 +10,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.outputs.findings import Level, findings, relative_path, relative_uri
+from pratique_cli.outputs.findings import FindingLevel, findings, relative_path, relative_uri
 from pratique_cli.outputs.texts import subject
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.positions import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
-    from pratique_cli.outputs.findings import Finding, Rule
+    from pratique_cli.outputs.findings import ReviewFinding, StepOrigin
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """What a log is held against."""
@@ -38,16 +38,16 @@ def locations(file: str, place: Position | None, about: str, field: str = "") ->
             location["physicalLocation"]["region"] = region
     if about:
         name = f"{about} {field}" if field else about
-        location["logicalLocations"] = [{"fullyQualifiedName": speakable(name), "kind": "resource"}]
+        location["logicalLocations"] = [{"fullyQualifiedName": encodable(name), "kind": "resource"}]
     return {"locations": [location]} if location else {}
 
 
-def speakable(text: str) -> str:
+def encodable(text: str) -> str:
     """Escape the halves of surrogate pairs: a file's name may hold them, and UTF-8 cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-_MISSED = {
+_NOTIFICATION_TEXTS = {
     "undecided": "There was no decision in time.",
     "unreadable": "What stands there is no AdmissionReview, and no object of a kind that is known.",
 }
@@ -60,7 +60,7 @@ _HEAD = f"""\
       "results": ["""
 
 
-class Sarif:
+class SarifOutput:
     """Writes each result at once; who found them stands at the end, when all are known. Memory holds no results."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
@@ -69,14 +69,14 @@ class Sarif:
         self._blame = blame
         # Written late: where the run does not begin, because a flag names what is wrong, there is no log.
         self._before = f"{_HEAD}\n"
-        self._rules: dict[Rule, Level] = {}
+        self._rules: dict[StepOrigin, FindingLevel] = {}
         self._notifications: list[JSONObject] = []
 
     def write(self, reviewed: Reviewed) -> None:
         """Write a result for each cause of a denial and each warning."""
         for each in findings(reviewed, blame=self._blame):
-            is_error = Level.ERROR in {each.level, self._rules.get(each.rule)}
-            self._rules[each.rule] = Level.ERROR if is_error else Level.WARNING
+            is_error = FindingLevel.ERROR in {each.level, self._rules.get(each.rule)}
+            self._rules[each.rule] = FindingLevel.ERROR if is_error else FindingLevel.WARNING
             index = list(self._rules).index(each.rule)
             result = _result(reviewed, each, index)
             self._stream.write((self._before + _indented(result, 8)).encode())
@@ -90,7 +90,7 @@ class Sarif:
             {
                 "level": "error",
                 "descriptor": {"id": "undecided" if missed.review else "unreadable"},
-                "message": {"text": speakable(str(error))},
+                "message": {"text": encodable(str(error))},
                 **locations(error.file, error.place, subject(missed.review) if missed.review else ""),
             }
         )
@@ -115,7 +115,7 @@ class Sarif:
     def _driver(self) -> JSONObject:
         summaries = {controller.name: controller.summary for controller in load_catalogue()}
         kinds = {each["descriptor"]["id"] for each in self._notifications}
-        told = [{"id": kind, "shortDescription": {"text": _MISSED[kind]}} for kind in sorted(kinds)]
+        told = [{"id": kind, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in sorted(kinds)]
         return {
             "name": "pratique",
             "version": importlib.metadata.version("pratique"),
@@ -124,7 +124,7 @@ class Sarif:
         }
 
 
-def _descriptor(rule: Rule, level: Level, summaries: dict[str, str]) -> JSONObject:
+def _descriptor(rule: StepOrigin, level: FindingLevel, summaries: dict[str, str]) -> JSONObject:
     name = " ".join(filter(None, (rule.controller, rule.name))) or "Admission"
     if rule.name:
         origin = f" of {rule.configuration}" if rule.configuration else ""
@@ -132,29 +132,29 @@ def _descriptor(rule: Rule, level: Level, summaries: dict[str, str]) -> JSONObje
     else:
         summary = summaries.get(rule.controller, "What the admission chain itself finds.")
     return {
-        "id": speakable(str(rule)),
-        "name": speakable(name),
-        "shortDescription": {"text": speakable(summary)},
+        "id": encodable(str(rule)),
+        "name": encodable(name),
+        "shortDescription": {"text": encodable(summary)},
         "defaultConfiguration": {"level": level.value},
     }
 
 
-def _result(reviewed: Reviewed, finding: Finding, index: int) -> JSONObject:
+def _result(reviewed: Reviewed, finding: ReviewFinding, index: int) -> JSONObject:
     about, file = subject(reviewed.review), reviewed.document.file
     return {
-        "ruleId": speakable(str(finding.rule)),
+        "ruleId": encodable(str(finding.rule)),
         "ruleIndex": index,
         "level": finding.level.value,
-        "message": {"text": speakable(finding.message)},
+        "message": {"text": encodable(finding.message)},
         **locations(file, finding.place, about, finding.field),
         "partialFingerprints": {"finding/v1": _fingerprint(finding, about, file)},
     }
 
 
-def _fingerprint(finding: Finding, about: str, file: str) -> str:
+def _fingerprint(finding: ReviewFinding, about: str, file: str) -> str:
     """Tell results apart from one run to the next, wherever in the file they then are (3.27.17)."""
     parts = (relative_path(file) or "", str(finding.rule), about, finding.field, finding.text)
-    return hashlib.sha256("\0".join(map(speakable, parts)).encode()).hexdigest()
+    return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()
 
 
 def _indented(value: JSONObject, columns: int) -> str:

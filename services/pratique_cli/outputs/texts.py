@@ -8,14 +8,14 @@ import itertools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.blame.changes import told_fields
+from frontdoor.blame.changes import message_fields
 from frontdoor.blame.documents import blame_of
 from frontdoor.blame.fields import ABSENT
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique.apimachinery.patches import apply_patch
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique_cli.reviews.expansions import places, template_position
 from pratique_cli.terminal import dump_yaml, printable
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 def subject(review: Review) -> str:
     """Name what is reviewed: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
     kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
-    name = review.name or member(review.object, "metadata", "name") or _generated(review)
+    name = review.name or member(review.object, "metadata", "name") or _generated_name(review)
     operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
     # A Namespace is asked for in itself, which is no place to show.
     placed = review.namespace and review.resource.resource != "namespaces"
     return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
 
 
-def _generated(review: Review) -> str:
+def _generated_name(review: Review) -> str:
     prefix = member(review.object, "metadata", "generateName")
     return f"{prefix}…" if prefix else "without a name"
 
@@ -57,7 +57,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One change. Values are JSON text, None where there is none to show."""
 
     sign: str
@@ -70,7 +70,7 @@ class Change:
     """The value that is there now."""
 
 
-class ChangeTeller:
+class ChangeTracker:
     """Follows an object through the steps of a review and tells what each step changes."""
 
     def __init__(self, received: JSON) -> None:
@@ -82,30 +82,30 @@ class ChangeTeller:
         """True where values are not to be shown, as ``kubectl diff`` does not show them."""
         return is_secret(self._object)
 
-    def tell(self, operations: Iterable[JSONObject]) -> list[Change]:
+    def tell(self, operations: Iterable[JSONObject]) -> list[FieldChange]:
         """Apply operations, and tell what they change; tests change nothing."""
         return [change for operation in operations for change in self._apply(operation)]
 
-    def _apply(self, operation: JSONObject) -> list[Change]:
+    def _apply(self, operation: JSONObject) -> list[FieldChange]:
         told = self._changes(operation)
         self._object = apply_patch(self._object, (operation,))
         return told
 
-    def _changes(self, operation: JSONObject) -> list[Change]:
+    def _changes(self, operation: JSONObject) -> list[FieldChange]:
         path = self._path(operation["path"])
         before = member(self._object, *path)
         match operation["op"]:
             case "remove":
-                return [_removed(path, before)]
+                return [_removal(path, before)]
             case "replace":
-                return [_written(path, before, operation.get("value"))]
+                return [_replacement(path, before, operation.get("value"))]
             case "add":
                 return [self._added(path, before, operation.get("value"))]
             case "copy":
                 return [self._added(path, before, self._source(operation)[1])]
             case "move":
                 source, value = self._source(operation)
-                return [_removed(source, value), self._added(path, before, value)]
+                return [_removal(source, value), self._added(path, before, value)]
             case _:
                 return []
 
@@ -113,9 +113,9 @@ class ChangeTeller:
         path = self._path(operation["from"])
         return path, member(self._object, *path)
 
-    def _added(self, path: Path, before: JSON, value: JSON) -> Change:
+    def _added(self, path: Path, before: JSON, value: JSON) -> FieldChange:
         into_array = isinstance(member(self._object, *path[:-1]), list)
-        return _written(path, None if into_array else before, value)
+        return _replacement(path, None if into_array else before, value)
 
     def _path(self, pointer: str) -> Path:
         """Split a pointer, with positions in arrays as numbers; ``-`` is the position that will be."""
@@ -133,14 +133,14 @@ def _index(step: str, length: int) -> int:
     return int(step) % (length or 1) if step.startswith("-") else int(step)
 
 
-def _removed(path: Path, before: JSON) -> Change:
-    return Change("-", path_text(path), before=_value_text(before))
+def _removal(path: Path, before: JSON) -> FieldChange:
+    return FieldChange("-", path_text(path), before=_value_text(before))
 
 
-def _written(path: Path, before: JSON, after: JSON) -> Change:
+def _replacement(path: Path, before: JSON, after: JSON) -> FieldChange:
     if before is None:
-        return Change("+", path_text(path), after=_value_text(after))
-    return Change("~", path_text(path), before=_value_text(before), after=_value_text(after))
+        return FieldChange("+", path_text(path), after=_value_text(after))
+    return FieldChange("~", path_text(path), before=_value_text(before), after=_value_text(after))
 
 
 def is_secret(value: JSON) -> bool:
@@ -201,7 +201,7 @@ def _entries(secret: JSONObject, field: str) -> JSONObject:
     return entries if isinstance(entries, dict) else {}
 
 
-_LOOKS: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
+_OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
     StepOutcome.MUTATED: ("~", ("cyan",)),
     StepOutcome.UNCHANGED: ("·", ("dim",)),
@@ -224,19 +224,19 @@ class StepWriter:
         self._palette = palette
         self._verbose = verbose
 
-    def lines(self, steps: Sequence[Step], teller: ChangeTeller) -> Iterator[str]:
+    def lines(self, steps: Sequence[Step], teller: ChangeTracker) -> Iterator[str]:
         """Write the steps in the order in which they happened; ``teller`` follows the object through them."""
-        shown = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
-        width = max((len(step_name(step)) for step in shown), default=0)
-        for step in shown:
+        display_path = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
+        width = max((len(step_name(step)) for step in display_path), default=0)
+        for step in display_path:
             yield self._line(step, width)
             yield from self._details(step, teller)
-        folded = [step for step in steps if step not in shown]
+        folded = [step for step in steps if step not in display_path]
         if folded:
             yield self._folded(folded)
 
     def _line(self, step: Step, width: int) -> str:
-        mark, styles = _LOOKS[step.outcome]
+        mark, styles = _OUTCOME_STYLES[step.outcome]
         name = self._palette.mark(mark)
         phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
         told = self._palette.paint(step.outcome.value, *styles)
@@ -252,15 +252,15 @@ class StepWriter:
             remarks += [step.endpoint] if step.endpoint else []
         return f"  ({', '.join(map(printable, remarks))})" if remarks else ""
 
-    def _details(self, step: Step, teller: ChangeTeller) -> Iterator[str]:
+    def _details(self, step: Step, teller: ChangeTracker) -> Iterator[str]:
         if step.reason and step.outcome is not StepOutcome.SKIPPED:
-            styles = _LOOKS[step.outcome][1]
+            styles = _OUTCOME_STYLES[step.outcome][1]
             yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
         secret = teller.is_secret
         for change in teller.tell(step.patch):
             yield self.change(change, secret=secret)
 
-    def change(self, change: Change, *, secret: bool) -> str:
+    def change(self, change: FieldChange, *, secret: bool) -> str:
         """Write one change; of a Secret without its values."""
         values = "" if secret else self._values(change)
         room = self._palette.width - len(_DETAIL) - 2
@@ -268,7 +268,7 @@ class StepWriter:
         value = self._palette.cut(printable(values), max(room - len(path), 24))
         return f"{_DETAIL}{self._palette.paint(change.sign, _SIGNS[change.sign])} {path}{value}"
 
-    def _values(self, change: Change) -> str:
+    def _values(self, change: FieldChange) -> str:
         if change.before is not None and change.after is not None:
             half = max((self._palette.width - len(_DETAIL) - len(change.path)) // 2, 12)
             return f": {self._palette.cut(change.before, half)} {self._palette.mark('→')} {change.after}"
@@ -289,7 +289,7 @@ def step_name(step: Step) -> str:
     return printable(name)
 
 
-_BLAME_TEXTS_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
+_CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 
 
 def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
@@ -299,59 +299,59 @@ def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette:
     if blame.changes:
         yield _INDENT + palette.paint("who changed it:", "bold")
     for change in blame.changes:
-        yield writer.change(_told(change), secret=secret)
-        yield f"{_DETAIL}  {palette.paint(_by(change, decision), 'dim')}"
+        yield writer.change(_blamed_change(change), secret=secret)
+        yield f"{_DETAIL}  {palette.paint(_changed_by_text(change, decision), 'dim')}"
     if blame.denials:
         yield _INDENT + palette.paint("what is denied:", "bold")
     for denial in blame.denials:
-        sentence = f"{path_text(denial.path)} {_last(denial, decision)}"
+        sentence = f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
         yield f"{_DETAIL}{palette.paint(palette.mark('✗'), 'red')} {printable(sentence)}"
 
 
 def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
     """Tell in a sentence who last changed what a cause of a denial speaks of; empty where nobody can tell."""
-    told = told_fields(cause.field, cause.text, decision.object_document.data)
+    told = message_fields(cause.field, cause.text, decision.object_document.data)
     paths = {each.path for each in told}
     parts = [
-        f"{path_text(denial.path)} {_last(denial, decision)}"
+        f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
         for denial in blame.denials
         if denial.step == cause.step and denial.path in paths
     ]
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _last(denial: blame_module.BlamedDenial, decision: Decision) -> str:
+def _last_change_text(denial: blame_module.BlamedDenial, decision: Decision) -> str:
     if denial.last_changed_by is None:
         return "is as it was received"
-    return f"was last changed by {_step(denial.last_changed_by, decision)}"
+    return f"was last changed by {_step_text(denial.last_changed_by, decision)}"
 
 
-def _by(change: blame_module.Change, decision: Decision) -> str:
-    text = "by nobody who is known" if change.step is None else f"by {_step(change.step, decision)}"
+def _changed_by_text(change: blame_module.Change, decision: Decision) -> str:
+    text = "by nobody who is known" if change.step is None else f"by {_step_text(change.step, decision)}"
     if change.earlier:
-        text += f", after {', '.join(_step(step, decision) for step in change.earlier)}"
+        text += f", after {', '.join(_step_text(step, decision) for step in change.earlier)}"
     return text
 
 
-def _step(index: int, decision: Decision) -> str:
+def _step_text(index: int, decision: Decision) -> str:
     step = decision.steps[index]
     return step_name(step) + (" when reinvoked" if step.round else "")
 
 
-def _told(change: blame_module.Change) -> Change:
-    before, after = _value(change.before), _value(change.after)
-    return Change(_BLAME_TEXTS_SIGNS[change.kind], path_text(change.path), before, after)
+def _blamed_change(change: blame_module.Change) -> FieldChange:
+    before, after = _blamed_value_text(change.before), _blamed_value_text(change.after)
+    return FieldChange(_CHANGE_SIGNS[change.kind], path_text(change.path), before, after)
 
 
-def _value(value: JSON | Absent) -> str | None:
+def _blamed_value_text(value: JSON | Absent) -> str | None:
     return None if value is ABSENT else encode(value).decode()
 
 
-_DEEPER = " " * 4
+_POD_INDENT = " " * 4
 _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-class Texts:
+class TextOutput:
     """Writes each decision as a headline, its steps, its warnings and what changed."""
 
     def __init__(
@@ -372,13 +372,13 @@ class Texts:
         lines = [self._headline(reviewed.review, reviewed.decision, reviewed.place)]
         lines += self._body(reviewed.review, reviewed.decision)
         for expansion in reviewed.expanded:
-            lines += (f"{_DEEPER}{line}" if line else "" for line in self._pod(reviewed, expansion))
+            lines += (f"{_POD_INDENT}{line}" if line else "" for line in self._pod(reviewed, expansion))
         self._stream.write("\n".join([*lines, "", ""]))
         self._stream.flush()
 
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
-        yield from self._steps.lines(decision.steps, ChangeTeller(review.object_document.data))
+        yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
         if self._blame:
             from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only for those who want to know
 
@@ -390,14 +390,14 @@ class Texts:
     def _pod(self, reviewed: Reviewed, expansion: Expansion) -> Iterator[str]:
         """Tell of a Pod that the workload would make: all of it where it is denied, or where all is asked for."""
         document, decision = reviewed.document, expansion.decision
-        place = f"{shown(document.file)}:{template_position(reviewed, expansion).line}"
+        place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
         yield self._headline(expansion.review, decision, place)
         if decision.allowed and not self._verbose:
             yield from self._warnings(decision)
             return
         yield from self._body(expansion.review, decision)
         for each in places(reviewed, expansion):
-            where = f"{shown(document.file)}:{each.position.line}"
+            where = f"{display_path(document.file)}:{each.position.line}"
             yield f"    {self._palette.mark('→')} {printable(f'{where}  {each.field}')}"
 
     def _headline(self, review: Review, decision: Decision, where: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import encode
 from pratique_cli.outputs.github import annotation
-from pratique_cli.outputs.junit import HEAD, ReportSuite, text_of
+from pratique_cli.outputs.junit import HEAD, JUnitSuite, text_of
 from pratique_cli.outputs.sarif import SCHEMA
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
     """Write a suite with a case for each controller, which has what it does as its output."""
-    stream, suite = io.BytesIO(), ReportSuite("plugins")
+    stream, suite = io.BytesIO(), JUnitSuite("plugins")
     for each in controllers:
-        suite.add(each["name"], 0.0, [f"<system-out>{text_of(_told(each))}</system-out>"])
+        suite.add(each["name"], 0.0, [f"<system-out>{text_of(_controller_summary(each))}</system-out>"])
     stream.write(HEAD)
     suite.end(stream)
     stream.write(b"</testsuites>\n")
@@ -53,10 +53,10 @@ def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
 
 def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
     """Write a notice for each controller."""
-    return b"".join(annotation("notice", "", None, each["name"], _told(each)) for each in controllers)
+    return b"".join(annotation("notice", "", None, each["name"], _controller_summary(each)) for each in controllers)
 
 
-def _told(controller: JSONObject) -> str:
+def _controller_summary(controller: JSONObject) -> str:
     state = "on" if controller["default"] else "off"
     return f"{', '.join(controller['phases'])}; {state} by default: {controller['summary']}"
 
@@ -69,22 +69,22 @@ def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = 
     """
     match name:
         case "text":
-            from pratique_cli.outputs.texts import Texts  # noqa: PLC0415
+            from pratique_cli.outputs.texts import TextOutput  # noqa: PLC0415
             from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
-            return Texts(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame)
+            return TextOutput(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame)
         case "yaml":
-            from pratique_cli.outputs.documents import YamlStream  # noqa: PLC0415
+            from pratique_cli.outputs.documents import YamlOutput  # noqa: PLC0415
 
-            return YamlStream(sys.stdout.buffer, blame=blame)
+            return YamlOutput(sys.stdout.buffer, blame=blame)
         case "json":
-            from pratique_cli.outputs.documents import JsonArray  # noqa: PLC0415
+            from pratique_cli.outputs.documents import JsonArrayOutput  # noqa: PLC0415
 
-            return JsonArray(sys.stdout.buffer, blame=blame)
+            return JsonArrayOutput(sys.stdout.buffer, blame=blame)
         case "jsonl":
-            from pratique_cli.outputs.documents import JsonLines  # noqa: PLC0415
+            from pratique_cli.outputs.documents import JsonLinesOutput  # noqa: PLC0415
 
-            return JsonLines(sys.stdout.buffer, blame=blame)
+            return JsonLinesOutput(sys.stdout.buffer, blame=blame)
         case _:
             return _open_report(name, blame=blame)
 
@@ -92,14 +92,14 @@ def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = 
 def _open_report(name: str, *, blame: bool) -> Output:
     match name:
         case "junit":
-            from pratique_cli.outputs.junit import JUnit  # noqa: PLC0415
+            from pratique_cli.outputs.junit import JUnitOutput  # noqa: PLC0415
 
-            return JUnit(sys.stdout.buffer, blame=blame)
+            return JUnitOutput(sys.stdout.buffer, blame=blame)
         case "sarif":
-            from pratique_cli.outputs.sarif import Sarif  # noqa: PLC0415
+            from pratique_cli.outputs.sarif import SarifOutput  # noqa: PLC0415
 
-            return Sarif(sys.stdout.buffer, blame=blame)
+            return SarifOutput(sys.stdout.buffer, blame=blame)
         case _:
-            from pratique_cli.outputs.github import GitHub  # noqa: PLC0415
+            from pratique_cli.outputs.github import GitHubOutput  # noqa: PLC0415
 
-            return GitHub(sys.stdout.buffer, blame=blame)
+            return GitHubOutput(sys.stdout.buffer, blame=blame)

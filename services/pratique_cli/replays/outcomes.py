@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.patches import PatchError, apply_patch
-from pratique_cli.outputs.findings import Rule
+from pratique_cli.outputs.findings import StepOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
 """A name that was generated: ``k8s.io/apimachinery/pkg/util/rand`` writes its end with these."""
-_SOMETHING = "#####"
-_TRACES = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
+_RANDOM_SUFFIX = "#####"
+_WEBHOOK_ANNOTATIONS = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
 """Annotations by which the API server tells which webhooks it called and what they changed: steps tell the same."""
-_DENYING = frozenset({"denied", "failed"})
+_DENYING_OUTCOMES = frozenset({"denied", "failed"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
+class ReplayedStep:
     """One step, as far as it counts."""
 
-    rule: Rule
+    rule: StepOrigin
     """Which controller, webhook or policy."""
     outcome: str
     """How it ended."""
@@ -41,11 +41,11 @@ class Told:
     @property
     def denies(self) -> bool:
         """True where the request is denied for it."""
-        return self.outcome in _DENYING
+        return self.outcome in _DENYING_OUTCOMES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayedDecision:
     """What was decided."""
 
     allowed: bool
@@ -57,27 +57,27 @@ class Outcome:
     """As the chain left it."""
     warnings: list[str]
     audit_annotations: dict[str, str]
-    steps: tuple[Told, ...]
+    steps: tuple[ReplayedStep, ...]
     """What was not skipped, in order."""
 
-    def denials(self) -> dict[Rule, str]:
+    def denials(self) -> dict[StepOrigin, str]:
         """Who denied the request, and why, in the order of the chain."""
-        found: dict[Rule, str] = {}
+        found: dict[StepOrigin, str] = {}
         for step in self.steps:
             if step.denies:
                 found.setdefault(step.rule, step.reason or self.message)
         return found
 
-    def patches(self) -> dict[Rule, list[JSONObject]]:
+    def patches(self) -> dict[StepOrigin, list[JSONObject]]:
         """Who changed the object, and how."""
-        found: dict[Rule, list[JSONObject]] = {}
+        found: dict[StepOrigin, list[JSONObject]] = {}
         for step in self.steps:
             if step.patch:
                 found.setdefault(step.rule, []).extend(step.patch)
         return found
 
 
-def outcome_of(decision: JSONObject, received: JSON) -> Outcome:
+def replayed_decision(decision: JSONObject, received: JSON) -> ReplayedDecision:
     """Read a decision document; ``received`` is the object as it came.
 
     Raises:
@@ -85,24 +85,24 @@ def outcome_of(decision: JSONObject, received: JSON) -> Outcome:
         KeyError, TypeError, AttributeError: it is no decision document.
     """
     status = decision.get("status") or {}
-    final = _applied(decision.get("patch") or [], received)
+    final = _patched(decision.get("patch") or [], received)
     names = dict(_generated_names(final, received))
-    return Outcome(
+    return ReplayedDecision(
         allowed=decision["allowed"] is True,
         code=int(status.get("code", 0)),
-        message=_lasting(str(status.get("message", "")), names),
-        object=_lasting(final, names),
-        warnings=[_lasting(str(each), names) for each in decision.get("warnings") or []],
-        audit_annotations=_lasting(_told_nowhere_else(decision.get("auditAnnotations") or {}), names),
-        steps=tuple(_told(step, names) for step in decision["steps"] if step["outcome"] != "skipped"),
+        message=_without_random_names(str(status.get("message", "")), names),
+        object=_without_random_names(final, names),
+        warnings=[_without_random_names(str(each), names) for each in decision.get("warnings") or []],
+        audit_annotations=_without_random_names(_without_webhook_annotations(decision.get("auditAnnotations") or {}), names),
+        steps=tuple(_replayed_step(step, names) for step in decision["steps"] if step["outcome"] != "skipped"),
     )
 
 
-def _told_nowhere_else(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if not key.startswith(_TRACES)}
+def _without_webhook_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if not key.startswith(_WEBHOOK_ANNOTATIONS)}
 
 
-def _applied(patch: list[JSONObject], received: JSON) -> JSON:
+def _patched(patch: list[JSONObject], received: JSON) -> JSON:
     if not patch or received is None:
         return received
     try:
@@ -111,11 +111,11 @@ def _applied(patch: list[JSONObject], received: JSON) -> JSON:
         raise InputError(f"decision.patch: does not apply to the review's object: {error}") from None
 
 
-def _told(step: JSONObject, names: Mapping[str, str]) -> Told:
+def _replayed_step(step: JSONObject, names: Mapping[str, str]) -> ReplayedStep:
     controller, name = str(step["controller"]), str(step["name"])
-    rule = Rule(controller, "" if name == controller else name, str(step.get("configuration", "")))
-    reason = _lasting(str(step.get("reason", "")), names)
-    return Told(rule, str(step["outcome"]), reason, _lasting(step.get("patch") or [], names))
+    rule = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
+    reason = _without_random_names(str(step.get("reason", "")), names)
+    return ReplayedStep(rule, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names))
 
 
 def _generated_names(final: JSON, received: JSON) -> Iterator[tuple[str, str]]:
@@ -126,16 +126,16 @@ def _generated_names(final: JSON, received: JSON) -> Iterator[tuple[str, str]]:
             name = member(volume, "name")
             found = _GENERATED.fullmatch(name) if isinstance(name, str) and name not in there else None
             if found:
-                yield found[0], found[1] + _SOMETHING
+                yield found[0], found[1] + _RANDOM_SUFFIX
 
 
-def _lasting(value: JSON, names: Mapping[str, str]) -> JSON:
+def _without_random_names(value: JSON, names: Mapping[str, str]) -> JSON:
     if not names:
         return value
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, list):
-        return [_lasting(each, names) for each in value]
+        return [_without_random_names(each, names) for each in value]
     if isinstance(value, dict):
-        return {name: _lasting(each, names) for name, each in value.items()}
+        return {name: _without_random_names(each, names) for name, each in value.items()}
     return value

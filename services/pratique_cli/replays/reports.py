@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from pratique.apimachinery.json_values import JSON, encode
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.texts import subject
-from pratique_cli.replays.comparisons import Kind
+from pratique_cli.replays.comparisons import DifferenceKind
 from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.outputs.findings import Rule
+    from pratique_cli.outputs.findings import StepOrigin
     from pratique_cli.replays.comparisons import Difference
-    from pratique_cli.replays.recorded import Recorded
+    from pratique_cli.replays.recorded import RecordedReview
     from pratique_cli.terminal import Palette
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Example:
+class DifferenceExample:
     """One difference, and the review in which it is found."""
 
     file: str
@@ -36,25 +36,25 @@ class Example:
     difference: Difference
 
     @classmethod
-    def of(cls, recorded: Recorded, difference: Difference) -> Example:
+    def of(cls, recorded: RecordedReview, difference: Difference) -> DifferenceExample:
         """Take what is told of a review: not the review, which is forgotten."""
         document, review = recorded.document, recorded.review
         return cls(document.file, document.line, review.uid, subject(review), difference)
 
 
 @dataclasses.dataclass(slots=True)
-class Sum:
+class DifferenceCount:
     """The differences of one kind that one rule made."""
 
     count: int = 0
     uncertain: int = 0
     """Of those: may be none in truth."""
-    examples: list[Example] = dataclasses.field(default_factory=list)
+    examples: list[DifferenceExample] = dataclasses.field(default_factory=list)
     """The first few."""
 
 
 @dataclasses.dataclass(slots=True)
-class Report:
+class ReplayReport:
     """All of a replay, in memory that does not grow with it."""
 
     examples: int
@@ -71,14 +71,14 @@ class Report:
     unreadable: int = 0
     undecided: int = 0
     """No decision in time."""
-    sums: dict[Rule, dict[Kind, Sum]] = dataclasses.field(default_factory=dict)
+    sums: dict[StepOrigin, dict[DifferenceKind, DifferenceCount]] = dataclasses.field(default_factory=dict)
 
     @property
     def compared(self) -> int:
         """Reviews that were decided and compared."""
         return self.same + self.different
 
-    def add(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+    def add(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Count one review that was compared."""
         if not differences:
             self.same += 1
@@ -86,16 +86,16 @@ class Report:
         self.different += 1
         self.uncertain += all(one.uncertain for one in differences)
         for one in differences:
-            entry = self.sums.setdefault(one.rule, {}).setdefault(one.kind, Sum())
+            entry = self.sums.setdefault(one.rule, {}).setdefault(one.kind, DifferenceCount())
             entry.count += 1
             entry.uncertain += bool(one.uncertain)
             if len(entry.examples) < self.examples:
-                entry.examples.append(Example.of(recorded, one))
+                entry.examples.append(DifferenceExample.of(recorded, one))
 
-    def groups(self) -> Iterator[tuple[Rule, list[tuple[Kind, Sum]]]]:
+    def groups(self) -> Iterator[tuple[StepOrigin, list[tuple[DifferenceKind, DifferenceCount]]]]:
         """The sums by rule, in the order of the rules' names; kinds in their own."""
         for rule in sorted(self.sums, key=lambda one: (one.controller, one.configuration, one.name)):
-            yield rule, [(kind, self.sums[rule][kind]) for kind in Kind if kind in self.sums[rule]]
+            yield rule, [(kind, self.sums[rule][kind]) for kind in DifferenceKind if kind in self.sums[rule]]
 
     def totals(self) -> JSONObject:
         """How many reviews came to what."""
@@ -113,13 +113,13 @@ class Report:
     def to_document(self) -> JSONObject:
         """The report as JSON."""
         groups = [
-            {**rule_document(rule), "differences": [_sum_document(*each) for each in sums]}
+            {**rule_document(rule), "differences": [_count_document(*each) for each in sums]}
             for rule, sums in self.groups()
         ]
         return {"totals": self.totals(), "groups": groups}
 
 
-def rule_document(rule: Rule) -> JSONObject:
+def rule_document(rule: StepOrigin) -> JSONObject:
     """A rule as JSON."""
     return {"controller": rule.controller, "configuration": rule.configuration, "name": rule.name}
 
@@ -129,7 +129,7 @@ def difference_document(difference: Difference) -> JSONObject:
     return {"before": difference.before, "after": difference.after, "uncertain": list(difference.uncertain)}
 
 
-def _sum_document(kind: Kind, entry: Sum) -> JSONObject:
+def _count_document(kind: DifferenceKind, entry: DifferenceCount) -> JSONObject:
     examples = [
         {"file": one.file, "line": one.line, "uid": one.uid, "subject": one.subject}
         | difference_document(one.difference)
@@ -138,21 +138,21 @@ def _sum_document(kind: Kind, entry: Sum) -> JSONObject:
     return {"kind": kind.value, "count": entry.count, "uncertain": entry.uncertain, "examples": examples}
 
 
-_WORDS = {
-    Kind.DENIED: "admitted before, denied now",
-    Kind.ADMITTED: "denied before, admitted now",
-    Kind.REASON: "denied as before, for another reason",
-    Kind.OBJECT: "admitted as another object",
-    Kind.WARNINGS: "warned of something else",
-    Kind.AUDIT: "audited otherwise",
+_KIND_TEXTS = {
+    DifferenceKind.DENIED: "admitted before, denied now",
+    DifferenceKind.ADMITTED: "denied before, admitted now",
+    DifferenceKind.REASON: "denied as before, for another reason",
+    DifferenceKind.OBJECT: "admitted as another object",
+    DifferenceKind.WARNINGS: "warned of something else",
+    DifferenceKind.AUDIT: "audited otherwise",
 }
-_LOOKS = {
-    Kind.DENIED: ("✗", "red"),
-    Kind.ADMITTED: ("✓", "green"),
-    Kind.REASON: ("✗", "yellow"),
-    Kind.OBJECT: ("~", "cyan"),
-    Kind.WARNINGS: ("!", "yellow"),
-    Kind.AUDIT: ("·", "dim"),
+_KIND_STYLES = {
+    DifferenceKind.DENIED: ("✗", "red"),
+    DifferenceKind.ADMITTED: ("✓", "green"),
+    DifferenceKind.REASON: ("✗", "yellow"),
+    DifferenceKind.OBJECT: ("~", "cyan"),
+    DifferenceKind.WARNINGS: ("!", "yellow"),
+    DifferenceKind.AUDIT: ("·", "dim"),
 }
 _NOT_COMPARED = {
     "omitted": "recorded without objects",
@@ -162,7 +162,7 @@ _NOT_COMPARED = {
 }
 
 
-class ReplayTexts:
+class ReplayTextOutput:
     """Writes the differences by who made them, with examples, and how many reviews came to what."""
 
     def __init__(self, stream: TextIO, palette: Palette) -> None:
@@ -170,10 +170,10 @@ class ReplayTexts:
         self._stream = stream
         self._palette = palette
 
-    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+    def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write nothing yet: what belongs together is told together."""
 
-    def finish(self, report: Report) -> None:
+    def finish(self, report: ReplayReport) -> None:
         """Write all of it."""
         for rule, sums in report.groups():
             lines = [
@@ -184,23 +184,23 @@ class ReplayTexts:
             for kind, entry in sums:
                 lines += self._sum(kind, entry)
             self._stream.write("\n".join([*lines, "", ""]))
-        self._stream.write(", ".join(_totals(report)) + "\n")
+        self._stream.write(", ".join(_total_texts(report)) + "\n")
         self._stream.flush()
 
-    def _sum(self, kind: Kind, entry: Sum) -> Iterator[str]:
-        mark, style = _LOOKS[kind]
+    def _sum(self, kind: DifferenceKind, entry: DifferenceCount) -> Iterator[str]:
+        mark, style = _KIND_STYLES[kind]
         uncertain = f", {entry.uncertain} uncertain" if entry.uncertain else ""
-        yield f"  {self._palette.paint(f'{self._palette.mark(mark)} {entry.count} {_WORDS[kind]}', style)}{uncertain}"
+        yield f"  {self._palette.paint(f'{self._palette.mark(mark)} {entry.count} {_KIND_TEXTS[kind]}', style)}{uncertain}"
         for example in entry.examples:
             yield from self._example(example)
         if entry.count > len(entry.examples):
             yield f"      {self._palette.mark('…')} and {entry.count - len(entry.examples)} more"
 
-    def _example(self, example: Example) -> Iterator[str]:
-        place = self._palette.paint(f"({printable(shown(example.file))}:{example.line})", "dim")
+    def _example(self, example: DifferenceExample) -> Iterator[str]:
+        place = self._palette.paint(f"({printable(display_path(example.file))}:{example.line})", "dim")
         yield f"      {printable(example.subject)}  {place}"
         difference = example.difference
-        for sign, told in _changes(difference.before, difference.after):
+        for sign, told in _change_lines(difference.before, difference.after):
             yield self._palette.cut(f"        {sign} {printable(told)}", self._palette.width)
         for reason in difference.uncertain:
             yield self._palette.paint(
@@ -208,7 +208,7 @@ class ReplayTexts:
             )
 
 
-def _changes(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
+def _change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
     """Tell values field by field, and texts and lists one by one: ``-`` was, ``+`` is."""
     if isinstance(before, dict) and isinstance(after, dict):
         for field in before:
@@ -224,7 +224,7 @@ def _changes(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
         )
 
 
-def _totals(report: Report) -> Iterator[str]:
+def _total_texts(report: ReplayReport) -> Iterator[str]:
     totals = report.totals()
     yield f"{totals['compared']} replayed"
     yield f"{totals['same']} as before"
@@ -236,21 +236,21 @@ def _totals(report: Report) -> Iterator[str]:
 class ReplayOutput(Protocol):
     """Writes what a replay finds."""
 
-    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+    def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write of one review what differs, where the format tells of single ones."""
 
-    def finish(self, report: Report) -> None:
+    def finish(self, report: ReplayReport) -> None:
         """Write what there is to say of all."""
 
 
-class DifferenceLines:
+class ReplayLinesOutput:
     """``-o jsonl``: a line for each review that is decided otherwise, as soon as that is known."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
         self._stream = stream
 
-    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+    def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write one line."""
         line = {
             "file": recorded.document.file,
@@ -266,11 +266,11 @@ class DifferenceLines:
         self._stream.write(encode(line) + b"\n")
         self._stream.flush()
 
-    def finish(self, report: Report) -> None:
+    def finish(self, report: ReplayReport) -> None:
         """Write nothing: the lines say it all."""
 
 
-class WholeReport:
+class ReplayDocumentOutput:
     """``-o json``, ``-o yaml``: the report, at the end."""
 
     def __init__(self, stream: BinaryIO, *, yaml: bool) -> None:
@@ -278,10 +278,10 @@ class WholeReport:
         self._stream = stream
         self._yaml = yaml
 
-    def write(self, recorded: Recorded, differences: Sequence[Difference]) -> None:
+    def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write nothing yet."""
 
-    def finish(self, report: Report) -> None:
+    def finish(self, report: ReplayReport) -> None:
         """Write the report."""
         if self._yaml:
             from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - it takes a tenth of a second
@@ -295,10 +295,10 @@ class WholeReport:
 def open_replay_output(name: str) -> ReplayOutput:
     """Make the output for one of ``pratique_cli.options.FORMATS``; it writes to standard output."""
     if name == "text":
-        from pratique_cli.replays.reports import ReplayTexts  # noqa: PLC0415 - likewise
+        from pratique_cli.replays.reports import ReplayTextOutput  # noqa: PLC0415 - likewise
         from pratique_cli.terminal import palette_for  # noqa: PLC0415 - for people alone
 
-        return ReplayTexts(sys.stdout, palette_for(sys.stdout, colour=None))
+        return ReplayTextOutput(sys.stdout, palette_for(sys.stdout, colour=None))
     if name == "jsonl":
-        return DifferenceLines(sys.stdout.buffer)
-    return WholeReport(sys.stdout.buffer, yaml=name == "yaml")
+        return ReplayLinesOutput(sys.stdout.buffer)
+    return ReplayDocumentOutput(sys.stdout.buffer, yaml=name == "yaml")

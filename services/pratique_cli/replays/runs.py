@@ -12,8 +12,8 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.names import name_of
 from pratique.cluster.store import assumed_service_account
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.replays.outcomes import outcome_of
-from pratique_cli.replays.recorded import Recorded, read_recorded
+from pratique_cli.replays.outcomes import replayed_decision
+from pratique_cli.replays.recorded import RecordedReview, read_recorded
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.terminal import Progress
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pratique.admission.controllers import Phase
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import ObjectKey, ObjectStore
-    from pratique_cli.replays.comparisons import Comparer
-    from pratique_cli.replays.outcomes import Outcome
-    from pratique_cli.replays.reports import ReplayOutput, Report
+    from pratique_cli.replays.comparisons import DecisionComparer
+    from pratique_cli.replays.outcomes import ReplayedDecision
+    from pratique_cli.replays.reports import ReplayOutput, ReplayReport
 
 
-class StillCluster:
+class ReplayCluster:
     """Shows a store, and what one review created in it until :meth:`settle`."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -41,7 +41,7 @@ class StillCluster:
         self._created: dict[ObjectKey, JSONObject] = {}
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         """All kinds that the store knows."""
         return self._store.resources
 
@@ -60,7 +60,7 @@ class StillCluster:
             for key, document in self._created.items()
             if (key.group, key.resource) == (group, resource) and namespace in (None, key.namespace)
         ]
-        return sorted(itertools.chain(stored, created), key=_place) if created else stored
+        return sorted(itertools.chain(stored, created), key=_sort_key) if created else stored
 
     async def create(self, document: JSONObject) -> bool:
         """Take a new object for as long as the review lasts; False where there is one of its name already.
@@ -81,13 +81,13 @@ class StillCluster:
         self._created.clear()
 
 
-def _place(document: JSONObject) -> tuple[str, str]:
+def _sort_key(document: JSONObject) -> tuple[str, str]:
     return str(document["metadata"].get("namespace", "")), name_of(document)
 
 
 WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 """The controllers that call webhooks."""
-_SPEAKING = frozenset({"denied", "failed", "mutated", "warned"})
+_ACTIVE_OUTCOMES = frozenset({"denied", "failed", "mutated", "warned"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class ReplayRun:
     """Decides as will be decided."""
     against: Engine | None
     """Decides as was decided; None where the recording says what was."""
-    cluster: StillCluster
+    cluster: ReplayCluster
     """What both look up."""
     phases: frozenset[Phase]
     """What AdmissionReviews alone go through."""
@@ -106,8 +106,8 @@ class ReplayRun:
     """How long each decision may take."""
     skip_webhooks: bool
     """Webhooks are not called: what they had a part in is not compared."""
-    comparer: Comparer
-    report: Report
+    comparer: DecisionComparer
+    report: ReplayReport
     output: ReplayOutput
     complain: Callable[[str], None]
     """Takes what is to be said beside the report, a line each."""
@@ -145,7 +145,7 @@ class ReplayRun:
             )
         try:
             before = await self._before(recorded)
-            if self.skip_webhooks and _has_part(before):
+            if self.skip_webhooks and _involves_webhooks(before):
                 self.report.skipped += 1
                 return
             after = await self._decide(self.engine, recorded)
@@ -159,25 +159,25 @@ class ReplayRun:
         if differences:
             self.output.write(recorded, differences)
 
-    async def _before(self, recorded: Recorded) -> Outcome:
+    async def _before(self, recorded: RecordedReview) -> ReplayedDecision:
         if self.against is not None or recorded.outcome is None:
             return await self._decide(self.against or self.engine, recorded)
         return recorded.outcome
 
-    async def _decide(self, engine: Engine, recorded: Recorded) -> Outcome:
+    async def _decide(self, engine: Engine, recorded: RecordedReview) -> ReplayedDecision:
         try:
             deadline = Deadline.after(self.timeout_seconds)
             decision = await engine.decide(recorded.review, recorded.phases, deadline)
         finally:
             self.cluster.settle()
-        return outcome_of(to_document(decision), recorded.review.object)
+        return replayed_decision(to_document(decision), recorded.review.object)
 
 
-def _has_part(outcome: Outcome) -> bool:
-    return any(one.rule.controller in WEBHOOKS and one.outcome in _SPEAKING for one in outcome.steps)
+def _involves_webhooks(outcome: ReplayedDecision) -> bool:
+    return any(one.rule.controller in WEBHOOKS and one.outcome in _ACTIVE_OUTCOMES for one in outcome.steps)
 
 
-def _exit_code(report: Report) -> ExitCode:
+def _exit_code(report: ReplayReport) -> ExitCode:
     """Of several codes that apply, the highest: a run that missed something must not look complete."""
     if report.undecided:
         return ExitCode.BROKEN

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.http.decision_documents import fields_of, parse_field, written_field
+from frontdoor.http.decision_documents import fields_of, parse_field, original_field
 from pratique.admission.calls import Deadline
-from pratique.admission.reviews import Charging, Operation
+from pratique.admission.reviews import QuotaMode, Operation
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
-from pratique.manifests.pod_templates import made_pod
+from pratique.manifests.pod_templates import pod_of_workload
 from pratique.manifests.requests import review_of_manifest
-from pratique_cli.reviews.requests import Owner, controller_of, owners_of
+from pratique_cli.reviews.requests import WorkloadKey, controller_of, owning_workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pratique.apimachinery.positions import Position
     from pratique.apimachinery.selectors import Selector
     from pratique.apimachinery.statuses import Status
-    from pratique.manifests.pod_templates import MadePod
+    from pratique.manifests.pod_templates import WorkloadPod
     from pratique_cli.outputs import Reviewed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """A field of a workload."""
 
     field: str
@@ -46,10 +46,10 @@ class Place:
 
 def template_position(reviewed: Reviewed, expansion: Expansion) -> Position:
     """Find the template that a Pod was made of."""
-    return reviewed.document.position((*beginning_of(reviewed), *expansion.made.template))
+    return reviewed.document.position((*object_path(reviewed), *expansion.made.template))
 
 
-def places(reviewed: Reviewed, expansion: Expansion) -> list[Place]:
+def places(reviewed: Reviewed, expansion: Expansion) -> list[FieldPlace]:
     """Find the fields of a workload that the denial of its Pod names; none where it names none."""
     status = expansion.decision.status
     if status is None:
@@ -59,7 +59,7 @@ def places(reviewed: Reviewed, expansion: Expansion) -> list[Place]:
     return [field_place(reviewed, expansion, path) for path in found]
 
 
-def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]) -> Place:
+def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]) -> FieldPlace:
     """Find in a workload the field of its Pod, such as ``("spec", "containers", 0, "image")``.
 
     The Pod is the one that the chain left. What controllers, webhooks or the workload's own mutations added to it is
@@ -68,22 +68,22 @@ def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]
     made = expansion.made
     pod = expansion.decision.object_document.data or made.document
     in_workload = made.field_in_workload(_reindexed(path, pod, made.document))
-    beginning = beginning_of(reviewed)
+    beginning = object_path(reviewed)
     written = member(reviewed.document.data, *beginning)
     admitted = reviewed.decision.object_document.data or written
-    position = reviewed.document.position((*beginning, *written_field(in_workload, admitted, written)))
-    return Place(str(FieldPath(in_workload)), position)
+    position = reviewed.document.position((*beginning, *original_field(in_workload, admitted, written)))
+    return FieldPlace(str(FieldPath(in_workload)), position)
 
 
 def _reindexed(path: tuple[Step, ...], told: object, written: object) -> tuple[Step, ...]:
     """The path in the Pod as it was made: as far as that goes by the names of items, the rest as it is told."""
-    found = written_field(path, told, written)
+    found = original_field(path, told, written)
     rest = path[len(found) :]
     is_new = bool(rest) and isinstance(rest[0], int)
     return found if is_new else (*found, *rest)
 
 
-def beginning_of(reviewed: Reviewed) -> tuple[str, ...]:
+def object_path(reviewed: Reviewed) -> tuple[str, ...]:
     """Where the workload stands in its document, which may be an AdmissionReview."""
     return ("request", "object") if reviewed.document.data.get("kind") == "AdmissionReview" else ()
 
@@ -101,7 +101,7 @@ def _fields(status: Status, pod: object) -> Iterator[tuple[Step, ...]]:
 class UndecidedPodError(TimeoutError):
     """There was no decision in time on a Pod that a workload would make."""
 
-    def __init__(self, made: MadePod, review: Review) -> None:
+    def __init__(self, made: WorkloadPod, review: Review) -> None:
         """Say which Pod it is, and what its controller would ask."""
         super().__init__("no decision on a Pod")
         self.made = made
@@ -112,7 +112,7 @@ class UndecidedPodError(TimeoutError):
 class Expansion:
     """One Pod that a workload would make, and what became of it."""
 
-    made: MadePod
+    made: WorkloadPod
     """The Pod, and where its fields are written."""
     review: Review
     """What its controller would ask."""
@@ -130,9 +130,9 @@ class Expander:
     """What each Pod goes through."""
     timeout_seconds: float
     """How long each may take."""
-    _counted: set[Owner] = dataclasses.field(default_factory=set, init=False)
+    _counted: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
     """Workloads whose Pod has been charged."""
-    _arrived: set[Owner] = dataclasses.field(default_factory=set, init=False)
+    _arrived: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
     """Workloads of which a Pod has come in the input: the one that was made of their template, or would be."""
 
     def recognise(self, review: Review) -> Review:
@@ -140,15 +140,15 @@ class Expander:
 
         One Pod was: the first that comes. Others come on top of it.
         """
-        owners = _owners(review)
+        owners = _workload_keys(review)
         if self._counted.isdisjoint(owners) or not self._arrived.isdisjoint(owners):
             return review
-        return dataclasses.replace(review, charging=Charging.DONE)
+        return dataclasses.replace(review, charging=QuotaMode.COUNTED)
 
     def note(self, review: Review, decision: Decision) -> None:
         """Keep in mind that an admitted Pod of the input stands for the one that its workload would make."""
         if decision.allowed and not review.dry_run:
-            self._arrived.update(_owners(review))
+            self._arrived.update(_workload_keys(review))
 
     async def expand(self, reviewed: Reviewed, number: int) -> Reviewed:
         """Decide on a Pod of a workload, as the chain left that; of anything else, nothing.
@@ -159,13 +159,13 @@ class Expander:
             UndecidedPodError: there was no decision in time.
         """
         workload = reviewed.decision.object_document.data
-        made = made_pod(reviewed.review, workload)
+        made = pod_of_workload(reviewed.review, workload)
         if made is None:
             return reviewed
         asked = _review_of(made, reviewed.review, number)
         # Of a recorded review the Pods come as recorded reviews of their own, if they are to be counted at all.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
-        charging = _charging(reviewed.review, workload) if counts else Charging.TRIED
+        charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
         return await self._decide(reviewed, made, dataclasses.replace(asked, charging=charging))
 
     async def again(self, reviewed: Reviewed) -> Reviewed:
@@ -177,22 +177,22 @@ class Expander:
         (refused,) = reviewed.expanded
         return await self._decide(reviewed, refused.made, refused.review)
 
-    async def _decide(self, reviewed: Reviewed, made: MadePod, asked: Review) -> Reviewed:
-        key = _key(reviewed.review, reviewed.decision.object_document.data)
+    async def _decide(self, reviewed: Reviewed, made: WorkloadPod, asked: Review) -> Reviewed:
+        key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
-            asked = dataclasses.replace(asked, charging=Charging.DONE)
+            asked = dataclasses.replace(asked, charging=QuotaMode.COUNTED)
         deadline = Deadline.after(self.timeout_seconds)
         try:
             decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
         except TimeoutError:
             raise UndecidedPodError(made, asked) from None
-        if decision.allowed and asked.charging is Charging.DUE:
+        if decision.allowed and asked.charging is QuotaMode.COMMIT:
             self._counted.add(key)
         with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
         return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, asked, decision),))
 
 
-def _review_of(made: MadePod, parent: Review, number: int) -> Review:
+def _review_of(made: WorkloadPod, parent: Review, number: int) -> Review:
     return review_of_manifest(
         made.document,
         parent.cluster.resources,
@@ -203,28 +203,28 @@ def _review_of(made: MadePod, parent: Review, number: int) -> Review:
     )
 
 
-def _key(review: Review, workload: JSON) -> Owner:
+def _workload_key(review: Review, workload: JSON) -> WorkloadKey:
     name = review.name or str(member(workload, "metadata", "name") or review.uid)
-    return Owner(review.resource.resource, review.namespace, name)
+    return WorkloadKey(review.resource.resource, review.namespace, name)
 
 
-def _owners(review: Review) -> frozenset[Owner]:
+def _workload_keys(review: Review) -> frozenset[WorkloadKey]:
     """The workloads that a Pod belongs to which is asked for; none where it is something else."""
     if not review.concerns("", "pods") or review.operation is not Operation.CREATE:
         return frozenset()
-    return frozenset(owners_of(review.object, review.namespace, review.cluster))
+    return frozenset(owning_workloads(review.object, review.namespace, review.cluster))
 
 
-def _charging(review: Review, workload: JSON) -> Charging:
+def _charging(review: Review, workload: JSON) -> QuotaMode:
     """Tell whether the Pod comes on top of all that is counted already.
 
     That of a ReplicaSet with an owner is its owner's; and where the cluster has Pods that a workload would call its
     own, it makes none. That of an UPDATE takes the place of another one, sooner or later.
     """
     if controller_of(workload) or (review.operation is Operation.CREATE and _has_pods(review, workload)):
-        return Charging.DONE
+        return QuotaMode.COUNTED
     is_idle = any(member(workload, "spec", count) == 0 for count in ("replicas", "parallelism"))
-    return Charging.TRIED if is_idle or review.operation is Operation.UPDATE else Charging.DUE
+    return QuotaMode.CHECK if is_idle or review.operation is Operation.UPDATE else QuotaMode.COMMIT
 
 
 def _has_pods(review: Review, workload: JSON) -> bool:

@@ -8,20 +8,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.document_texts import JSON_LINES, read_line, read_text
+from pratique.apimachinery.document_texts import JSON_LINES, read_line, _read_source_text
 from pratique.apimachinery.documents import list_files, read_documents
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
 from pratique.apimachinery.readings import unwrap_lists
 from pratique.apimachinery.readings import unwrap_lists as documents_unwrap_lists
-from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, shown
+from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO, TypeAlias
 
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import ObjectKey
 
     Input: TypeAlias = SourceDocument | InputError
@@ -44,10 +44,10 @@ def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Inp
     found = False
     for each in _read_path(str(path), stdin):
         found = True
-        yield from [each] if isinstance(each, InputError) else _unwrapped(each)
+        yield from [each] if isinstance(each, InputError) else _unwrap(each)
     if not found:
         yield InputError(
-            f"{shown(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
+            f"{display_path(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
             file=str(path),
         )
 
@@ -92,13 +92,13 @@ def _is_value(text: SourceText) -> bool:
 
 def _read_whole(text: SourceText) -> Iterator[Input]:
     if not text.raw.lstrip().startswith(_JSON):
-        yield from _read_pieces(_yaml_pieces(text), text.first_index)
+        yield from _read_pieces(_split_yaml(text), text.first_index)
         return
     try:
-        documents = list(read_text(text))
+        documents = list(_read_source_text(text))
     except InputError:
         beginning = _YAML_BREAK if _YAML_BREAK.search(text.raw) else _JSON_BREAK
-        yield from _read_pieces(_pieces(text, beginning), text.first_index)
+        yield from _read_pieces(_split(text, beginning), text.first_index)
     else:
         yield from documents
 
@@ -112,15 +112,15 @@ def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
 
 def _read_piece(piece: SourceText) -> Iterator[Input]:
     try:
-        yield from read_text(piece)
+        yield from _read_source_text(piece)
     except InputError as error:
         yield error
 
 
-def _yaml_pieces(text: SourceText) -> Iterator[SourceText]:
+def _split_yaml(text: SourceText) -> Iterator[SourceText]:
     """Split a YAML text into its documents; directives stay with the document that follows them."""
     held: SourceText | None = None
-    for piece in _pieces(text, _YAML_BREAK):
+    for piece in _split(text, _YAML_BREAK):
         whole = piece if held is None else SourceText(held.raw + piece.raw, piece.file, held.first_line)
         held = whole if held is None and _DIRECTIVE.search(piece.raw) else None
         if held is None:
@@ -129,7 +129,7 @@ def _yaml_pieces(text: SourceText) -> Iterator[SourceText]:
         yield held
 
 
-def _pieces(text: SourceText, beginning: re.Pattern[bytes]) -> Iterator[SourceText]:
+def _split(text: SourceText, beginning: re.Pattern[bytes]) -> Iterator[SourceText]:
     starts = [found.start() for found in beginning.finditer(text.raw)]
     line = text.first_line
     for start, end in itertools.pairwise(dict.fromkeys([0, *starts, len(text.raw)])):
@@ -138,14 +138,14 @@ def _pieces(text: SourceText, beginning: re.Pattern[bytes]) -> Iterator[SourceTe
         line += raw.count(b"\n")
 
 
-def _unwrapped(document: SourceDocument) -> Iterator[Input]:
+def _unwrap(document: SourceDocument) -> Iterator[Input]:
     try:
         yield from unwrap_lists([document])
     except InputError as error:
         yield error
 
 
-def load_old(paths: Iterable[Path | str], resources: Resources, namespace: str | None) -> ObjectStore:
+def load_old(paths: Iterable[Path | str], resources: ApiResources, namespace: str | None) -> ObjectStore:
     """Read the manifests of files and folders; those that name no namespace are in ``namespace``.
 
     Kinds are those of ``resources``, and those that definitions among the manifests add.
@@ -158,7 +158,7 @@ def load_old(paths: Iterable[Path | str], resources: Resources, namespace: str |
 
 
 def store_old(
-    documents: Iterable[SourceDocument], resources: Resources, namespace: str | None
+    documents: Iterable[SourceDocument], resources: ApiResources, namespace: str | None
 ) -> ObjectStore:
     """Do the same with manifests that have been read already."""
     store = ObjectStore(resources=resources)

@@ -34,7 +34,7 @@ _SCHEDULED = re.compile(r"(.+)-\d+")
 """The name that a CronJob gives a Job: its own, and the minute."""
 
 
-class Owner(NamedTuple):
+class WorkloadKey(NamedTuple):
     """A workload."""
 
     resource: str
@@ -49,31 +49,31 @@ def controller_of(document: JSON) -> JSONObject | None:
     return next((each for each in found if member(each, "controller") is True), None)
 
 
-def owners_of(pod: JSON, namespace: str, cluster: Cluster) -> Iterator[Owner]:
+def owning_workloads(pod: JSON, namespace: str, cluster: Cluster) -> Iterator[WorkloadKey]:
     """Follow the controlling owners of a Pod, from one to the next.
 
     A ReplicaSet or Job that the cluster does not have is taken at its name, which its own owner has given it.
     """
-    document, seen = pod, set[Owner]()
+    document, seen = pod, set[WorkloadKey]()
     while reference := controller_of(document):
         kind, name = reference.get("kind"), reference.get("name")
         group, resource = _RESOURCES.get(str(kind), ("", ""))
-        owner = Owner(resource, namespace, str(name))
+        owner = WorkloadKey(resource, namespace, str(name))
         if not resource or owner in seen:
             return
         seen.add(owner)
         yield owner
         document = cluster.get(group, resource, owner.name, namespace)
         if document is None:
-            yield from _by_name(owner, pod)
+            yield from _owner_by_name(owner, pod)
 
 
-def _by_name(owner: Owner, pod: JSON) -> Iterator[Owner]:
+def _owner_by_name(owner: WorkloadKey, pod: JSON) -> Iterator[WorkloadKey]:
     hashed = f"-{member(pod, 'metadata', 'labels', 'pod-template-hash')}"
     if owner.resource == "replicasets" and owner.name.endswith(hashed):
-        yield Owner("deployments", owner.namespace, owner.name.removesuffix(hashed))
+        yield WorkloadKey("deployments", owner.namespace, owner.name.removesuffix(hashed))
     elif owner.resource == "jobs" and (found := _SCHEDULED.fullmatch(owner.name)):
-        yield Owner("cronjobs", owner.namespace, found[1])
+        yield WorkloadKey("cronjobs", owner.namespace, found[1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def review_of(
         raise document.fault((), str(error)) from None
 
 
-def remember(review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED) -> None:
+def store_admitted(review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED) -> None:
     """Let the reviews that follow see what an admitted request leaves behind; a dry run leaves nothing.
 
     Subresources and connections store no object of their own. What ``shape`` calls old has had its time when the

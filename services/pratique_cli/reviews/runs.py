@@ -10,12 +10,12 @@ from pratique.admission.calls import Deadline
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
-from pratique.lint.spellings import unread
+from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import Missed, Reviewed, Tally
-from pratique_cli.reviews.expansions import Expander, UndecidedPodError, beginning_of
+from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
 from pratique_cli.reviews.inputs import read_inputs
-from pratique_cli.reviews.requests import CREATED, RequestShape, remember, review_of
+from pratique_cli.reviews.requests import CREATED, RequestShape, store_admitted, review_of
 from pratique_cli.terminal import Progress
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pratique_cli.reviews.inputs import Input
 
 
-async def nobody(review: Review) -> None:
+async def ignore_review(review: Review) -> None:
     """Tell nobody of what was admitted."""
     del review
 
@@ -54,7 +54,7 @@ class ReviewRun:
     """Takes the decisions."""
     complain: Callable[[str], None]
     """Takes what is to be said beside them, a line each."""
-    conclude: Callable[[Review], Awaitable[None]] = nobody
+    on_admitted: Callable[[Review], Awaitable[None]] = ignore_review
     """Is told of each request that was admitted, with the object as it is to be stored."""
     shape: RequestShape = CREATED
     """What manifests ask for."""
@@ -106,16 +106,16 @@ class ReviewRun:
         expander.note(review, decision)
         await self._expand(Reviewed(document, review, decision), number, tally, expander)
         if decision.allowed:
-            await self.conclude(review.with_object(decision.object_document))
+            await self.on_admitted(review.with_object(decision.object_document))
         try:
-            remember(review, decision, self.store, self.shape)
+            store_admitted(review, decision, self.store, self.shape)
         except InputError as error:
             self.complain(str(document.fault((), f"later reviews will not see it: {error}")))
 
     def _tell_unread(self, document: SourceDocument) -> None:
         """Warn of what the release that is followed does not read, whoever believes that it does."""
         start = ("request", "object") if document.data.get("kind") == "AdmissionReview" else ()
-        for path, problem in unread(member(document.data, *start), self.release):
+        for path, problem in unread_spellings(member(document.data, *start), self.release):
             self.complain(str(document.fault((*start, *path), f"warning: {FieldPath(path)}: {problem}")))
 
     def _pass_over(self, error: InputError, tally: Tally) -> None:
@@ -136,7 +136,7 @@ class ReviewRun:
                 self._settle(reviewed, tally)
                 self._without_pod(reviewed, error, tally)
                 return
-        if not _is_asked_again(reviewed):
+        if not _may_be_retried(reviewed):
             self._settle(reviewed, tally)
             return
         # Its controller would ask again, and by then what comes later in the input may be there.
@@ -147,7 +147,7 @@ class ReviewRun:
         waiting = list(self._waiting)
         self._waiting.clear()
         for each in waiting:
-            if isinstance(each, Reviewed) and _is_asked_again(each):
+            if isinstance(each, Reviewed) and _may_be_retried(each):
                 await self._expand_again(each, tally, expander)
             else:
                 self._tell(each)
@@ -161,13 +161,13 @@ class ReviewRun:
 
     def _settle(self, reviewed: Reviewed, tally: Tally) -> None:
         """Count and write what is not going to change."""
-        tally.warned += _warns(reviewed.decision)
+        tally.warned += _has_warnings(reviewed.decision)
         tally.pods_denied += _pods_denied(reviewed)
         self._tell(reviewed)
 
     def _without_pod(self, reviewed: Reviewed, undecided: UndecidedPodError, tally: Tally) -> None:
         problem = f"no decision on its Pods within {self.timeout_seconds:g} s; --timeout allows more"
-        path = (*beginning_of(reviewed), *undecided.made.template)
+        path = (*object_path(reviewed), *undecided.made.template)
         self._give_up(reviewed.document.fault(path, problem), undecided.review, tally)
 
     def _tell(self, told: Reviewed | Missed) -> None:
@@ -188,7 +188,7 @@ _MISSING = re.compile(r"\b(?:not|was) found\b")
 """How controllers say that something is not there which may come later in the input: an account, a PriorityClass."""
 
 
-def _is_asked_again(reviewed: Reviewed) -> bool:
+def _may_be_retried(reviewed: Reviewed) -> bool:
     """Tell whether what comes later may put a Pod's denial right.
 
     Manifests are one whole; recorded reviews are each a moment of their own.
@@ -204,8 +204,8 @@ def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
         yield from read_inputs(path)
 
 
-def _warns(decision: Decision) -> bool:
-    return bool(decision.warnings) or any(_warns(each) for each in decision.expanded)
+def _has_warnings(decision: Decision) -> bool:
+    return bool(decision.warnings) or any(_has_warnings(each) for each in decision.expanded)
 
 
 def _exit_code(tally: Tally) -> ExitCode:

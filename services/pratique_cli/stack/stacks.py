@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.controllers.quota.ledger_urls import is_placed, placed
+from pratique.controllers.quota.ledger_urls import has_ledger_url, with_ledger_url
 from pratique.rpc.probes import probe
 from pratique_cli.chain_options import chain_arguments, chain_variables
-from pratique_cli.stack.subprocesses import Service
-from pratique_cli.stack.supervisor import Keeper
+from pratique_cli.stack.subprocesses import ServiceCommand
+from pratique_cli.stack.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -47,8 +47,8 @@ class Stack:
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
-        self._folder = None if is_placed(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
-        shared = chain if self._folder is None else _sharing(chain, self._folder.name)
+        self._folder = None if has_ledger_url(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
+        shared = chain if self._folder is None else _with_shared_ledger(chain, self._folder.name)
         self._chain = tuple(chain_arguments(shared))
         self._variables = chain_variables(shared)
         self._host = host
@@ -57,7 +57,7 @@ class Stack:
         self._front_door_flags = front_door
         self._mutator = self._backend("mutator", "mutator")
         self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
-        self._front_door: Keeper | None = None
+        self._front_door: Supervisor | None = None
         self.waits_for = "services that do not say that they are ready"
         """What keeps the stack from being healthy, while it starts."""
 
@@ -67,9 +67,9 @@ class Stack:
         Raises:
             StartError: a service ended before it was ready.
         """
-        ports = await _all_of(keeper.start() for keeper in self._backends)
+        ports = await _gather_started(keeper.start() for keeper in self._backends)
         targets = [f"{_LOOPBACK}:{port}" for port in ports]
-        self._front_door = Keeper(self._door(targets[0], targets[1:]), self._port, self._tell)
+        self._front_door = Supervisor(self._door(targets[0], targets[1:]), self._port, self._tell)
         self._port = await self._front_door.start()
         for target in targets:
             await self._until_healthy(functools.partial(probe, target))
@@ -105,19 +105,19 @@ class Stack:
             await asyncio.sleep(_BETWEEN_PROBES_SECONDS)
 
     @property
-    def _backends(self) -> list[Keeper]:
+    def _backends(self) -> list[Supervisor]:
         return [self._mutator, *self._validators]
 
-    def _backend(self, kind: str, name: str) -> Keeper:
+    def _backend(self, kind: str, name: str) -> Supervisor:
         # Several on one machine: each picks a port for its metrics, and its log tells which.
         arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
-        return Keeper(Service(name, arguments, self._variables), 0, self._tell)
+        return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
-    def _door(self, mutator: str, validators: list[str]) -> Service:
+    def _door(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # Nobody has to hear first that this front door goes away: it need not wait for that.
         arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
-        return Service("frontdoor", arguments, self._variables)
+        return ServiceCommand("frontdoor", arguments, self._variables)
 
     def _unready(self) -> str | None:
         host = {"0.0.0.0": _LOOPBACK, "::": "::1"}.get(self._host, self._host)  # noqa: S104 - asks there
@@ -135,12 +135,12 @@ class Stack:
         return " ".join(["frontdoor:", *reasons])
 
 
-def _sharing(chain: ChainSettings, folder: str) -> ChainSettings:
+def _with_shared_ledger(chain: ChainSettings, folder: str) -> ChainSettings:
     """Let all validators charge one ledger, which lasts as long as the stack."""
-    return placed(chain, str(Path(folder, "quotas.sqlite")))
+    return with_ledger_url(chain, str(Path(folder, "quotas.sqlite")))
 
 
-async def _all_of(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:
+async def _gather_started(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:
     """Wait for all to start, also where one fails, so that each has a process that can be stopped."""
     started = await asyncio.gather(*starts, return_exceptions=True)
     for each in started:

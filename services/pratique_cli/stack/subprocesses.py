@@ -19,17 +19,17 @@ from pratique_cli.options import flag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-GRACE_SECONDS = 10.0
+ORPHAN_GRACE_SECONDS = 10.0
 """How long a service may drain once nobody is there to ask it again: as long as the front door drains."""
 
 
-def lifeline_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
+def until_stdin_closes_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--until-stdin-closes`` to a command, which need not know of it."""
 
     @functools.wraps(callback)
     def watched(*, until_stdin_closes: bool, **values: Any) -> Any:
         if until_stdin_closes:
-            end_with_standard_input()
+            stop_when_stdin_closes()
         return callback(**values)
 
     return flag(
@@ -39,20 +39,20 @@ def lifeline_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
     )(watched)
 
 
-def end_with_standard_input() -> None:
+def stop_when_stdin_closes() -> None:
     """From now on, drain when standard input closes, and end at once if that takes too long."""
-    threading.Thread(target=_wait_and_end, name="lifeline", daemon=True).start()
+    threading.Thread(target=_stop_at_end_of_stdin, name="lifeline", daemon=True).start()
 
 
-def _wait_and_end() -> None:
-    while _read():
+def _stop_at_end_of_stdin() -> None:
+    while _read_stdin():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(GRACE_SECONDS)
+    time.sleep(ORPHAN_GRACE_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _read() -> bytes:
+def _read_stdin() -> bytes:
     try:
         return os.read(0, 1024)
     except OSError:
@@ -64,7 +64,7 @@ _CHUNK_BYTES = 1 << 16  # what a pipe holds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Service:
+class ServiceCommand:
     """What a child is to run."""
 
     name: str
@@ -75,11 +75,11 @@ class Service:
     """Flags that others on the machine must not see, as environment variables."""
 
 
-class Child:
+class ServiceProcess:
     """One run of a service: a process that says when it is ready, and whose output is passed on."""
 
     def __init__(
-        self, service: Service, process: asyncio.subprocess.Process, tell: Callable[[str], None]
+        self, service: ServiceCommand, process: asyncio.subprocess.Process, tell: Callable[[str], None]
     ) -> None:
         """Use :func:`start_child`."""
         self.service = service
@@ -143,7 +143,7 @@ class Child:
             self._port.set_result(int(found[1]))
 
 
-async def start_child(service: Service, port: int, tell: Callable[[str], None]) -> Child:
+async def start_service(service: ServiceCommand, port: int, tell: Callable[[str], None]) -> ServiceProcess:
     """Start a service that listens on ``port`` (0: a free one); ``tell`` gets each line that it writes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -151,20 +151,20 @@ async def start_child(service: Service, port: int, tell: Callable[[str], None]) 
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**_environment(), **service.variables},
+        env={**_environment_without_flags(), **service.variables},
         # A group of its own: Ctrl-C is for the parent, which drains its services in their order.
         process_group=0,
     )
-    return Child(service, process, tell)
+    return ServiceProcess(service, process, tell)
 
 
-def _environment() -> dict[str, str]:
+def _environment_without_flags() -> dict[str, str]:
     """The environment without flags: the parent has read them, and says by flag what is for its services."""
     kept = {"PRATIQUE_DEBUG"}
     return {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_") or key in kept}
 
 
-def ending_text(code: int) -> str:
+def exit_text(code: int) -> str:
     """Say how a process ended: ``exited with 2``, ``was killed by SIGKILL``."""
     if code >= 0:
         return f"exited with {code}"

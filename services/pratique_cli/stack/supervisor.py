@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from pratique_cli.stack.subprocesses import Child, Service, ending_text, start_child
+from pratique_cli.stack.subprocesses import ServiceProcess, ServiceCommand, exit_text, start_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,28 +15,28 @@ FIRST_PAUSE_SECONDS = 0.1
 """Pause before the first new start; each further one doubles it."""
 LONGEST_PAUSE_SECONDS = 10.0
 """The longest pause; also how long a service must have run for the next pause to be the first one again."""
-GRACE_SECONDS = 30.0
+DRAIN_SECONDS = 30.0
 """How long a service may drain: the longest time that a review may take."""
 
 
 class StartError(Exception):
     """A service ended before it was ready. ``code`` is its exit code, or minus the signal."""
 
-    def __init__(self, service: Service, code: int) -> None:
+    def __init__(self, service: ServiceCommand, code: int) -> None:
         """Say which, and how."""
-        super().__init__(f"{service.name} {ending_text(code)} before it was ready; what it said is above")
+        super().__init__(f"{service.name} {exit_text(code)} before it was ready; what it said is above")
         self.code = code
 
 
-class Keeper:
+class Supervisor:
     """Keeps one service running: starts it again, on the port that others know, whenever it ends unasked."""
 
-    def __init__(self, service: Service, port: int, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, service: ServiceCommand, port: int, tell: Callable[[str, str], None]) -> None:
         """Listen on ``port`` (0: a free one). ``tell`` takes a name and a line about, or by, the service."""
         self._service = service
         self._port = port
         self._tell = tell
-        self._child: Child | None = None
+        self._child: ServiceProcess | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Keeper:
         """Let the service drain, and keep it no longer."""
         await self._let_go()
         if self._child is not None:
-            await self._child.stop(GRACE_SECONDS)
+            await self._child.stop(DRAIN_SECONDS)
 
     async def kill(self) -> None:
         """End the service at once, and keep it no longer."""
@@ -80,16 +80,16 @@ class Keeper:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._keeping
 
-    async def _spawn(self) -> Child:
+    async def _spawn(self) -> ServiceProcess:
         # Shielded: a process that was started must not be forgotten because of a cancellation meanwhile.
-        starting = asyncio.ensure_future(start_child(self._service, self._port, self._pass_on))
+        starting = asyncio.ensure_future(start_service(self._service, self._port, self._pass_on))
         try:
             await asyncio.shield(starting)
         finally:
             self._child = await starting
         return self._child
 
-    async def _keep(self, child: Child) -> None:
+    async def _keep(self, child: ServiceProcess) -> None:
         pause = FIRST_PAUSE_SECONDS
         clock = asyncio.get_running_loop().time
         while True:
@@ -97,7 +97,7 @@ class Keeper:
             code = await child.ended()
             if clock() - started > LONGEST_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
-            self._say(f"{ending_text(code)}; starting it again in {pause:g} s")
+            self._say(f"{exit_text(code)}; starting it again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             child = await self._spawn()

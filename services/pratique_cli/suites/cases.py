@@ -117,7 +117,7 @@ class Case:
         return self.document.fault(self.path, problem)
 
 
-class Ending(enum.StrEnum):
+class CaseStatus(enum.StrEnum):
     """How a case ended."""
 
     PASSED = "passed"
@@ -131,7 +131,7 @@ class Ending(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mismatch:
+class ExpectationMismatch:
     """One thing that is not as expected."""
 
     path: tuple[Step, ...]
@@ -150,14 +150,14 @@ class Mismatch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedDecision:
     """What came of a review, with all that an expectation may ask for."""
 
     review: Review
     decision: Decision
     again: Decision | None = None
     """What the mutating phase made of the object that came out, where somebody expects something of it."""
-    pods: tuple[Observed, ...] = ()
+    pods: tuple[ObservedDecision, ...] = ()
     """What came of the Pods that the workload would make, where somebody expects something of them."""
 
     @property
@@ -167,25 +167,25 @@ class Observed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """What became of a case."""
 
     case: Case
-    ending: Ending
+    ending: CaseStatus
     seconds: float = 0.0
     """How long it took, with all that had to be made ready."""
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[ExpectationMismatch, ...] = ()
     error: InputError | None = None
     """Why it could not be run, or that there was no decision in time."""
-    observed: Observed | None = None
+    observed: ObservedDecision | None = None
 
-    def position(self, mismatch: Mismatch) -> Position:
+    def position(self, mismatch: ExpectationMismatch) -> Position:
         """Where the member stands that expects it."""
         return self.case.document.position(mismatch.path)
 
 
 @dataclasses.dataclass(slots=True)
-class Score:
+class SuiteCounts:
     """How many cases came to what."""
 
     passed: int = 0
@@ -196,7 +196,7 @@ class Score:
     left: int = 0
     """Cases that were not run, because one before them had failed."""
 
-    def count(self, ending: Ending) -> None:
+    def count(self, ending: CaseStatus) -> None:
         """Count one case."""
         name = ending.value
         setattr(self, name, getattr(self, name) + 1)

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import Step as PathStep
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import Configured, PolicySpec
+    from pratique.configuration.policies import PolicyConfiguration, PolicySpec
     from pratique.configuration.webhooks import WebhookConfiguration
     from pratique_cli.terminal import Palette
 
@@ -33,12 +33,12 @@ _POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 VALIDATION = "validation"
 """The kind of an entry that is one expression of a policy."""
 
-Key: TypeAlias = tuple[str, ...]
+CoverageKey: TypeAlias = tuple[str, ...]
 """What an entry is known by within one configuration: its controller and names; of a validation the index last."""
 
 
 @dataclasses.dataclass(slots=True)
-class Entry:
+class CoverageEntry:
     """One thing that cases can put to use: a policy, one of its validations, a binding or a webhook."""
 
     kind: str
@@ -83,11 +83,11 @@ class Coverage:
 
     def __init__(self) -> None:
         """Begin with nothing to be used."""
-        self._entries: dict[Key, Entry] = {}
-        self._known: dict[int, tuple[Configurations, dict[Key, Entry]]] = {}
+        self._entries: dict[CoverageKey, CoverageEntry] = {}
+        self._known: dict[int, tuple[Configurations, dict[CoverageKey, CoverageEntry]]] = {}
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CoverageEntry]:
         """All that could be put to use: policies with their validations, bindings, webhooks."""
         return list(self._entries.values())
 
@@ -110,7 +110,7 @@ class Coverage:
     def count(self, configurations: Configurations, decision: Decision) -> None:
         """Count what a decision has put to use of the configuration that it was made by, which has been added."""
         _, known = self._known[id(configurations)]
-        used = _used(decision)
+        used = _effects_by_key(decision)
         for key, entry in known.items():
             if key in used:
                 entry.count(used[key])
@@ -118,13 +118,13 @@ class Coverage:
                 entry.count(set())
 
 
-def _file(entry: Entry) -> str:
+def _file(entry: CoverageEntry) -> str:
     return os.path.realpath(entry.source.file) if entry.source else ""
 
 
-def _used(decision: Decision) -> dict[Key, set[str]]:
+def _effects_by_key(decision: Decision) -> dict[CoverageKey, set[str]]:
     """What came of what had to do with a review."""
-    used: dict[Key, set[str]] = collections.defaultdict(set)
+    used: dict[CoverageKey, set[str]] = collections.defaultdict(set)
     for step in decision.steps:
         if step.outcome is not StepOutcome.SKIPPED:
             effect = _EFFECTS.get(step.outcome, _AUDITED if step.unmet else "")
@@ -133,7 +133,7 @@ def _used(decision: Decision) -> dict[Key, set[str]]:
     return used
 
 
-def _keys(step: Step) -> Iterator[Key]:
+def _keys(step: Step) -> Iterator[CoverageKey]:
     if step.controller in _POLICIES:
         yield step.controller, step.name
         yield f"{step.controller}Binding", step.configuration
@@ -142,11 +142,11 @@ def _keys(step: Step) -> Iterator[Key]:
         yield step.controller, step.configuration, step.name
 
 
-def _entries(configurations: Configurations) -> Iterator[tuple[Key, Entry]]:
+def _entries(configurations: Configurations) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     yield from _policies(configurations.mutating_policies)
     yield from _policies(configurations.validating_policies)
     for each in (*configurations.mutating_bindings, *configurations.validating_bindings):
-        yield (each.kind.value, each.name), Entry(each.kind.value, each.name, each.source)
+        yield (each.kind.value, each.name), CoverageEntry(each.kind.value, each.name, each.source)
     for controller, hooks in (
         ("MutatingAdmissionWebhook", configurations.mutating),
         ("ValidatingAdmissionWebhook", configurations.validating),
@@ -155,24 +155,24 @@ def _entries(configurations: Configurations) -> Iterator[tuple[Key, Entry]]:
             yield from _webhooks(controller, one)
 
 
-def _policies(policies: Iterable[Configured[PolicySpec]]) -> Iterator[tuple[Key, Entry]]:
+def _policies(policies: Iterable[PolicyConfiguration[PolicySpec]]) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     for each in policies:
         kind = each.kind.value
-        yield (kind, each.name), Entry(kind, each.name, each.source)
+        yield (kind, each.name), CoverageEntry(kind, each.name, each.source)
         for index, validation in enumerate(getattr(each.spec, "validations", ())):
             path = ("spec", "validations", index)
             name = f"{each.name} validations[{index}]"
             yield (
                 (kind, each.name, str(index)),
-                Entry(VALIDATION, name, each.source, path, " ".join(validation.expression.split())),
+                CoverageEntry(VALIDATION, name, each.source, path, " ".join(validation.expression.split())),
             )
 
 
-def _webhooks(controller: str, configuration: WebhookConfiguration) -> Iterator[tuple[Key, Entry]]:
+def _webhooks(controller: str, configuration: WebhookConfiguration) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     for index, webhook in enumerate(configuration.webhooks):
         name = f"{configuration.name}/{webhook.name}"
         key = (controller, configuration.name, webhook.name)
-        yield key, Entry("webhook", name, configuration.source, ("webhooks", index))
+        yield key, CoverageEntry("webhook", name, configuration.source, ("webhooks", index))
 
 
 _COLUMNS = ("matched", "denied", "mutated", "warned", "audited")
@@ -190,25 +190,25 @@ def coverage_lines(coverage: Coverage, palette: Palette) -> Iterator[str]:
     for entry, name in zip(entries, names, strict=True):
         cells = "".join(f"  {getattr(entry, column) or '':>{len(column)}}" for column in columns)
         yield f"{palette.cut(name, width).ljust(width)}{_coloured(entry, cells, palette)}".rstrip()
-    yield from _unused("never matched", [each for each in entries if not each.matched], palette)
+    yield from _unused_lines("never matched", [each for each in entries if not each.matched], palette)
     idle = [each for each in entries if each.matched and not each.acted]
-    yield from _unused("matched, but never did anything", idle, palette)
+    yield from _unused_lines("matched, but never did anything", idle, palette)
     acted = sum(each.acted > 0 for each in entries)
     yield f"{acted} of {len(entries)} did something ({coverage.percent:.1f} %)"
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: CoverageEntry) -> str:
     if entry.kind == VALIDATION:
         index = entry.name.rpartition(" ")[2]
         return f"  {index} {entry.expression}"
     return f"{entry.kind} {entry.name}"
 
 
-def _coloured(entry: Entry, cells: str, palette: Palette) -> str:
+def _coloured(entry: CoverageEntry, cells: str, palette: Palette) -> str:
     return cells if entry.acted else palette.paint(cells, "yellow")
 
 
-def _unused(what: str, entries: list[Entry], palette: Palette) -> Iterator[str]:
+def _unused_lines(what: str, entries: list[CoverageEntry], palette: Palette) -> Iterator[str]:
     if not entries:
         return
     yield palette.paint(f"{what}:", "yellow")

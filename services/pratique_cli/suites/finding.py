@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.documents import GROUP, is_suite, read_file
+from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.folders import walk
 from pratique.apimachinery.readings import unwrap_lists
@@ -36,12 +36,12 @@ def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[S
                 yield from documents
             found = found or told[real]
         if not found:
-            problems.append(InputError(f"{path}: {_nothing(path)}", file=str(path)))
+            problems.append(InputError(f"{path}: {_no_suite_text(path)}", file=str(path)))
 
 
-def _nothing(path: Path) -> str:
+def _no_suite_text(path: Path) -> str:
     where = ", nor does any folder inside it" if path.is_dir() else ""
-    return f"holds no suite: a document of apiVersion {GROUP}/v1 and kind TestSuite{where}"
+    return f"holds no suite: a document of apiVersion {SUITE_GROUP}/v1 and kind TestSuite{where}"
 
 
 def _files(path: Path, problems: list[InputError]) -> Iterator[str]:
@@ -51,20 +51,20 @@ def _files(path: Path, problems: list[InputError]) -> Iterator[str]:
     try:
         yield from (str(entry) for entry, is_folder in walk(path) if not is_folder)
     except OSError as error:
-        problems.append(_unread(error.filename or str(path), error))
+        problems.append(_unreadable(error.filename or str(path), error))
 
 
-def _unread(file: str, error: OSError) -> InputError:
+def _unreadable(file: str, error: OSError) -> InputError:
     return InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
 
 
 def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
     try:
-        if GROUP.encode() in Path(file).read_bytes():
+        if SUITE_GROUP.encode() in Path(file).read_bytes():
             yield from (
                 each for each in unwrap_lists(read_file(file, unique_keys=True)) if is_suite(each.data)
             )
     except OSError as error:
-        problems.append(_unread(file, error))
+        problems.append(_unreadable(file, error))
     except InputError as error:
         problems.append(error)

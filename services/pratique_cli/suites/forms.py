@@ -113,7 +113,7 @@ def decode_suite(document: SourceDocument, problems: list[InputError]) -> SuiteF
         return None
 
 
-def meant(wrong: str, right: Iterable[str]) -> str:
+def suggestion(wrong: str, right: Iterable[str]) -> str:
     """Say what may have been meant by a word, or else which there are."""
     known = {each.lower(): each for each in right}
     close = difflib.get_close_matches(wrong.lower(), known, n=1)
@@ -123,19 +123,19 @@ def meant(wrong: str, right: Iterable[str]) -> str:
 def _hint(steps: Sequence[Step], text: str) -> str:
     if not text.startswith("unknown field") or not isinstance(steps[-1], str):
         return ""
-    return f"; {meant(steps[-1], _members_at(steps[:-1]))}"
+    return f"; {suggestion(steps[-1], _members_at(steps[:-1]))}"
 
 
 def _members_at(steps: Sequence[Step]) -> list[str]:
     """Name the members that a form has at a path."""
     info = inspect.type_info(SuiteForm)
     for step in steps:
-        info = _inside(_without_none(info), step)
+        info = _member_type(_without_none(info), step)
     found = _without_none(info)
     return [field.encode_name for field in found.fields] if isinstance(found, inspect.StructType) else []
 
 
-def _inside(info: inspect.Type, step: Step) -> inspect.Type:
+def _member_type(info: inspect.Type, step: Step) -> inspect.Type:
     if isinstance(info, inspect.StructType):
         return next(field.type for field in info.fields if field.encode_name == step)
     return info.item_type if isinstance(info, inspect.VarTupleType) else inspect.AnyType()

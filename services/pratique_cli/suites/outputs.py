@@ -11,13 +11,13 @@ import msgspec
 
 from frontdoor.chain.decisions import to_document
 from pratique.apimachinery.json_values import encode
-from pratique.apimachinery.source_documents import shown
+from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.findings import relative_path
 from pratique_cli.outputs.github import annotation
-from pratique_cli.outputs.junit import HEAD, ReportSuite, problem
-from pratique_cli.outputs.sarif import ROOT, SCHEMA, locations, speakable
-from pratique_cli.outputs.texts import ChangeTeller, StepWriter, path_text
-from pratique_cli.suites.cases import Ending
+from pratique_cli.outputs.junit import HEAD, JUnitSuite, problem
+from pratique_cli.outputs.sarif import ROOT, SCHEMA, locations, encodable
+from pratique_cli.outputs.texts import ChangeTracker, StepWriter, path_text
+from pratique_cli.suites.cases import CaseStatus
 from pratique_cli.suites.coverage import coverage_lines
 from pratique_cli.terminal import printable
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.errors import InputError
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.suites.cases import Mismatch, Result, Score
-    from pratique_cli.suites.coverage import Coverage, Entry
+    from pratique_cli.suites.cases import ExpectationMismatch, CaseResult, SuiteCounts
+    from pratique_cli.suites.coverage import Coverage, CoverageEntry
     from pratique_cli.suites.running import SuiteOutput
     from pratique_cli.terminal import Palette
 
 
-def result_document(result: Result) -> JSONObject:
+def result_document(result: CaseResult) -> JSONObject:
     """Write what became of one case; the decision where it was not as expected."""
     case, observed = result.case, result.observed
     told = observed.decision if observed and result.mismatches else None
@@ -50,7 +50,7 @@ def result_document(result: Result) -> JSONObject:
     }
 
 
-def _mismatch(result: Result, mismatch: Mismatch) -> JSONObject:
+def _mismatch(result: CaseResult, mismatch: ExpectationMismatch) -> JSONObject:
     place = result.position(mismatch)
     return {
         "member": path_text(mismatch.path[len(result.case.path) :]),
@@ -62,7 +62,7 @@ def _mismatch(result: Result, mismatch: Mismatch) -> JSONObject:
     }
 
 
-def score_document(score: Score, problems: list[InputError], coverage: Coverage | None) -> JSONObject:
+def score_document(score: SuiteCounts, problems: list[InputError], coverage: Coverage | None) -> JSONObject:
     """Write what holds for the run as a whole."""
     summary = {
         "passed": score.passed,
@@ -83,7 +83,7 @@ def _problem(error: InputError) -> JSONObject:
     return {"file": error.file, **place, "text": str(error)}
 
 
-def _entry(entry: Entry) -> JSONObject:
+def _entry(entry: CoverageEntry) -> JSONObject:
     written = {} if entry.source is None else {"file": entry.source.file, "line": entry.line}
     return {
         "kind": entry.kind,
@@ -98,7 +98,7 @@ def _entry(entry: Entry) -> JSONObject:
     }
 
 
-class JsonReport:
+class SuiteJsonOutput:
     """``-o json``: one object, whose members are written as soon as they are known."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -107,7 +107,7 @@ class JsonReport:
         self._problems: list[InputError] = []
         self._before = b'{"results": [\n'
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Write one element of ``results``."""
         element = msgspec.json.format(encode(result_document(result)), indent=2)
         self._stream.write(self._before + element)
@@ -118,7 +118,7 @@ class JsonReport:
         """Keep a problem for the end."""
         self._problems.append(error)
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
         """Write the other members."""
         rest = msgspec.json.format(encode(score_document(score, self._problems, coverage)), indent=2)
         beginning = b"\n]" if self._before == b",\n" else b'{"results": []'
@@ -126,7 +126,7 @@ class JsonReport:
         self._stream.flush()
 
 
-class Documents:
+class SuiteDocumentsOutput:
     """``-o jsonl`` and ``yaml``: one document for each case, and one for the run as a whole."""
 
     def __init__(self, stream: BinaryIO, dump: Callable[[JSONObject], bytes]) -> None:
@@ -135,7 +135,7 @@ class Documents:
         self._dump = dump
         self._problems: list[InputError] = []
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Write one document."""
         self._put(result_document(result))
 
@@ -143,7 +143,7 @@ class Documents:
         """Keep a problem for the end."""
         self._problems.append(error)
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
         """Write the last document."""
         self._put(score_document(score, self._problems, coverage))
 
@@ -152,14 +152,14 @@ class Documents:
         self._stream.flush()
 
 
-class GitHub:
+class SuiteGitHubOutput:
     """Writes a line for everything that is not as expected, and for what was never put to use."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
         self._stream = stream
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Write what is not as expected; nothing for what is."""
         case = result.case
         for mismatch in result.mismatches:
@@ -176,7 +176,7 @@ class GitHub:
         """Write an error."""
         self._put(annotation("error", error.file, error.place, "unreadable", str(error)))
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:  # noqa: ARG002 - the annotations say it all
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - the annotations say it all
         """Write a notice for everything that was never put to use."""
         for entry in coverage.entries if coverage is not None else ():
             if entry.source is not None and not entry.acted:
@@ -190,24 +190,24 @@ class GitHub:
         self._stream.flush()
 
 
-class JUnit:
+class SuiteJUnitOutput:
     """Writes the report at the end: what cannot be read of a file comes before its cases."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
         self._stream = stream
-        self._suites: dict[str, ReportSuite] = {}
+        self._suites: dict[str, JUnitSuite] = {}
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Add a case."""
         case = result.case
         suite = self._suite(case.document.file)
         parts = []
         if result.mismatches:
             suite.failures += 1
-            body = "\n".join(_lines(result))
+            body = "\n".join(_failure_lines(result))
             parts.append(problem("failure", "mismatch", result.mismatches[0].text, body))
-        if result.ending in {Ending.UNREADABLE, Ending.UNDECIDED}:
+        if result.ending in {CaseStatus.UNREADABLE, CaseStatus.UNDECIDED}:
             suite.errors += 1
             parts.append(problem("error", result.ending.value, str(result.error), str(result.error)))
         suite.add(case.name, result.seconds, parts, case.suite)
@@ -217,9 +217,9 @@ class JUnit:
         suite = self._suite(error.file)
         suite.errors += 1
         name = "suite" if error.place is None else f"suite at line {error.place.line}"
-        suite.add(name, 0.0, [problem("error", Ending.UNREADABLE.value, str(error), str(error))])
+        suite.add(name, 0.0, [problem("error", CaseStatus.UNREADABLE.value, str(error), str(error))])
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:  # noqa: ARG002 - the suites count for themselves
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - the suites count for themselves
         """Write all suites."""
         self._stream.write(HEAD)
         for suite in self._suites.values():
@@ -227,26 +227,26 @@ class JUnit:
         self._stream.write(b"</testsuites>\n")
         self._stream.flush()
 
-    def _suite(self, file: str) -> ReportSuite:
-        return self._suites.setdefault(file, ReportSuite(file))
+    def _suite(self, file: str) -> JUnitSuite:
+        return self._suites.setdefault(file, JUnitSuite(file))
 
 
-def _lines(result: Result) -> list[str]:
+def _failure_lines(result: CaseResult) -> list[str]:
     lines = []
     for mismatch in result.mismatches:
-        place = f"{shown(result.case.document.file)}:{result.position(mismatch).line}"
+        place = f"{display_path(result.case.document.file)}:{result.position(mismatch).line}"
         lines.append(f"{place}: {path_text(mismatch.path[len(result.case.path) :])}: {mismatch.text}")
         lines += mismatch.difference
     return lines
 
 
-_KINDS = {
-    Ending.UNDECIDED: "There was no decision in time.",
-    Ending.UNREADABLE: "The suite, or what it names, cannot be used.",
+_NOTIFICATION_TEXTS = {
+    CaseStatus.UNDECIDED: "There was no decision in time.",
+    CaseStatus.UNREADABLE: "The suite, or what it names, cannot be used.",
 }
 
 
-class Sarif:
+class SuiteSarifOutput:
     """Writes the log at the end; memory holds what is not as expected."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -256,7 +256,7 @@ class Sarif:
         self._notifications: list[JSONObject] = []
         self._rules: dict[str, str] = {}
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Keep a result for each mismatch; what could not be run is the tool's own trouble."""
         self._results += [self._result(result, mismatch) for mismatch in result.mismatches]
         if result.error is not None:
@@ -264,9 +264,9 @@ class Sarif:
 
     def miss(self, error: InputError) -> None:
         """Keep that something cannot be read."""
-        self._notify(Ending.UNREADABLE, error, "")
+        self._notify(CaseStatus.UNREADABLE, error, "")
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:  # noqa: ARG002 - a log has no place for it
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - a log has no place for it
         """Write the log."""
         invocation: JSONObject = {"executionSuccessful": not self._notifications}
         if self._notifications:
@@ -282,27 +282,27 @@ class Sarif:
         self._stream.write(msgspec.json.format(encode(log), indent=2) + b"\n")
         self._stream.flush()
 
-    def _notify(self, ending: Ending, error: InputError, about: str) -> None:
+    def _notify(self, ending: CaseStatus, error: InputError, about: str) -> None:
         self._notifications.append(
             {
                 "level": "error",
                 "descriptor": {"id": ending.value},
-                "message": {"text": speakable(str(error))},
+                "message": {"text": encodable(str(error))},
                 **locations(error.file, error.place, about),
             }
         )
 
-    def _result(self, result: Result, mismatch: Mismatch) -> JSONObject:
+    def _result(self, result: CaseResult, mismatch: ExpectationMismatch) -> JSONObject:
         case = result.case
-        rule, member = speakable(case.full_name), path_text(mismatch.path[len(case.path) :])
-        self._rules.setdefault(rule, speakable(case.name))
+        rule, member = encodable(case.full_name), path_text(mismatch.path[len(case.path) :])
+        self._rules.setdefault(rule, encodable(case.name))
         known = (relative_path(case.document.file) or "", rule, member)
-        fingerprint = hashlib.sha256("\0".join(map(speakable, known)).encode()).hexdigest()
+        fingerprint = hashlib.sha256("\0".join(map(encodable, known)).encode()).hexdigest()
         return {
             "ruleId": rule,
             "ruleIndex": list(self._rules).index(rule),
             "level": "error",
-            "message": {"text": speakable(mismatch.text)},
+            "message": {"text": encodable(mismatch.text)},
             **locations(case.document.file, result.position(mismatch), case.full_name, member),
             "partialFingerprints": {"mismatch/v1": fingerprint},
         }
@@ -310,7 +310,7 @@ class Sarif:
     def _driver(self) -> JSONObject:
         ids = {each["descriptor"]["id"] for each in self._notifications}
         told = [
-            {"id": kind.value, "shortDescription": {"text": _KINDS[kind]}} for kind in _KINDS if kind in ids
+            {"id": kind.value, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in _NOTIFICATION_TEXTS if kind in ids
         ]
         return {
             "name": "pratique",
@@ -323,16 +323,16 @@ class Sarif:
         }
 
 
-_VERDICTS = {
-    Ending.PASSED: ("✓ passed", ("green", "bold")),
-    Ending.FAILED: ("✗ failed", ("red", "bold")),
-    Ending.UNREADABLE: ("! unreadable", ("red", "bold")),
-    Ending.UNDECIDED: ("! undecided", ("red", "bold")),
+_HEADLINES = {
+    CaseStatus.PASSED: ("✓ passed", ("green", "bold")),
+    CaseStatus.FAILED: ("✗ failed", ("red", "bold")),
+    CaseStatus.UNREADABLE: ("! unreadable", ("red", "bold")),
+    CaseStatus.UNDECIDED: ("! undecided", ("red", "bold")),
 }
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-class Texts:
+class SuiteTextOutput:
     """Writes a line for each case, below it what is not as expected, and at the end how far the policies were used."""
 
     def __init__(self, stream: TextIO, palette: Palette, *, verbose: bool = False) -> None:
@@ -342,26 +342,26 @@ class Texts:
         self._steps = StepWriter(palette, verbose=verbose)
         self._verbose = verbose
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Write one case; why one could not be run, standard error tells."""
         lines = [self._headline(result)]
         if self._verbose and result.observed is not None:
-            received = ChangeTeller(result.observed.review.object_document.data)
+            received = ChangeTracker(result.observed.review.object_document.data)
             lines += self._steps.lines(result.observed.decision.steps, received)
         for mismatch in result.mismatches:
             lines += self._mismatch(result, mismatch)
         self._stream.write("\n".join([*lines, ""]))
         self._stream.flush()
 
-    def _headline(self, result: Result) -> str:
+    def _headline(self, result: CaseResult) -> str:
         paint, case = self._palette.paint, result.case
-        mark, styles = _VERDICTS[result.ending]
+        mark, styles = _HEADLINES[result.ending]
         verdict = paint(self._palette.mark(mark[0]) + mark[1:], *styles)
-        place = paint(f"({printable(shown(case.document.file))}:{case.line})", "dim")
+        place = paint(f"({printable(display_path(case.document.file))}:{case.line})", "dim")
         return f"{verdict}  {paint(printable(case.full_name), 'bold')}  {place}"
 
-    def _mismatch(self, result: Result, mismatch: Mismatch) -> Iterator[str]:
-        place = f"{shown(result.case.document.file)}:{result.position(mismatch).line}"
+    def _mismatch(self, result: CaseResult, mismatch: ExpectationMismatch) -> Iterator[str]:
+        place = f"{display_path(result.case.document.file)}:{result.position(mismatch).line}"
         member = path_text(mismatch.path[len(result.case.path) :])
         yield f"    {self._palette.mark('→')} {printable(place)}  {printable(member)}"
         yield f"        expected  {self._palette.paint(printable(mismatch.expected), 'green')}"
@@ -376,7 +376,7 @@ class Texts:
     def miss(self, error: InputError) -> None:
         """Write nothing: standard error tells it."""
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
         """Write how far the policies were used, and how many cases came to what."""
         lines = []
         if coverage is not None and coverage.entries:
@@ -384,7 +384,7 @@ class Texts:
         self._stream.write("\n".join([*lines, self._summary(score), ""]))
         self._stream.flush()
 
-    def _summary(self, score: Score) -> str:
+    def _summary(self, score: SuiteCounts) -> str:
         paint = self._palette.paint
         parts = [f"{score.run} run", f"{score.passed} passed"]
         parts.append(paint(f"{score.failed} failed", *(("red", "bold") if score.failed else ())))
@@ -405,18 +405,18 @@ def open_suite_output(name: str, *, verbose: bool, colour: bool | None) -> Suite
     """
     match name:
         case "text":
-            from pratique_cli.suites.outputs import Texts  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteTextOutput  # noqa: PLC0415
             from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
-            return Texts(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose)
+            return SuiteTextOutput(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose)
         case "json":
-            from pratique_cli.suites.outputs import JsonReport  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteJsonOutput  # noqa: PLC0415
 
-            return JsonReport(sys.stdout.buffer)
+            return SuiteJsonOutput(sys.stdout.buffer)
         case "jsonl" | "yaml":
-            from pratique_cli.suites.outputs import Documents  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteDocumentsOutput  # noqa: PLC0415
 
-            return Documents(sys.stdout.buffer, _json_line if name == "jsonl" else _yaml_document)
+            return SuiteDocumentsOutput(sys.stdout.buffer, _json_line if name == "jsonl" else _yaml_document)
         case _:
             return _open_report(name)
 
@@ -424,17 +424,17 @@ def open_suite_output(name: str, *, verbose: bool, colour: bool | None) -> Suite
 def _open_report(name: str) -> SuiteOutput:
     match name:
         case "junit":
-            from pratique_cli.suites.outputs import JUnit  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteJUnitOutput  # noqa: PLC0415
 
-            return JUnit(sys.stdout.buffer)
+            return SuiteJUnitOutput(sys.stdout.buffer)
         case "sarif":
-            from pratique_cli.suites.outputs import Sarif  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteSarifOutput  # noqa: PLC0415
 
-            return Sarif(sys.stdout.buffer)
+            return SuiteSarifOutput(sys.stdout.buffer)
         case _:
-            from pratique_cli.suites.outputs import GitHub  # noqa: PLC0415
+            from pratique_cli.suites.outputs import SuiteGitHubOutput  # noqa: PLC0415
 
-            return GitHub(sys.stdout.buffer)
+            return SuiteGitHubOutput(sys.stdout.buffer)
 
 
 def _json_line(document: JSONObject) -> bytes:

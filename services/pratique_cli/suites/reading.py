@@ -7,12 +7,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.reviews import Operation, impersonated
+from pratique.admission.reviews import Operation, impersonated_user
 from pratique.apimachinery.json_values import json_type
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.reviews.requests import CREATED, RequestShape
 from pratique_cli.suites.cases import Case, ClusterSource
-from pratique_cli.suites.forms import decode_suite, meant
+from pratique_cli.suites.forms import decode_suite, suggestion
 from pratique_cli.suites.references import FlagError, References, read_expectation, read_flags
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _SuiteReader:
         if not form.name:
             self._references.complain(path, "name: Required value: a case has a name")
         if form.phase and form.phase not in PHASES:
-            text = f'there is no phase "{form.phase}"; {meant(form.phase, PHASES)}'
+            text = f'there is no phase "{form.phase}"; {suggestion(form.phase, PHASES)}'
             self._references.complain((*path, "phase"), text)
         if form.expect is None:
             self._references.complain(path, "expect: Required value: what is to come of it")
@@ -128,7 +128,7 @@ class _SuiteReader:
             old=old,
             phases=self._phases(form),
             settings=dataclasses.replace(settings, config=(*settings.config, *further)),
-            cluster=_together(cluster, own),
+            cluster=_merged_sources(cluster, own),
             expect=expect,
         )
 
@@ -176,19 +176,19 @@ class _SuiteReader:
         try:
             return Operation(text.upper())
         except ValueError:
-            self._references.complain(path, f'there is no operation "{text}"; {meant(text, Operation)}')
+            self._references.complain(path, f'there is no operation "{text}"; {suggestion(text, Operation)}')
             return Operation.CREATE
 
     def _user(self, request: RequestForm, path: Path) -> UserInfo:
         if request.user:
-            return impersonated(request.user, request.groups)
+            return impersonated_user(request.user, request.groups)
         if request.groups:
             text = "groups says which groups the user is in: name a user, too"
             self._references.complain((*path, "groups"), text)
         return KUBECTL_USER
 
 
-def _together(first: ClusterSource | None, second: ClusterSource | None) -> ClusterSource | None:
+def _merged_sources(first: ClusterSource | None, second: ClusterSource | None) -> ClusterSource | None:
     if first is None or second is None:
         return first or second
     return ClusterSource((*first.paths, *second.paths), (*first.objects, *second.objects))

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import json_type
@@ -22,7 +22,7 @@ from pratique.cel.libraries.regexes import compile_pattern
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import ExistingPath
 from pratique_cli.suites.cases import Expectation, ExpectedStep, Pattern
-from pratique_cli.suites.forms import meant
+from pratique_cli.suites.forms import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,13 +60,13 @@ def read_flags(flags: Mapping[str, JSON], folder: PathlibPath) -> ChainSettings:
     by_name = {option.opts[-1].removeprefix("--"): option for option in command.params}
     options = {name: option for name, option in by_name.items() if name not in _MEMBERS}
     context = click.Context(command)
-    values = {option.name or "": _unset(option) for option in command.params}
+    values = {option.name or "": _default_value(option) for option in command.params}
     for name, value in flags.items():
         if name not in options:
             raise FlagError(name, f'unknown flag "{name}"; {_hint(name, options)}')
         option = options[name]
         try:
-            values[option.name or ""] = option.type_cast_value(context, _given(value, option, folder))
+            values[option.name or ""] = option.type_cast_value(context, _command_line_value(value, option, folder))
         except click.BadParameter as error:
             raise FlagError(name, f"{name}: {error.message}") from None
     callback: Any = command.callback
@@ -89,10 +89,10 @@ def _hint(name: str, options: Mapping[str, click.Parameter]) -> str:
     plain = name.lstrip("-")
     if plain in _MEMBERS:
         return f"{plain} is a member of the suite itself"
-    return meant(plain, options)
+    return suggestion(plain, options)
 
 
-def _given(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
+def _command_line_value(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
     """Write a value as the command line would have it."""
     if isinstance(value, dict) or value is None:
         raise click.BadParameter("write a text, a number, a boolean or a list")
@@ -102,7 +102,7 @@ def _given(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
     return ",".join(texts) if not option.multiple else [",".join(texts)]
 
 
-def _unset(option: click.Parameter) -> Any:
+def _default_value(option: click.Parameter) -> Any:
     """What a flag has that nobody gives."""
     if option.multiple:
         return ()
@@ -174,7 +174,7 @@ def _only_document(file: PathlibPath) -> SourceDocument | str:
     return documents[0]
 
 
-_WORDS: tuple[tuple[str, type[Phase | Ending]], ...] = (("phase", Phase), ("outcome", Ending))
+_WORDS: tuple[tuple[str, type[Phase | OutcomeStatus]], ...] = (("phase", Phase), ("outcome", OutcomeStatus))
 """Members of a step that can only be one of a few words."""
 
 
@@ -243,7 +243,7 @@ def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
         )
     for name, words in _WORDS:
         if name in members and members[name] not in list(words):
-            text = f'there is no {name} "{members[name]}"; {meant(members[name], words)}'
+            text = f'there is no {name} "{members[name]}"; {suggestion(members[name], words)}'
             references.complain((*path, name), text)
     reason = _pattern(members.pop("reason", None), (*path, "reason"), references)
     return ExpectedStep(members, reason)
@@ -255,10 +255,10 @@ def _expanded(
     if forms is None:
         return None
     read = (read_expectation(form, (*path, index), references) for index, form in enumerate(forms))
-    return tuple(_of_pod(each, references) for each in read)
+    return tuple(_pod_expectation(each, references) for each in read)
 
 
-def _of_pod(expectation: Expectation, references: References) -> Expectation:
+def _pod_expectation(expectation: Expectation, references: References) -> Expectation:
     """Refuse what a Pod cannot have: Pods of its own."""
     if expectation.expanded is not None:
         references.complain((*expectation.path, "expanded"), "a Pod makes no Pods")

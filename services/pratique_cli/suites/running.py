@@ -17,7 +17,7 @@ from pratique_cli.outputs import Reviewed
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
 from pratique_cli.reviews.requests import review_of
-from pratique_cli.suites.cases import Ending, Observed, Result, Score
+from pratique_cli.suites.cases import CaseStatus, ObservedDecision, CaseResult, SuiteCounts
 from pratique_cli.suites.comparing import compare
 from pratique_cli.suites.coverage import Coverage
 
@@ -37,7 +37,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Chains:
+class CaseChains:
     """Makes the chain of each case, with a store, ledgers and limits of its own."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Chains:
         """
         settings = case.settings
         # Settings hold a mapping, which is no key.
-        return _once(self._sources, repr(settings), lambda: LocalSources.read(settings))
+        return _cached(self._sources, repr(settings), lambda: LocalSources.read(settings))
 
     def store(self, case: Case) -> ObjectStore:
         """Make what the controllers of a case look up.
@@ -62,7 +62,7 @@ class Chains:
             InputError: it cannot be used.
         """
         source = case.cluster
-        return _once(self._stores, source, lambda: _load(source)).copy()
+        return _cached(self._stores, source, lambda: _load(source)).copy()
 
     def engine(self, case: Case, store: ObjectStore) -> Engine:
         """Make the chain of a case, which is to be closed.
@@ -73,7 +73,7 @@ class Chains:
         return open_local(case.settings, store, self.sources(case))
 
 
-def _once(read: dict[K, T | InputError], key: K, make: Callable[[], T]) -> T:
+def _cached(read: dict[K, T | InputError], key: K, make: Callable[[], T]) -> T:
     """Make something the first time it is asked for; what cannot be made is not tried again."""
     if key not in read:
         try:
@@ -94,32 +94,32 @@ def _load(source: ClusterSource | None) -> ObjectStore:
 class CaseRunner:
     """Runs cases."""
 
-    chains: Chains
+    chains: CaseChains
     timeout_seconds: float
     """How long each review may take."""
 
-    async def run(self, case: Case) -> Result:
+    async def run(self, case: Case) -> CaseResult:
         """Run one case; nothing that it does is seen by another."""
         begun = time.perf_counter()
         try:
             observed = await self._observe(case)
         except InputError as error:
-            return Result(case, Ending.UNREADABLE, error=_placed(error, case))
+            return CaseResult(case, CaseStatus.UNREADABLE, error=_located_error(error, case))
         except TimeoutError:
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            return Result(case, Ending.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem))
+            return CaseResult(case, CaseStatus.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem))
         mismatches = compare(case.expect, observed)
-        ending = Ending.FAILED if mismatches else Ending.PASSED
-        return Result(case, ending, time.perf_counter() - begun, mismatches, observed=observed)
+        ending = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
+        return CaseResult(case, ending, time.perf_counter() - begun, mismatches, observed=observed)
 
-    async def _observe(self, case: Case) -> Observed:
+    async def _observe(self, case: Case) -> ObservedDecision:
         store = self.chains.store(case)
-        review = review_of(case.asked, store, 0, _shape(case, store))
+        review = review_of(case.asked, store, 0, _request_shape(case, store))
         engine = self.chains.engine(case, store)
         try:
             decision = await self._decide(engine, review, case.phases)
             pods = await self._pods(engine, case, review, decision)
-            return await self._again(engine, case.expect, Observed(review, decision, pods=pods))
+            return await self._again(engine, case.expect, ObservedDecision(review, decision, pods=pods))
         finally:
             await engine.close()
 
@@ -128,18 +128,18 @@ class CaseRunner:
 
     async def _pods(
         self, engine: Engine, case: Case, review: Review, decision: Decision
-    ) -> tuple[Observed, ...]:
+    ) -> tuple[ObservedDecision, ...]:
         """Decide on the Pods that the workload would make, where somebody expects something of them."""
         expected = case.expect.expanded
         if expected is None:
             return ()
         expander = Expander(engine=engine, phases=case.phases, timeout_seconds=self.timeout_seconds)
         reviewed = await expander.expand(Reviewed(case.asked, review, decision), 0)
-        pods = [Observed(each.review, each.decision) for each in reviewed.expanded]
+        pods = [ObservedDecision(each.review, each.decision) for each in reviewed.expanded]
         further = [await self._again(engine, one, pod) for one, pod in zip(expected, pods, strict=False)]
         return (*further, *pods[len(further) :])
 
-    async def _again(self, engine: Engine, expected: Expectation, observed: Observed) -> Observed:
+    async def _again(self, engine: Engine, expected: Expectation, observed: ObservedDecision) -> ObservedDecision:
         """Run the mutating phase on what came out of it, where somebody expects something of that."""
         if expected.fixed_point is None:
             return observed
@@ -147,7 +147,7 @@ class CaseRunner:
         return dataclasses.replace(observed, again=await self._decide(engine, review, MUTATE))
 
 
-def _placed(error: InputError, case: Case) -> InputError:
+def _located_error(error: InputError, case: Case) -> InputError:
     """Say where in the suite it is that something cannot be used."""
     if not error.file:
         # What has no place of its own is the configuration or the cluster, which many cases may share.
@@ -155,7 +155,7 @@ def _placed(error: InputError, case: Case) -> InputError:
     return error if error.file == case.document.file else case.fault(str(error))
 
 
-def _shape(case: Case, store: ObjectStore) -> RequestShape:
+def _request_shape(case: Case, store: ObjectStore) -> RequestShape:
     if case.old is None:
         return case.shape
     old = store_old([case.old], store.resources, case.shape.namespace)
@@ -165,13 +165,13 @@ def _shape(case: Case, store: ObjectStore) -> RequestShape:
 class SuiteOutput(Protocol):
     """Writes results one by one, each as soon as it is there."""
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         """Write what became of one case, and let it reach the reader."""
 
     def miss(self, error: InputError) -> None:
         """Write that a suite or a case cannot be read, where the format has a place for it."""
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
         """Write what comes after the last result; ``coverage`` where somebody wants to know it."""
 
 
@@ -198,7 +198,7 @@ class SuiteRun:
 
     async def run(self, cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
         """Run cases, and tell of ``problems`` that others could not be read."""
-        score, coverage, chains = Score(), Coverage(), Chains()
+        score, coverage, chains = SuiteCounts(), Coverage(), CaseChains()
         for problem in problems:
             self._miss(problem, score)
         runner = CaseRunner(chains, self.timeout_seconds)
@@ -207,7 +207,7 @@ class SuiteRun:
                 result = await runner.run(case)
                 self._settle(result, score)
                 self._cover(result, chains, coverage)
-                if self.fail_fast and result.ending is not Ending.PASSED:
+                if self.fail_fast and result.ending is not CaseStatus.PASSED:
                     score.left = len(cases) - number - 1
                     break
         finally:
@@ -215,12 +215,12 @@ class SuiteRun:
         self.output.finish(score, coverage if self.with_coverage else None)
         return self._exit_code(score, coverage)
 
-    def _miss(self, problem: InputError, score: Score) -> None:
+    def _miss(self, problem: InputError, score: SuiteCounts) -> None:
         self.complain(str(problem))
-        score.count(Ending.UNREADABLE)
+        score.count(CaseStatus.UNREADABLE)
         self.output.miss(problem)
 
-    def _settle(self, result: Result, score: Score) -> None:
+    def _settle(self, result: CaseResult, score: SuiteCounts) -> None:
         text = str(result.error or "")
         if text and text not in self._told:
             self._told.add(text)
@@ -229,15 +229,15 @@ class SuiteRun:
         self.output.write(result)
         self.progress.tell(f"{score.run} run, {score.failed} failed")
 
-    def _cover(self, result: Result, chains: Chains, coverage: Coverage) -> None:
-        if result.ending is Ending.UNREADABLE:
+    def _cover(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:
+        if result.ending is CaseStatus.UNREADABLE:
             return
         configurations = chains.sources(result.case).configurations
         coverage.add(configurations)
         for decision in result.observed.decisions if result.observed else ():
             coverage.count(configurations, decision)
 
-    def _exit_code(self, score: Score, coverage: Coverage) -> ExitCode:
+    def _exit_code(self, score: SuiteCounts, coverage: Coverage) -> ExitCode:
         """Of several codes that apply, the highest: a run that missed something must not look complete."""
         if score.undecided:
             return ExitCode.BROKEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.cases import Mismatch
+from pratique_cli.suites.cases import ExpectationMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def missing_step(
     expected: Sequence[ExpectedStep], steps: Sequence[Step], path: tuple[PathStep, ...]
-) -> Mismatch | None:
+) -> ExpectationMismatch | None:
     """Find the first step that is not there, behind those before it; None where all are. Others may stand between."""
     begun = 0
     for index, one in enumerate(expected):
         found = next((at for at in range(begun, len(steps)) if _matches(one, steps[at])), None)
         if found is None:
-            return Mismatch((*path, index), f"a step {_written(one)}", _instead(one, steps, begun))
+            return ExpectationMismatch((*path, index), f"a step {_expected_step_text(one)}", _nearest_steps(one, steps, begun))
         begun = found + 1
     return None
 
@@ -33,24 +33,24 @@ def _matches(expected: ExpectedStep, step: Step) -> bool:
     return expected.reason is None or expected.reason.found_in(step.reason)
 
 
-def _written(expected: ExpectedStep) -> str:
+def _expected_step_text(expected: ExpectedStep) -> str:
     parts = [f"{name} {value}" for name, value in expected.members.items()]
     if expected.reason is not None:
         parts.append(f"reason that matches {expected.reason.text}")
     return f"({', '.join(parts)})"
 
 
-def _instead(expected: ExpectedStep, steps: Sequence[Step], begun: int) -> str:
+def _nearest_steps(expected: ExpectedStep, steps: Sequence[Step], begun: int) -> str:
     """Tell of the steps that are nearest: those that agree in most members."""
     if any(_matches(expected, step) for step in steps[:begun]):
-        return f"it only before the step that was found for the one before: {_told(steps[begun - 1])}"
+        return f"it only before the step that was found for the one before: {_step_text(steps[begun - 1])}"
     agreeing = [(_agreement(expected, step), step) for step in steps]
     best = max((count for count, _ in agreeing), default=0)
-    nearest = [_told(step) for count, step in agreeing if count == best and best > 0]
-    return "; ".join(nearest[:_NEAREST]) or "none that is like it"
+    nearest = [_step_text(step) for count, step in agreeing if count == best and best > 0]
+    return "; ".join(nearest[:_MAX_NEAREST]) or "none that is like it"
 
 
-_NEAREST = 3
+_MAX_NEAREST = 3
 """Steps that are told of; more would hide what is near."""
 
 
@@ -58,7 +58,7 @@ def _agreement(expected: ExpectedStep, step: Step) -> int:
     return sum(getattr(step, name) == value for name, value in expected.members.items() if name != "phase")
 
 
-def _told(step: Step) -> str:
+def _step_text(step: Step) -> str:
     name = step.controller if step.name == step.controller else f"{step.controller} {step.name}"
     origin = f" ({step.configuration})" if step.configuration else ""
     reason = f": {step.reason}" if step.reason else ""

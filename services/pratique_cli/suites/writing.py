@@ -76,13 +76,13 @@ def suite_text(
         "flags": {
             name: _path(value, folder) if name in _FILES else value for name, value in (flags or {}).items()
         },
-        "cases": [_case(each, folder) for each in cases],
+        "cases": [_case_document(each, folder) for each in cases],
     }
     kept = {key: value for key, value in suite.items() if value or (key == "cluster" and value is not None)}
     return "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines()) + dump_yaml(kept)
 
 
-def _case(case: WrittenCase, folder: Path | str | None) -> JSONObject:
+def _case_document(case: WrittenCase, folder: Path | str | None) -> JSONObject:
     told: JSONObject = {
         "name": case.name,
         "manifest": _path(case.manifest, folder),

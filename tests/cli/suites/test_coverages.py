@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.apimachinery.errors import InputError
-    from pratique_cli.suites.cases import Result, Score
+    from pratique_cli.suites.cases import CaseResult, SuiteCounts
     from pratique_cli.suites.coverage import Coverage
 
 WEBHOOK = """\
@@ -37,16 +37,16 @@ class Kept:
     """An output that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.results: list[Result] = []
+        self.results: list[CaseResult] = []
         self.coverage: Coverage | None = None
 
-    def write(self, result: Result) -> None:
+    def write(self, result: CaseResult) -> None:
         self.results.append(result)
 
     def miss(self, error: InputError) -> None:
         raise AssertionError(error)
 
-    def finish(self, score: Score, coverage: Coverage | None) -> None:
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
         assert score.run == len(self.results)
         self.coverage = coverage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.cases import Ending
+from pratique_cli.suites.cases import CaseStatus
 from suites_at_work import HEAD, case, run
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def with_flags(flags: str, cluster: str = "") -> str:
     return "\n".join([*lines[:3], f"flags: {flags}", cluster, *lines[3:], ""])
 
 
-def endings(folder: Path, text: str) -> list[Ending]:
+def endings(folder: Path, text: str) -> list[CaseStatus]:
     return [result.ending for result in run(folder, text)]
 
 
@@ -47,7 +47,7 @@ def test_what_one_case_charges_no_other_has_to_pay(tmp_path: Path) -> None:
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     head = with_flags("{admission-control: [ResourceQuota]}", f"cluster: [{shop}, {QUOTA}]")
     cases = [case("{allowed: true}", name=f"pod {i}", manifest=POD % f"p{i}") for i in range(3)]
-    assert endings(tmp_path, head + "".join(cases)) == [Ending.PASSED] * 3
+    assert endings(tmp_path, head + "".join(cases)) == [CaseStatus.PASSED] * 3
 
 
 def test_what_is_charged_is_charged_all_the_same(tmp_path: Path) -> None:
@@ -55,14 +55,14 @@ def test_what_is_charged_is_charged_all_the_same(tmp_path: Path) -> None:
     used = QUOTA.removesuffix("}") + ", status: {hard: {pods: 1}, used: {pods: 1}}}"
     head = with_flags("{admission-control: [ResourceQuota]}", f"cluster: [{shop}]")
     full = case("{allowed: false, message: exceeded quota}", manifest=POD % "p", further=f"cluster: [{used}]")
-    assert endings(tmp_path, head + full) == [Ending.PASSED]
+    assert endings(tmp_path, head + full) == [CaseStatus.PASSED]
 
 
 def test_limits_of_rates_begin_anew(tmp_path: Path) -> None:
     (tmp_path / "limits.yaml").write_text(LIMIT)
     head = with_flags("{admission-control: [EventRateLimit], admission-control-config-file: limits.yaml}")
     cases = [case("{allowed: true}", name=f"event {i}", manifest=EVENT) for i in range(3)]
-    assert endings(tmp_path, head + "".join(cases)) == [Ending.PASSED] * 3
+    assert endings(tmp_path, head + "".join(cases)) == [CaseStatus.PASSED] * 3
 
 
 def test_what_one_case_creates_is_not_there_for_another(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_one_case_creates_is_not_there_for_another(tmp_path: Path) -> None:
         "{allowed: true}", name="a", manifest="{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     )
     missed = case("{allowed: false, code: 404}", name="b", manifest=POD % "p")
-    assert endings(tmp_path, head + made + missed) == [Ending.PASSED] * 2
+    assert endings(tmp_path, head + made + missed) == [CaseStatus.PASSED] * 2
 
 
 def test_objects_of_the_suite_and_of_the_case_are_there_together(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_objects_of_the_suite_and_of_the_case_are_there_together(tmp_path: Path)
     account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: shop}}"
     there = case("{allowed: true}", name="a", manifest=POD % "p", further=f"cluster: [{account}]")
     missing = case("{allowed: false}", name="b", manifest=POD % "p")
-    assert endings(tmp_path, head + there + missing) == [Ending.PASSED] * 2
+    assert endings(tmp_path, head + there + missing) == [CaseStatus.PASSED] * 2
 
 
 def test_an_object_that_the_cluster_has_twice_is_told_where_it_stands(tmp_path: Path) -> None:
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     head = with_flags("{admission-control: [AlwaysAdmit]}", f"cluster: [{shop}, {shop}]")
     (result,) = run(tmp_path, head + case("{allowed: true}"))
-    assert result.ending is Ending.UNREADABLE
+    assert result.ending is CaseStatus.UNREADABLE
     assert "line 5" in str(result.error)
     assert "is there twice" in str(result.error)
 
@@ -97,7 +97,7 @@ def test_a_configuration_that_cannot_be_used_costs_the_cases_that_name_it(tmp_pa
     cases = case("{allowed: true}", name="a", further="config: [bad.yaml]") + case(
         "{allowed: true}", name="b"
     )
-    assert endings(tmp_path, HEAD + cases) == [Ending.UNREADABLE, Ending.PASSED]
+    assert endings(tmp_path, HEAD + cases) == [CaseStatus.UNREADABLE, CaseStatus.PASSED]
 
 
 def test_flags_come_from_the_suite_and_never_from_the_environment(
@@ -106,4 +106,4 @@ def test_flags_come_from_the_suite_and_never_from_the_environment(
     monkeypatch.setenv("PRATIQUE_DISABLE_ADMISSION_PLUGINS", "ServiceAccount")
     head = with_flags("{}", "cluster: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}]")
     (result,) = run(tmp_path, head + case("{steps: [{controller: ServiceAccount}]}", manifest=POD % "p"))
-    assert result.ending is Ending.PASSED
+    assert result.ending is CaseStatus.PASSED

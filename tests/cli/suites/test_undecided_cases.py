@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pratique_cli.suites.cases import Ending
-from pratique_cli.suites.running import CaseRunner, Chains
+from pratique_cli.suites.cases import CaseStatus
+from pratique_cli.suites.running import CaseRunner, CaseChains
 from suites_at_work import HEAD, case, read
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LateEngine:
         self.closed = True
 
 
-class LateChains(Chains):
+class LateChains(CaseChains):
     """Chains that decide nothing in time."""
 
     def __init__(self) -> None:
@@ -57,6 +57,6 @@ def test_it_is_undecided_and_its_chain_is_closed(tmp_path: Path) -> None:
     (only,), _ = read(tmp_path, HEAD + case("{allowed: true}"))
     chains = LateChains()
     result = asyncio.run(CaseRunner(chains, timeout_seconds=0.05).run(only))
-    assert result.ending is Ending.UNDECIDED
+    assert result.ending is CaseStatus.UNDECIDED
     assert str(result.error).endswith("line 7, column 3: no decision within 0.05 s; --timeout allows more")
     assert [engine.closed for engine in chains.engines] == [True]

@@ -8,7 +8,7 @@ import pytest
 from blaming import decided, mutation
 from frontdoor.blame.documents import blame_document, blame_of
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import pointer
 from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
 

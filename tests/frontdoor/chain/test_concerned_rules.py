@@ -84,12 +84,12 @@ def test_what_is_limited_everywhere_is_looked_at_everywhere(tmp_path: Path) -> N
 def test_nobody_elses_code_is_asked_in_the_front_door() -> None:
     asked: list[str] = []
 
-    def unconcerned(_configuration: JSON, review: Review) -> str:
+    def skip_reason(_configuration: JSON, review: Review) -> str:
         asked.append(review.uid)
         return "nothing to do with it"
 
     one = hosted("Somebodys", denying).controller
-    somebodys = dataclasses.replace(one, unconcerned=unconcerned)
+    somebodys = dataclasses.replace(one, skip_reason=skip_reason)
     ours = dataclasses.replace(somebodys, trusted=True)
     assert not asyncio.run(judged(pod_review(), [somebodys])).allowed
     assert asked == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.stages import combine
+from frontdoor.chain.stages import combine_denials
 from pratique.apimachinery import statuses
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 
@@ -12,39 +12,39 @@ INTERNAL = statuses.internal_error("webhook is down")
 
 
 def test_one_denial_keeps_its_message_and_code() -> None:
-    combined = combine([PODS], first_only=False)
+    combined = combine_denials([PODS], first_only=False)
     assert (combined.code, combined.reason, combined.message) == (403, "Forbidden", PODS.message)
 
 
 def test_one_denial_is_its_own_only_cause() -> None:
-    details = combine([PODS], first_only=False).details
+    details = combine_denials([PODS], first_only=False).details
     assert details is not None
     assert details.causes == (StatusCause(reason="Forbidden", message=PODS.message),)
 
 
 def test_one_denial_with_causes_of_its_own_stays_word_for_word() -> None:
-    assert combine([INTERNAL], first_only=False) == INTERNAL
+    assert combine_denials([INTERNAL], first_only=False) == INTERNAL
 
 
 def test_of_several_denials_the_first_gives_code_reason_and_message() -> None:
-    combined = combine([PODS, INTERNAL], first_only=False)
+    combined = combine_denials([PODS, INTERNAL], first_only=False)
     assert (combined.code, combined.message) == (403, PODS.message)
 
 
 def test_of_several_denials_each_is_one_cause_in_chain_order() -> None:
-    details = combine([PODS, QUOTA, INTERNAL], first_only=False).details
+    details = combine_denials([PODS, QUOTA, INTERNAL], first_only=False).details
     assert details is not None
     assert [cause.message for cause in details.causes] == [PODS.message, QUOTA.message, INTERNAL.message]
 
 
 def test_causes_of_the_first_of_several_denials_do_not_hide_the_others() -> None:
-    details = combine([INTERNAL, PODS], first_only=False).details
+    details = combine_denials([INTERNAL, PODS], first_only=False).details
     assert details is not None
     assert [cause.message for cause in details.causes] == [INTERNAL.message, PODS.message]
 
 
 def test_details_of_the_first_denial_are_kept() -> None:
-    details = combine([PODS, QUOTA], first_only=False).details
+    details = combine_denials([PODS, QUOTA], first_only=False).details
     assert details is not None
     assert (details.name, details.kind) == ("web", "pods")
 
@@ -53,10 +53,10 @@ def test_a_cause_names_the_field_that_its_denial_names() -> None:
     causes = (StatusCause(message="bad", field="spec.replicas"), StatusCause(message="bad", field="spec"))
     own = StatusDetails(causes=causes)
     invalid = statuses.failure(422, "Invalid", "is invalid", own)
-    details = combine([PODS, invalid], first_only=False).details
+    details = combine_denials([PODS, invalid], first_only=False).details
     assert details is not None
     assert details.causes[1].field == "spec.replicas"
 
 
 def test_first_denial_only_answers_as_the_api_server_does() -> None:
-    assert combine([PODS, QUOTA], first_only=True) == PODS
+    assert combine_denials([PODS, QUOTA], first_only=True) == PODS

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dispatching import behaviour_of, dispatch, open_entrance
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.cluster.api_resources import Resources
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore
 from vectors_of import kind, source
 from webhook_servers import allowed
@@ -31,18 +31,18 @@ PREDICATES = [case for case in kind("rule") if "predicateUnderTest" in case["inp
 
 
 @pytest.fixture(scope="module")
-def entrance() -> Iterator[Entrance]:
+def listener_security() -> Iterator[Entrance]:
     with open_entrance() as opened:
         yield opened
 
 
-def run(entrance: Entrance, case: JSONObject, phase: str) -> Dispatched:
+def run(listener_security: Entrance, case: JSONObject, phase: str) -> Dispatched:
     given = case["input"]
     told = given["webhookBehaviour"].values()
     behaviours = {f"/{one['path']}": behaviour_of(one) for one in told}
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", **one} for one in given["namespaces"]]
     return dispatch(
-        entrance, given["request"], given["configurations"], behaviours, phase, objects=namespaces
+        listener_security, given["request"], given["configurations"], behaviours, phase, objects=namespaces
     )
 
 
@@ -70,25 +70,25 @@ def samples(text: str) -> set[tuple[str, frozenset[tuple[str, str]], float]]:
 
 
 @pytest.mark.parametrize("case", kind("validating"), ids=source)
-def test_validating_webhooks_are_dispatched_as_in_kubernetes(entrance: Entrance, case: JSONObject) -> None:
-    found = run(entrance, case, "validate")
+def test_validating_webhooks_are_dispatched_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+    found = run(listener_security, case, "validate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
 
 
 @pytest.mark.parametrize("case", kind("mutating"), ids=source)
-def test_mutating_webhooks_are_dispatched_as_in_kubernetes(entrance: Entrance, case: JSONObject) -> None:
-    found = run(entrance, case, "mutate")
+def test_mutating_webhooks_are_dispatched_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+    found = run(listener_security, case, "mutate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
 
 
 @pytest.mark.parametrize("case", OF_TABLES, ids=source)
 def test_webhooks_are_scheduled_for_a_second_round_as_in_kubernetes(
-    entrance: Entrance, case: JSONObject
+    listener_security: Entrance, case: JSONObject
 ) -> None:
     """Their table looks at the plugin after its first run; here the second round follows at once."""
-    found = run(entrance, case, "mutate")
+    found = run(listener_security, case, "mutate")
     expected = case["expected"]
     check(found, expected)
     annotations = found.decision["auditAnnotations"].items()
@@ -123,16 +123,16 @@ def webhook_of(fields: JSONObject) -> JSONObject:
 
 
 def asked_of(
-    entrance: Entrance, fields: JSONObject, request: JSONObject, store: ObjectStore | None = None
+    listener_security: Entrance, fields: JSONObject, request: JSONObject, store: ObjectStore | None = None
 ) -> list[JSONObject]:
     """The requests that reach a webhook with such fields."""
     document = webhook_of(fields)
-    found = dispatch(entrance, request, [document], {"/asked": allowed()}, "validate", store=store)
+    found = dispatch(listener_security, request, [document], {"/asked": allowed()}, "validate", store=store)
     assert found.decision["allowed"], found.message
     return [one.review["request"] for one in found.received]
 
 
-def registered(types: list[JSONObject]) -> Resources:
+def registered(types: list[JSONObject]) -> ApiResources:
     """What the API server of a case knows, besides the kinds that the test itself puts into the cluster."""
     of_case = [
         ResourceType(
@@ -143,7 +143,7 @@ def registered(types: list[JSONObject]) -> Resources:
         )
         for one in types
     ]
-    return Resources([*of_case, *SERVICES])
+    return ApiResources([*of_case, *SERVICES])
 
 
 SERVICES = (
@@ -162,7 +162,7 @@ SERVICES = (
 
 @pytest.mark.parametrize("case", CALL_DECISIONS, ids=source)
 def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
-    entrance: Entrance, case: JSONObject
+    listener_security: Entrance, case: JSONObject
 ) -> None:
     given, expected = case["input"], case["expected"]
     fields = dict(given["webhook"])
@@ -171,7 +171,7 @@ def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
         outcome = str(given["matchConditionOutcome"]["matches"]).lower()
         fields["matchConditions"] = [{"name": "stand-in", "expression": outcome}]
     store = ObjectStore(resources=registered(given["equivalentResources"]))
-    received = asked_of(entrance, fields, given["request"], store)
+    received = asked_of(listener_security, fields, given["request"], store)
     assert len(received) == int(expected["call"])
     for request in received:
         assert request["kind"] == expected["kind"]
@@ -182,13 +182,13 @@ def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
 
 
 @pytest.mark.parametrize("case", PREDICATES, ids=source)
-def test_rules_match_as_in_kubernetes(entrance: Entrance, case: JSONObject) -> None:
-    received = asked_of(entrance, {"rules": [case["input"]["rule"]]}, case["input"]["request"])
+def test_rules_match_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+    received = asked_of(listener_security, {"rules": [case["input"]["rule"]]}, case["input"]["request"])
     assert len(received) == int(case["expected"]["match"])
 
 
 @pytest.mark.parametrize("case", kind("objectSelector"), ids=source)
-def test_object_selectors_choose_as_in_kubernetes(entrance: Entrance, case: JSONObject) -> None:
+def test_object_selectors_choose_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
     given = case["input"]
     request = {
         "operation": given["operation"],
@@ -196,13 +196,13 @@ def test_object_selectors_choose_as_in_kubernetes(entrance: Entrance, case: JSON
         "object": given["object"],
         "oldObject": given["oldObject"],
     }
-    received = asked_of(entrance, {"objectSelector": given["objectSelector"]}, request)
+    received = asked_of(listener_security, {"objectSelector": given["objectSelector"]}, request)
     assert len(received) == int(case["expected"]["match"])
 
 
 @pytest.mark.parametrize("case", kind("namespaceSelector"), ids=source)
 def test_namespace_selectors_look_at_the_labels_that_they_look_at_in_kubernetes(
-    entrance: Entrance, case: JSONObject
+    listener_security: Entrance, case: JSONObject
 ) -> None:
     labels = case["expected"]["labelsUsedForSelector"]
     namespaces = [
@@ -212,6 +212,6 @@ def test_namespace_selectors_look_at_the_labels_that_they_look_at_in_kubernetes(
     others = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
     for selector, calls in (({"matchLabels": labels}, 1), ({"matchExpressions": others}, 0)):
         received = asked_of(
-            entrance, {"namespaceSelector": selector}, case["input"]["request"], ObjectStore(namespaces)
+            listener_security, {"namespaceSelector": selector}, case["input"]["request"], ObjectStore(namespaces)
         )
         assert len(received) == calls

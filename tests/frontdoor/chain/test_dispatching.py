@@ -10,20 +10,20 @@ import pytest
 
 from chains import POD, pod_review
 from pratique.admission.controllers import MUTATE, Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
-from pratique.apimachinery.selectors import LabelSelector, Requirement
+from pratique.apimachinery.selectors import LabelSelector, LabelSelectorRequirement
 from pratique.cluster.store import ObjectStore
 from scripted_webhooks import Act, Script, decide
 
 if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision
 
-UNUSABLE = LabelSelector(match_expressions=(Requirement("a", "Gt", ("1",)),))
+UNUSABLE = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Gt", ("1",)),))
 BROKEN = 'Internal error occurred: "Gt" is not a valid label selector operator'
 NAME = "a.example.com"
 

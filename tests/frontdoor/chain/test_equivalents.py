@@ -15,7 +15,7 @@ import yaml
 
 from chains import decide, decided, webhook_controllers
 from converting import converted
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.kinds import (
     GroupVersionKind,
@@ -24,7 +24,7 @@ from pratique.apimachinery.kinds import (
     parse_api_version,
 )
 from pratique.apimachinery.patches import apply_patch
-from pratique.cluster.api_resources import Resources
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore, ReloadableCluster
 from pratique.configuration.loading import load_configurations
 from pratique.manifests.requests import review_of_manifest
@@ -378,7 +378,7 @@ def test_a_collection_of_no_known_kind_is_refused(tmp_path: Path, server: Webhoo
         kind=GroupVersionKind("example.com", "v1", "Widget"),
         resource=types[0].resource,
         namespace="ns",
-        cluster=ObjectStore(resources=Resources(types), assume_namespaces=True),
+        cluster=ObjectStore(resources=ApiResources(types), assume_namespaces=True),
     )
     hook = webhook(server, "a", rule("example.com/v2", "widgets"))
     decision = run(review, configured(tmp_path, kind, hook))

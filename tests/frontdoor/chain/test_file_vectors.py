@@ -11,7 +11,7 @@ import pytest
 
 from dispatching import AssembledEngine, filled, open_entrance, slowly
 from pratique.admission.answers import allow, deny, patch
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
@@ -39,7 +39,7 @@ POD = {
 
 
 @pytest.fixture(scope="module")
-def entrance() -> Iterator[Entrance]:
+def listener_security() -> Iterator[Entrance]:
     with open_entrance() as opened:
         yield opened
 
@@ -62,7 +62,7 @@ def priorities(told: JSONObject) -> Controller:
         summary="Sets the priority that a class says.",
         phases=MUTATE,
         rules=(rule("pods"),),
-        build=lambda _: Halves(mutate=mutate),
+        build=lambda _: Handlers(mutate=mutate),
         trusted=True,
     )
 
@@ -119,7 +119,7 @@ def written(folder: Path, documents: list[JSONObject]) -> Path:
 
 @pytest.mark.parametrize("case", REINVOCATIONS, ids=source)
 def test_webhooks_are_reinvoked_as_in_kubernetes(
-    entrance: Entrance, tmp_path: Path, case: JSONObject
+    listener_security: Entrance, tmp_path: Path, case: JSONObject
 ) -> None:
     given, expected = case["input"], case["expected"]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "reinvoke"}}
@@ -128,7 +128,7 @@ def test_webhooks_are_reinvoked_as_in_kubernetes(
         engine = AssembledEngine(
             ObjectStore([namespace]), load_configurations([folder]), [priorities(given["inTreePlugin"])]
         )
-        decision = entrance.ask(engine, "/explain?phase=admit", given["request"]).json
+        decision = listener_security.ask(engine, "/explain?phase=admit", given["request"]).json
     counts = {path: [one.path for one in server.received].count(path) for path in given["webhookBehaviour"]}
     assert decision["allowed"] is expected["allowed"]
     assert counts == expected["invocationCountByPath"]
@@ -166,7 +166,7 @@ def invocations(server: WebhookServer) -> list[tuple[str, str]]:
     )
 
 
-def timed(entrance: Entrance, folder: Path, given: JSONObject) -> tuple[Answer, list[tuple[str, str]]]:
+def timed(listener_security: Entrance, folder: Path, given: JSONObject) -> tuple[Answer, list[tuple[str, str]]]:
     webhooks = [*given["mutatingWebhooks"], *given["validatingWebhooks"]]
     behaviours = {one["path"]: slowly(allowed(), one["sleepSeconds"]) for one in webhooks}
     documents = [
@@ -184,14 +184,14 @@ def timed(entrance: Entrance, folder: Path, given: JSONObject) -> tuple[Answer, 
     with serve(behaviours) as server:
         configurations = load_configurations([written(folder, filled(documents, server))])
         engine = AssembledEngine(ObjectStore(assume_namespaces=True), configurations)
-        answer = entrance.ask(engine, f"/admit?timeout={given['requestTimeout']}", request)
+        answer = listener_security.ask(engine, f"/admit?timeout={given['requestTimeout']}", request)
         return answer, invocations(server)
 
 
 @pytest.mark.parametrize("case", kind("timeout"), ids=source)
-def test_time_is_shared_out_as_in_kubernetes(entrance: Entrance, tmp_path: Path, case: JSONObject) -> None:
+def test_time_is_shared_out_as_in_kubernetes(listener_security: Entrance, tmp_path: Path, case: JSONObject) -> None:
     expected = case["expected"]
-    answer, calls = timed(entrance, tmp_path, case["input"])
+    answer, calls = timed(listener_security, tmp_path, case["input"])
     assert calls == [(one["path"], one["timeoutQueryParameter"]) for one in expected["invocations"]]
     told = answer.json.get("response", answer.json)
     if "messageContains" in expected:

@@ -11,7 +11,7 @@ from chains import POD, decide, pod_review
 from frontdoor.chain.outages import OutageError
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.admission.controllers import MUTATE, VALIDATE
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
 

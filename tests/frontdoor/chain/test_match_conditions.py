@@ -16,14 +16,14 @@ import yaml
 import vectors_of
 from chains import decide, pod_review, webhook_controllers
 from frontdoor.chain.webhooks import MatchConditions, Matched, Refused, Skipped
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cel.errors import EvaluationError
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.webhooks import MatchCondition
 from webhook_servers import allowed, patched, serve
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Permitting:
     """Says yes to everybody."""
 
-    def authorize(self, attributes: Attributes) -> Decision:
-        return Decision(allowed=True)
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 def compiled(*expressions: str, fails_open: bool = False) -> MatchConditions:

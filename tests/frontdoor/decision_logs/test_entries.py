@@ -9,10 +9,10 @@ import pytest
 
 from doors.reviews import review_body
 from frontdoor.chain.decisions import Decision, Step
-from frontdoor.decision_logs.entries import LONGEST_TEXT, EntryWriter, Observation
+from frontdoor.decision_logs.entries import MAX_TEXT_LENGTH, EntryWriter, Observation
 from frontdoor.http.codecs import decode_review
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.cluster.store import ANY_NAMESPACE
 
@@ -42,7 +42,7 @@ def test_of_a_review_that_was_not_searched_no_message_is_kept() -> None:
 @pytest.mark.parametrize("message", ["x" * 100_000, "\ud800", "\0\n\u2028"])
 def test_a_message_is_bounded_and_can_be_written(message: str) -> None:
     found = entry(message)
-    assert len(found["message"]) <= LONGEST_TEXT
+    assert len(found["message"]) <= MAX_TEXT_LENGTH
     json.dumps(found).encode()
 
 
@@ -85,7 +85,7 @@ def test_an_entry_that_had_to_let_go_of_its_objects_says_so_and_quotes_nothing()
     seen.received = decode_review(review_body(object=SECRET), ANY_NAMESPACE)
     seen.decision = Decision(uid="u", allowed=False, status=statuses.bad_request("hunter2-7f3e"))
     seen.answered(200, b"")
-    seen.lighten()
+    seen.drop_objects()
     found = EntryWriter(b"k" * 32, b"r" * 32, 1 << 20).members(seen, "")
     assert seen.size == 0
     assert (found["omitted"], found["allowed"], found["request"]["name"]) == (True, False, "one")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.decision_logs.hash_chains import Chain, KeyMissingError, Verifier, read_key
+from frontdoor.decision_logs.hash_chains import HashChain, KeyMissingError, Verifier, read_key
 from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ HEAD = {"kind": "head", "version": 1}
 
 def written(decisions: int, key: bytes | None = None, user: str = "jane") -> list[bytes]:
     """The lines of a log: a head, decisions, and a final seal."""
-    chain, lines = Chain(key), []
+    chain, lines = HashChain(key), []
     members: list[dict[str, object]] = [
         {**HEAD, "algorithm": chain.algorithm},
         *({"kind": "decision", "user": user, "allowed": number % 2 == 0} for number in range(decisions)),
@@ -119,7 +119,7 @@ def test_who_has_no_key_cannot_make_the_rest_of_a_chain(decisions: int, data: st
     lines = written(decisions, KEY)
     at = data.draw(st.integers(1, len(lines) - 1))
     for wrong in (None, b"w" * 32):
-        chain = Chain(wrong, at, lines[at - 1][-67:-3].decode())
+        chain = HashChain(wrong, at, lines[at - 1][-67:-3].decode())
         forged = [*lines[:at], chain.line({"kind": "decision", "user": "eve", "allowed": True})]
         assert faults(forged, KEY) == [at + 1]
     assert faults(written(decisions), KEY) == list(range(1, decisions + 3))
@@ -147,7 +147,7 @@ def test_half_a_line_at_the_end_is_told_of() -> None:
 
 
 def test_a_file_that_is_missing_between_two_others_is_found() -> None:
-    chain, files = Chain(), []
+    chain, files = HashChain(), []
     for _ in range(3):
         lines = []
         for members in (HEAD, {"kind": "decision"}):
@@ -163,7 +163,7 @@ def test_a_file_that_is_missing_between_two_others_is_found() -> None:
 
 def test_entries_after_a_final_seal_begin_with_a_head() -> None:
     lines = written(1)
-    chain = Chain(None, 3, lines[-1][-67:-3].decode())
+    chain = HashChain(None, 3, lines[-1][-67:-3].decode())
     assert faults([*lines, chain.line({"kind": "decision"})]) == [4]
     assert faults([*lines, chain.line(HEAD)]) == []
 

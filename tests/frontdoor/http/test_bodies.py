@@ -8,7 +8,7 @@ import pytest
 from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, exchange, open_door
-from frontdoor.http.load import LIGHTEST_REVIEW_BYTES, Limits, Load, Share
+from frontdoor.http.load import MIN_REVIEW_BYTES, LoadLimits, Load, LoadShare
 from frontdoor.http.requests import RequestError
 from frontdoor.settings import FrontDoorSettings
 
@@ -67,7 +67,7 @@ def test_a_connection_survives_a_body_that_was_too_large(allowing: Door) -> None
 
 
 def test_reviews_beyond_what_can_be_held_are_turned_away_and_never_allowed() -> None:
-    settings = FrontDoorSettings(max_in_flight_bytes=LIGHTEST_REVIEW_BYTES, default_timeout_seconds=1)
+    settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES, default_timeout_seconds=1)
     with open_door(HangingEngine(), settings) as door, contextlib.closing(door.connect()) as first:
         first.request("POST", "/validate", review_body(), JSON_TYPE)
         answers = _until_turned_away(door)
@@ -86,21 +86,21 @@ def _until_turned_away(door: Door) -> Answer:
 
 
 def test_what_was_held_is_let_go_of_when_a_review_ends() -> None:
-    settings = FrontDoorSettings(max_in_flight_bytes=LIGHTEST_REVIEW_BYTES)
+    settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES)
     with open_door(AllowingEngine(), settings) as door:
         codes = [door.post("/validate", body).code for body in (review_body(), b"{", review_body())]
     assert codes == [200, 400, 200]
 
 
 def test_a_request_counts_for_its_bytes_and_a_review_for_64_kib_at_least() -> None:
-    load = Load(Limits(LIGHTEST_REVIEW_BYTES + 10))
-    with Share(load) as complete, Share(load) as begun:
+    load = Load(LoadLimits(MIN_REVIEW_BYTES + 10))
+    with LoadShare(load) as complete, LoadShare(load) as begun:
         complete.hold(1)
         complete.complete()
         begun.hold(10)
         with pytest.raises(RequestError, match="too many reviews are in flight") as refusal:
             begun.hold(1)
         assert refusal.value.status.code == 503
-    with Share(load) as next_one:
-        next_one.hold(LIGHTEST_REVIEW_BYTES + 10)
+    with LoadShare(load) as next_one:
+        next_one.hold(MIN_REVIEW_BYTES + 10)
         next_one.complete()

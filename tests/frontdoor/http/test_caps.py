@@ -14,8 +14,8 @@ from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, open_door_process, read_all
 from frontdoor.http.codecs import decode_review
-from frontdoor.http.connection_account import Connections, address_of
-from frontdoor.http.load import LIGHTEST_REVIEW_BYTES, PriorityLevel, priority_of
+from frontdoor.http.connection_account import UnauthenticatedConnections, network_address
+from frontdoor.http.load import MIN_REVIEW_BYTES, PriorityLevel, priority_of
 from frontdoor.settings import FrontDoorSettings
 from pratique.cluster.store import ANY_NAMESPACE
 from waiting import within
@@ -86,14 +86,14 @@ class Stub:
         self.is_closed = True
 
 
-def opened(connections: Connections, address: str, size: int, *, is_busy: bool = False) -> Stub:
+def opened(connections: UnauthenticatedConnections, address: str, size: int, *, is_busy: bool = False) -> Stub:
     stub = Stub(is_busy)
     connections.opened(stub, address, size)
     return stub
 
 
 def test_of_too_many_connections_of_an_address_the_oldest_that_does_nothing_goes() -> None:
-    connections = Connections(FrontDoorSettings(max_address_connections=2))
+    connections = UnauthenticatedConnections(FrontDoorSettings(max_address_connections=2))
     busy, idle = opened(connections, "a", 1, is_busy=True), opened(connections, "a", 1)
     other, new = opened(connections, "b", 1), opened(connections, "a", 1)
     assert [one.is_closed for one in (busy, idle, other, new)] == [False, True, False, False]
@@ -101,7 +101,7 @@ def test_of_too_many_connections_of_an_address_the_oldest_that_does_nothing_goes
 
 
 def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
-    connections = Connections(FrontDoorSettings(max_unauthenticated_bytes=100))
+    connections = UnauthenticatedConnections(FrontDoorSettings(max_unauthenticated_bytes=100))
     honest, heavy = opened(connections, "a", 30), [opened(connections, "b", 30) for _ in range(3)]
     assert [one.is_closed for one in (honest, *heavy)] == [False, True, False, False]
     connections.resize(honest, "a", 200)
@@ -112,7 +112,7 @@ def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
 
 
 def test_without_limits_nothing_is_closed() -> None:
-    connections = Connections(FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0))
+    connections = UnauthenticatedConnections(FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0))
     assert not any(opened(connections, "a", MEBIBYTE).is_closed for _ in range(2_000))
 
 
@@ -130,7 +130,7 @@ def test_without_limits_nothing_is_closed() -> None:
     ],
 )
 def test_an_address_of_ipv6_is_its_network(host: str | None, address: str) -> None:
-    assert address_of(host) == address
+    assert network_address(host) == address
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def shed(door: Door, body: bytes, headers: dict[str, str] = JSON_TYPE) -> bool:
 
 def test_where_ordinary_reviews_are_shed_urgent_ones_have_room() -> None:
     settings = FrontDoorSettings(
-        max_in_flight_bytes=2 * LIGHTEST_REVIEW_BYTES, reserved_in_flight_bytes=LIGHTEST_REVIEW_BYTES
+        max_in_flight_bytes=2 * MIN_REVIEW_BYTES, reserved_in_flight_bytes=MIN_REVIEW_BYTES
     )
     urgent = review_body(userInfo=NODE)
     with open_door(HangingEngine(), settings) as door, hanging(door, 2):
@@ -194,13 +194,13 @@ def test_where_ordinary_reviews_are_shed_urgent_ones_have_room() -> None:
 
 
 def test_urgent_reviews_are_shed_too_where_what_is_reserved_is_used() -> None:
-    settings = FrontDoorSettings(max_in_flight_bytes=LIGHTEST_REVIEW_BYTES, reserved_in_flight_bytes=0)
+    settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES, reserved_in_flight_bytes=0)
     with open_door(HangingEngine(), settings) as door, hanging(door, 1):
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(userInfo=NODE)))
 
 
 @pytest.mark.parametrize(
-    "limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * LIGHTEST_REVIEW_BYTES}]
+    "limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * MIN_REVIEW_BYTES}]
 )
 def test_an_address_has_so_many_reviews_in_flight(limit: dict[str, int]) -> None:
     with open_door(HangingEngine(), FrontDoorSettings(**limit)) as door, hanging(door, 2):  # type: ignore[arg-type] # numbers
@@ -209,7 +209,7 @@ def test_an_address_has_so_many_reviews_in_flight(limit: dict[str, int]) -> None
 
 
 @pytest.mark.parametrize(
-    "limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * LIGHTEST_REVIEW_BYTES}]
+    "limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * MIN_REVIEW_BYTES}]
 )
 def test_a_caller_has_so_many_reviews_in_flight_and_leaves_others_theirs(
     tmp_path: Path, limit: dict[str, int]

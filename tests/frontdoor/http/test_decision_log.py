@@ -18,19 +18,19 @@ import pytest
 
 from doors.reviews import review_body
 from doors.running import open_door_process
-from frontdoor.decision_logs.entries import LONGEST_TEXT
+from frontdoor.decision_logs.entries import MAX_TEXT_LENGTH
 from frontdoor.decision_logs.hash_chains import Verifier
 from waiting import within
 
 if TYPE_CHECKING:
     from doors.running import Door
-    from frontdoor.decision_logs.hash_chains import Report
+    from frontdoor.decision_logs.hash_chains import ChainReport
 
 PATIENCE = 20.0
 KEY = "k" * 64
 LEAST = 256 * 1024
 """Bytes of the smallest file."""
-LONG = {"username": "x" * LONGEST_TEXT}
+LONG = {"username": "x" * MAX_TEXT_LENGTH}
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "canary-1234"}}
 
 
@@ -42,7 +42,7 @@ def answers(path: Path) -> list[Any]:
     return [line for line in lines(path) if line["kind"] in ("decision", "outage")]
 
 
-def verified(*paths: Path, key: str | None = None) -> Report:
+def verified(*paths: Path, key: str | None = None) -> ChainReport:
     verifier = Verifier(None if key is None else key.encode())
     for path in paths:
         verifier.look(path.name, path.read_bytes().splitlines(keepends=True))
@@ -148,7 +148,7 @@ def test_names_without_end_are_cut(tmp_path: Path) -> None:
         running.door.post("/admit", review_body(userInfo={"username": "x" * 100_000}))
         running.process.terminate()
         running.wait()
-    assert max(map(len, path.read_bytes().splitlines())) < 8 * LONGEST_TEXT
+    assert max(map(len, path.read_bytes().splitlines())) < 8 * MAX_TEXT_LENGTH
     assert verified(path).faults == []
 
 

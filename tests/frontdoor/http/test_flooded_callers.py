@@ -20,7 +20,7 @@ import trustme
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
 from doors.strangers import FOREIGN, KINDS, KNOWN, Plan, strangers
-from frontdoor.http.servers import ENOUGH
+from frontdoor.http.servers import WANTED_OPEN_FILES
 from mounts import Mount
 from waiting import within
 
@@ -185,7 +185,7 @@ def test_who_may_call_is_answered_whoever_else_comes(
         assert set(became[name]) <= ENDS[name], name
 
 
-@pytest.mark.parametrize("limit", [1_024, ENOUGH + 1])
+@pytest.mark.parametrize("limit", [1_024, WANTED_OPEN_FILES + 1])
 def test_a_front_door_has_enough_open_files_whatever_the_usual_limit_is(folder: Path, limit: int) -> None:
     granted = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if granted < limit:
@@ -194,4 +194,4 @@ def test_a_front_door_has_enough_open_files_whatever_the_usual_limit_is(folder: 
         taken, most = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
         running.process.terminate()
         running.wait()
-    assert (taken, most) == (max(limit, min(ENOUGH, granted)), granted)
+    assert (taken, most) == (max(limit, min(WANTED_OPEN_FILES, granted)), granted)

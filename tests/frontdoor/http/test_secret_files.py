@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from doors.engines import AllowingEngine
 from frontdoor.http.app import build_app
-from frontdoor.http.authentication import Digests, read_logins, read_tokens
-from frontdoor.http.listener import Entrance
+from frontdoor.http.authentication import SecretDigests, read_logins, read_tokens
+from frontdoor.http.listener import ListenerSecurity
 from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @given(st.lists(st.binary(), min_size=1, max_size=5), st.binary())
 def test_what_is_held_matches_and_nothing_else_does(secrets: list[bytes], other: bytes) -> None:
-    digests = Digests.of(secrets)
+    digests = SecretDigests.of(secrets)
     assert all(digests.match(secret) for secret in secrets)
     assert digests.match(other) is (other in secrets)
 
@@ -41,7 +41,7 @@ def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
         return compare(held, presented)
 
     monkeypatch.setattr("frontdoor.http.authentication.hmac.compare_digest", watching)
-    digests = Digests.of([b"first", b"second", b"third"])
+    digests = SecretDigests.of([b"first", b"second", b"third"])
     for presented in (b"", b"first", b"third", b"thir", b"x" * 10_000):
         compared.clear()
         digests.match(presented)
@@ -51,7 +51,7 @@ def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
 
 
 def test_secrets_are_not_kept_and_not_shown() -> None:
-    digests = Digests.of([b"canary"])
+    digests = SecretDigests.of([b"canary"])
     assert "canary" not in repr(digests)
     assert b"canary" not in digests.held
     assert repr(digests) == "Digests()"
@@ -60,13 +60,13 @@ def test_secrets_are_not_kept_and_not_shown() -> None:
 def test_lines_are_tokens_and_empty_ones_are_none(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_bytes(b"one\r\n\n\nabc.DEF-_~+/09==\n")
-    assert read_tokens(file) == Digests.of([b"one", b"abc.DEF-_~+/09=="])
+    assert read_tokens(file) == SecretDigests.of([b"one", b"abc.DEF-_~+/09=="])
 
 
 def test_a_password_may_hold_colons_and_blanks_and_a_user_no_colon(tmp_path: Path) -> None:
     file = tmp_path / "logins"
     file.write_text("ann:pass: word \nbob:ü\n")
-    assert read_logins(file) == Digests.of([b"ann:pass: word ", "bob:ü".encode()])
+    assert read_logins(file) == SecretDigests.of([b"ann:pass: word ", "bob:ü".encode()])
 
 
 NO_TOKEN = "expected a bearer token: letters, digits and . _ ~ + / - alone"
@@ -92,7 +92,7 @@ EMPTY = "is empty: nobody could call; {}, one a line"
     ],
 )
 def test_what_cannot_be_used_is_told_by_its_line_and_never_by_its_content(
-    tmp_path: Path, read: Callable[[Path], Digests], content: str, complaint: str
+    tmp_path: Path, read: Callable[[Path], SecretDigests], content: str, complaint: str
 ) -> None:
     file = tmp_path / "secrets"
     file.write_text(content)
@@ -129,13 +129,13 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, given: set[str], c
     }
     settings = dataclasses.replace(FrontDoorSettings(), **{name: values[name] for name in given})
     with pytest.raises(ConfigurationError, match=complaint):
-        Entrance(settings)
+        ListenerSecurity(settings)
 
 
 def test_tokens_without_tls_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "tokens"
     file.write_text("token")
-    Entrance(FrontDoorSettings(token_file=file))
+    ListenerSecurity(FrontDoorSettings(token_file=file))
     assert caplog.messages == ["secrets come in plain text"]
 
 

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import serialization
 
 from doors.engines import AllowingEngine
 from doors.running import open_door, read_all
-from frontdoor.http.listener import PAIR_FLAGS, SUITES, Certificate, Handshakes
+from frontdoor.http.listener import PAIR_FLAGS, CIPHER_SUITES, Certificate, HandshakeSettings
 from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.tls import PairFiles
+from pratique.https.tls import KeyPairFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def write_pair(folder: Path, authority: trustme.CA, name: str = "127.0.0.1") -> 
 
 
 def opened(pair: tuple[Path, Path]) -> Certificate:
-    return Certificate(PairFiles(*pair, *PAIR_FLAGS))
+    return Certificate(KeyPairFiles(*pair, *PAIR_FLAGS))
 
 
 def settings_of(pair: tuple[Path, Path]) -> FrontDoorSettings:
@@ -239,5 +239,5 @@ def test_versions_and_cipher_suites_can_be_narrowed(
 
 
 def test_every_cipher_suite_that_can_be_named_is_one_that_openssl_has() -> None:
-    for name in SUITES:
-        Handshakes.of(FrontDoorSettings(tls_cipher_suites=(name,))).context()
+    for name in CIPHER_SUITES:
+        HandshakeSettings.of(FrontDoorSettings(tls_cipher_suites=(name,))).context()

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from doors.reviews import review_document
 from frontdoor.chain.decisions import Decision, Step
 from frontdoor.http.codecs import decode_review
-from frontdoor.recording.recorders import Entry, LineWriter
+from frontdoor.recording.recorders import RecordedDecision, LineWriter
 from frontdoor.recording.redaction import Redaction
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, Document, encode, go_json
 from pratique.cluster.store import ANY_NAMESPACE
@@ -131,7 +131,7 @@ def test_what_is_nested_beyond_reason_is_replaced_as_a_whole() -> None:
 def recorded(review: JSONObject, limit: int = 1 << 20, **decision: JSON) -> bytes:
     received = decode_review(encode(review), ANY_NAMESPACE)
     made = dataclasses.replace(Decision(uid="u", allowed=True), **decision)
-    entry = Entry(0.0, "/admit", BOTH, received, made)
+    entry = RecordedDecision(0.0, "/admit", BOTH, received, made)
     return LineWriter(KEY, limit).write(entry, "sha256:0")
 
 

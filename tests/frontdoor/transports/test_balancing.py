@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from frontdoor.transports.balancing import Balancer, Ending, Load
+from frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ FAST, SLOW = 0.01, 2.0
 class Replica:
     """Whatever has a load."""
 
-    def __init__(self, load: Load) -> None:
+    def __init__(self, load: ReplicaLoad) -> None:
         self.load = load
 
 
@@ -44,7 +44,7 @@ class World:
         )
         self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
 
-    def call(self, seconds: Callable[[int], float], ending: Ending = Ending.ANSWERED) -> int:
+    def call(self, seconds: Callable[[int], float], ending: ReplicaCallStatus = ReplicaCallStatus.ANSWERED) -> int:
         """Make one call, from its beginning to its end; who got it."""
         chosen, ticket = self.balancer.choose(self.replicas)
         number = self.replicas.index(chosen)
@@ -71,7 +71,7 @@ class World:
             if made is not None:
                 one, ticket, took = made
                 one.load.in_flight -= 1
-                self.balancer.end(one.load, ticket, took, Ending.ANSWERED)
+                self.balancer.end(one.load, ticket, took, ReplicaCallStatus.ANSWERED)
                 heapq.heappush(events, (self.now + pause, next(order), caller, None))
             elif begun < calls:
                 begun += 1
@@ -136,7 +136,7 @@ def test_one_that_is_left_out_gets_no_call_until_its_time_is_up_and_then_one() -
     trial, ticket = world.balancer.choose(world.replicas)
     assert trial is world.replicas[0]
     assert [world.balancer.choose(world.replicas)[0] for _ in range(20)] == [world.replicas[1]] * 20
-    world.balancer.end(trial.load, ticket, FAST, Ending.ANSWERED)
+    world.balancer.end(trial.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
     assert world.left_out() == []
     assert world.told == [("0", True), ("0", False)]
 
@@ -149,15 +149,15 @@ def test_the_time_grows_with_each_slow_trial_up_to_eight_times() -> None:
         world.now = world.replicas[0].load.until
         for _ in range(8):  # others to compare with, whatever is forgotten by then
             chosen, ticket = world.balancer.choose([world.replicas[1]])
-            world.balancer.end(chosen.load, ticket, FAST, Ending.ANSWERED)
+            world.balancer.end(chosen.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
         chosen, ticket = world.balancer.choose(world.replicas)
-        world.balancer.end(chosen.load, ticket, SLOW, Ending.ANSWERED)
+        world.balancer.end(chosen.load, ticket, SLOW, ReplicaCallStatus.ANSWERED)
     assert waits == [10, 20, 40, 80, 80, 80]
     assert world.told == [("0", True)]  # one line, not one for each trial
 
 
-@pytest.mark.parametrize("ending", [Ending.REFUSED, Ending.GIVEN_UP])
-def test_a_trial_that_says_nothing_is_followed_by_another(ending: Ending) -> None:
+@pytest.mark.parametrize("ending", [ReplicaCallStatus.REFUSED, ReplicaCallStatus.GIVEN_UP])
+def test_a_trial_that_says_nothing_is_followed_by_another(ending: ReplicaCallStatus) -> None:
     world = with_one_left_out()
     world.now += SECONDS
     for _ in range(3):
@@ -200,7 +200,7 @@ def test_calls_of_a_replica_that_is_gone_say_nothing() -> None:
         world.call(lambda _: FAST)
     world.balancer.remove(world.replicas[0].load)
     for chosen, ticket in begun:
-        world.balancer.end(chosen.load, ticket, SLOW, Ending.ANSWERED)
+        world.balancer.end(chosen.load, ticket, SLOW, ReplicaCallStatus.ANSWERED)
     assert world.told == []
 
 
@@ -215,7 +215,7 @@ def test_what_a_request_may_be_to_blame_for_leaves_nobody_out(
     for _ in range(50):
         world.call(lambda _: FAST)
     for _, seconds in endings:
-        world.call(lambda number, seconds=seconds: seconds if number == 0 else 0, Ending.REFUSED)  # type: ignore[misc]  # its default
+        world.call(lambda number, seconds=seconds: seconds if number == 0 else 0, ReplicaCallStatus.REFUSED)  # type: ignore[misc]  # its default
     assert world.told == []
 
 
@@ -230,7 +230,7 @@ def test_replicas_that_are_slow_alike_are_all_asked(
 ) -> None:
     world = World(replicas)
     for factor in factors:
-        ending = Ending.GIVEN_UP if given_up else Ending.ANSWERED
+        ending = ReplicaCallStatus.GIVEN_UP if given_up else ReplicaCallStatus.ANSWERED
         world.call(lambda _, factor=factor: base * factor, ending)  # type: ignore[misc]  # its default
     assert world.told == []
 
@@ -277,8 +277,8 @@ class Balancing(RuleBasedStateMachine):
         self.under_way.append((chosen, ticket))
 
     @precondition(lambda self: self.under_way)
-    @rule(ending=st.sampled_from(Ending), seconds=st.floats(0, 30))
-    def end(self, ending: Ending, seconds: float) -> None:
+    @rule(ending=st.sampled_from(ReplicaCallStatus), seconds=st.floats(0, 30))
+    def end(self, ending: ReplicaCallStatus, seconds: float) -> None:
         chosen, ticket = self.under_way.pop(0)
         chosen.load.in_flight -= 1
         self.world.balancer.end(chosen.load, ticket, seconds, ending)
@@ -311,7 +311,7 @@ class Balancing(RuleBasedStateMachine):
             return
         for chosen, ticket in self.under_way:
             chosen.load.in_flight -= 1
-            self.world.balancer.end(chosen.load, ticket, FAST, Ending.ANSWERED)
+            self.world.balancer.end(chosen.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
         self.world.now += LONGEST
         for _ in range(20):
             self.world.call(lambda _: FAST)

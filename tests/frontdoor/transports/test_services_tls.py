@@ -16,10 +16,10 @@ from frontdoor.settings import FrontDoorSettings
 from frontdoor.transports.hosting_services import HostingService, ServicesTls
 from mounts import Mount, bundle_of, chain_of, key_of
 from pratique.admission.calls import Call, Deadline
-from pratique.admission.controllers import BOTH, Controller, Halves, NoSettings, Phase
+from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings, Phase
 from pratique.admission.outcomes import ALLOWED
 from pratique.apimachinery.errors import ConfigurationError, UnreachableError
-from pratique.https.tls import keep_fresh
+from pratique.https.tls import keep_certificates_fresh
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
@@ -76,8 +76,8 @@ async def service(kind: Kind, mount: Mount) -> AsyncIterator[RpcServer]:
 
 
 def opened(tls: ServicesTls | None, addresses: Sequence[str], name: str = "") -> HostingService:
-    halves = Halves(validate=controllers.allowing)
-    one = Controller(name="c", summary="Allows.", phases=BOTH, build=lambda _: halves, settings=NoSettings)
+    handlers = Handlers(validate=controllers.allowing)
+    one = Controller(name="c", summary="Allows.", phases=BOTH, build=lambda _: handlers, settings=NoSettings)
     return HostingService.open("validator", addresses, Phase.VALIDATE, [one], tls=tls, server_name=name)
 
 
@@ -212,7 +212,7 @@ def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
             asked = opened(tls, [await server.start()])
             for one in tls.kept:
                 one.tell(lambda _: asked.transport.renew())
-            watching = asyncio.ensure_future(keep_fresh(tls.kept))
+            watching = asyncio.ensure_future(keep_certificates_fresh(tls.kept))
             async with load(asked) as decisions:
                 await rotate(server, tls, asked)
             watching.cancel()

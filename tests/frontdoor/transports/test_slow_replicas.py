@@ -19,7 +19,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Allowed, Denied
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.json_values import Document
-from pratique.configuration.inputs import Digests, HeldInputs
+from pratique.configuration.inputs import InputDigests, RecentInputs
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import hosted
 from serving.servers import VALIDATOR
@@ -82,8 +82,8 @@ def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
     """What readiness warns of, and what metrics show for each replica, by their last words."""
     service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
     hops = HopMetrics()
-    digests = Digests.of("", "", "")
-    hops.show_services([service], HeldInputs(digests, None, 0))
+    digests = InputDigests.of("", "", "")
+    hops.show_services([service], RecentInputs(digests, None, 0))
     values = {
         one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
         for one in hops.collect()

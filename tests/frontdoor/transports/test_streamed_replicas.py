@@ -16,9 +16,9 @@ from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
 from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.json_values import Document
-from pratique.rpc.handlers import is_repeated
+from pratique.rpc.handlers import is_retry
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique.rpc.streams import METHODS
+from pratique.rpc.streams import STREAMED_METHODS
 from serving import controllers
 from serving.controllers import hosted
 from serving.servers import VALIDATOR
@@ -74,7 +74,7 @@ class Scripted:
         await self.on_stream(await context.read(), context)
 
     async def unary(self, _: bytes, context: Any) -> bytes:
-        self.alone.append(is_repeated(context))
+        self.alone.append(is_retry(context))
         answer: Any = VALIDATOR.response()
         answer.verdicts.add(controller="c").allowed.SetInParent()
         return bytes(answer.SerializeToString())
@@ -125,7 +125,7 @@ def answering(**answer: Any) -> Callable[[Any, Any], Awaitable[None]]:
     """Answer the first call with this."""
 
     async def script(_request: Any, context: Any) -> None:
-        message: Any = METHODS[Phase.VALIDATE].response_type()
+        message: Any = STREAMED_METHODS[Phase.VALIDATE].response_type()
         message.answers.add(id=1, **answer)
         await context.write(message.SerializeToString())
         await context.read()

@@ -16,16 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from chains import pod_review, webhook_controllers
 from doors.reviews import review_document
-from frontdoor.chain.assembly import Parts, assemble
+from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, Ending, State
+from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, WebhookCallStatus, CircuitState
 from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
 from mutator.host import MutatorHost
 from observed_stacks import observed_stack
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
@@ -74,9 +74,9 @@ class Circuits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.told: list[State] = [State.CLOSED]
+        self.told: list[CircuitState] = [CircuitState.CLOSED]
         self.circuit = Circuit(FAILURES, 10, self.clock, self.told.append)
-        self.calls: list[tuple[int, State]] = []
+        self.calls: list[tuple[int, CircuitState]] = []
         self.probes: list[int] = []
 
     @rule()
@@ -85,25 +85,25 @@ class Circuits(RuleBasedStateMachine):
         try:
             ticket = self.circuit.begin()
         except UnreachableError:
-            assert before is State.OPEN or self.probes
+            assert before is CircuitState.OPEN or self.probes
         else:
-            assert before is not State.OPEN
+            assert before is not CircuitState.OPEN
             self.calls.append((ticket, before))
-            if before is State.HALF_OPEN:
+            if before is CircuitState.HALF_OPEN:
                 self.probes.append(ticket)
 
-    @rule(which=st.integers(0), ending=st.sampled_from(Ending))
-    def end(self, which: int, ending: Ending) -> None:
+    @rule(which=st.integers(0), ending=st.sampled_from(WebhookCallStatus))
+    def end(self, which: int, ending: WebhookCallStatus) -> None:
         if not self.calls:
             return
         ticket, begun_in = self.calls.pop(which % len(self.calls))
         self.circuit.end(ticket, ending)
-        if begun_in is State.HALF_OPEN:
+        if begun_in is CircuitState.HALF_OPEN:
             self.probes.remove(ticket)
             expected = {
-                Ending.ANSWERED: State.CLOSED,
-                Ending.FAILED: State.OPEN,
-                Ending.UNKNOWN: State.HALF_OPEN,
+                WebhookCallStatus.ANSWERED: CircuitState.CLOSED,
+                WebhookCallStatus.FAILED: CircuitState.OPEN,
+                WebhookCallStatus.UNKNOWN: CircuitState.HALF_OPEN,
             }
             assert self.circuit.state is expected[ending]
 
@@ -117,8 +117,8 @@ class Circuits(RuleBasedStateMachine):
         if self.probes:
             return
         self.clock.now += 8 * 10
-        self.circuit.end(self.circuit.begin(), Ending.ANSWERED)
-        assert self.circuit.state is State.CLOSED
+        self.circuit.end(self.circuit.begin(), WebhookCallStatus.ANSWERED)
+        assert self.circuit.state is CircuitState.CLOSED
 
     @invariant()
     def at_most_one_call_tries(self) -> None:
@@ -128,31 +128,31 @@ class Circuits(RuleBasedStateMachine):
     def each_change_is_told_once(self) -> None:
         # A trial that told nothing lets another one begin: half-open may follow itself, nothing else may.
         pairs = list(zip(self.told, self.told[1:], strict=False))
-        assert all(one is not other or one is State.HALF_OPEN for one, other in pairs)
-        assert self.told.count(State.OPEN) == self.circuit.opened
+        assert all(one is not other or one is CircuitState.HALF_OPEN for one, other in pairs)
+        assert self.told.count(CircuitState.OPEN) == self.circuit.opened
 
 
 TestCircuits = Circuits.TestCase
 
 
-def state_of(circuit: Circuit) -> State:
+def state_of(circuit: Circuit) -> CircuitState:
     return circuit.state
 
 
 def fail(circuit: Circuit, times: int = 1) -> None:
     for ticket in [circuit.begin() for _ in range(times)]:
-        circuit.end(ticket, Ending.FAILED)
+        circuit.end(ticket, WebhookCallStatus.FAILED)
 
 
 def test_a_circuit_opens_at_the_failure_that_was_asked_for_and_no_sooner() -> None:
     circuit = Circuit(FAILURES, 10, Clock())
     fail(circuit, FAILURES - 1)
-    assert state_of(circuit) is State.CLOSED
-    circuit.end(circuit.begin(), Ending.ANSWERED)
+    assert state_of(circuit) is CircuitState.CLOSED
+    circuit.end(circuit.begin(), WebhookCallStatus.ANSWERED)
     fail(circuit, FAILURES - 1)
-    assert state_of(circuit) is State.CLOSED
+    assert state_of(circuit) is CircuitState.CLOSED
     fail(circuit)
-    assert state_of(circuit) is State.OPEN
+    assert state_of(circuit) is CircuitState.OPEN
 
 
 def test_the_open_time_doubles_with_each_failed_trial_up_to_eight_times_and_begins_anew_after_an_answer() -> (
@@ -163,24 +163,24 @@ def test_the_open_time_doubles_with_each_failed_trial_up_to_eight_times_and_begi
     for seconds in (10, 20, 40, 80, 80):
         fail(circuit)
         clock.now += seconds - 0.001
-        assert state_of(circuit) is State.OPEN
+        assert state_of(circuit) is CircuitState.OPEN
         clock.now += 0.002
-        assert state_of(circuit) is State.HALF_OPEN
-    circuit.end(circuit.begin(), Ending.ANSWERED)
+        assert state_of(circuit) is CircuitState.HALF_OPEN
+    circuit.end(circuit.begin(), WebhookCallStatus.ANSWERED)
     fail(circuit)
     clock.now += 10.001
-    assert state_of(circuit) is State.HALF_OPEN
+    assert state_of(circuit) is CircuitState.HALF_OPEN
 
 
 def test_calls_that_began_before_the_circuit_opened_neither_close_it_nor_open_it_again() -> None:
     circuit = Circuit(1, 10, Clock())
     tickets = [circuit.begin() for _ in range(50)]
     for ticket in tickets[:25]:
-        circuit.end(ticket, Ending.FAILED)
+        circuit.end(ticket, WebhookCallStatus.FAILED)
     assert circuit.opened == 1
     for ticket in tickets[25:]:
-        circuit.end(ticket, Ending.ANSWERED)
-    assert state_of(circuit) is State.OPEN
+        circuit.end(ticket, WebhookCallStatus.ANSWERED)
+    assert state_of(circuit) is CircuitState.OPEN
 
 
 # Before real webhooks
@@ -220,7 +220,7 @@ class Door:
         self._webhooks = WebhookTransports(HttpsClients(), {phase: WebhookCredentials() for phase in Phase})
         nobody = InProcessTransport(MutatorHost((), ANY_NAMESPACE), ValidatorHost((), ANY_NAMESPACE))
         self._chain = assemble(
-            Parts(
+            ChainParts(
                 controllers=webhook_controllers(),
                 configurations=load_configurations(files),
                 mutator=nobody,
@@ -241,7 +241,7 @@ class Door:
 
     async def until_half_open(self) -> None:
         async def half_open() -> bool:
-            return self.state == State.HALF_OPEN
+            return self.state == CircuitState.HALF_OPEN
 
         await until(20, half_open)
 
@@ -284,7 +284,7 @@ def test_a_webhook_that_does_not_answer_is_no_longer_called_and_its_failure_poli
     async def decide(file: Path) -> list[Decision]:
         async with Door(file) as door:
             found = [await door.decide() for _ in range(FAILURES + 2)]
-            assert door.state == State.OPEN
+            assert door.state == CircuitState.OPEN
             return found
 
     with unresponsive(how) as (url, ca_bundle):
@@ -321,7 +321,7 @@ def test_whatever_is_answered_never_opens_a_circuit(how: str, tmp_path: Path) ->
         async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
             for _ in range(4):
                 assert not (await door.decide()).allowed
-            assert door.state == State.CLOSED
+            assert door.state == CircuitState.CLOSED
 
     with serve(ANSWERS[how]) as server:
         asyncio.run(decide(server))
@@ -334,7 +334,7 @@ def test_failures_between_answers_of_failure_are_not_in_a_row(tmp_path: Path) ->
         async with Door(written(tmp_path, "Validating", hook), failures=2) as door:
             for _ in range(6):
                 await door.decide()
-            assert door.state == State.CLOSED
+            assert door.state == CircuitState.CLOSED
 
     broken = respond(500, b"broken")
     with serve(in_turn(reset(), broken, reset(), broken, reset(), broken)) as server:
@@ -349,7 +349,7 @@ def test_a_webhook_that_comes_back_is_called_again_after_one_trial(tmp_path: Pat
             found = [(await door.decide()).allowed for _ in range(4)]
             await door.until_half_open()
             found += [(await door.decide()).allowed for _ in range(3)]
-            assert door.state == State.CLOSED
+            assert door.state == CircuitState.CLOSED
             return found
 
     with serve(in_turn(reset(), reset(), allowed())) as server:
@@ -399,7 +399,7 @@ def test_callers_who_give_a_slow_webhook_no_time_do_not_open_its_circuit(tmp_pat
             return door.state
 
     with serve(hanging()) as server:
-        assert asyncio.run(decide(server)) == State.CLOSED
+        assert asyncio.run(decide(server)) == CircuitState.CLOSED
         assert len(server.received) == 4
 
 
@@ -413,8 +413,8 @@ def test_a_circuit_of_one_webhook_leaves_all_others_alone(tmp_path: Path) -> Non
             await door.decide()
             found = await door.decide()
             assert door.breakers.states() == {
-                ("hooks", "alive.example.com", "mutate"): State.CLOSED,
-                ("hooks", "dead.example.com", "mutate"): State.OPEN,
+                ("hooks", "alive.example.com", "mutate"): CircuitState.CLOSED,
+                ("hooks", "dead.example.com", "mutate"): CircuitState.OPEN,
             }
             assert door.breakers.opened()["hooks", "dead.example.com", "mutate"] == 1
             return found

@@ -13,7 +13,7 @@ from pratique.admission.outcomes import ALLOWED
 from pratique.apimachinery.errors import UnreachableError
 from pratique.configuration.webhooks import ServiceReference
 from pratique.https.clients import HttpsClients
-from pratique.https.kubeconfigs import Kubeconfig, User
+from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
 from pratique.https.service_resolvers import UnresolvedError
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at, webhook_of_service
@@ -31,38 +31,38 @@ SERVICE = ServiceReference(name="webhooks", namespace="tests", path="/hook", por
 CLIENTS = Authority()
 
 
-def known_as(user: User) -> Caller:
+def known_as(user: KubeconfigUser) -> Caller:
     kubeconfig = Kubeconfig(users={"*": user})
     return dataclasses.replace(CALLER, credentials=WebhookCredentials(kubeconfig, environment={}))
 
 
-def shown(user: User) -> Received:
+def shown(user: KubeconfigUser) -> Received:
     with serve(allowed()) as server:
         assert known_as(user).ask(webhook_at(server.url)).decision == ALLOWED
     return server.received[0]
 
 
 def test_a_token_is_shown() -> None:
-    assert shown(User(token="secret")).headers["authorization"] == "Bearer secret"
+    assert shown(KubeconfigUser(token="secret")).headers["authorization"] == "Bearer secret"
 
 
 def test_a_token_file_is_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of the file\n")
-    user = User(token_file=str(tmp_path / "token"))
+    user = KubeconfigUser(token_file=str(tmp_path / "token"))
     assert shown(user).headers["authorization"] == "Bearer of the file"
 
 
 def test_a_user_name_and_password_are_shown() -> None:
-    assert shown(User(username="ann", password="pw")).headers["authorization"] == "Basic YW5uOnB3"
+    assert shown(KubeconfigUser(username="ann", password="pw")).headers["authorization"] == "Basic YW5uOnB3"
 
 
 def test_impersonation_is_shown() -> None:
-    headers = shown(User(token="t", impersonate="bob", impersonate_groups=("devs",))).headers
+    headers = shown(KubeconfigUser(token="t", impersonate="bob", impersonate_groups=("devs",))).headers
     assert (headers["impersonate-user"], headers["impersonate-group"]) == ("bob", "devs")
 
 
 def test_nobody_in_particular_shows_nothing() -> None:
-    received = shown(User())
+    received = shown(KubeconfigUser())
     assert "authorization" not in received.headers
     assert received.certificate is None
 
@@ -71,20 +71,20 @@ def leaf() -> trustme.LeafCert:
     return CLIENTS.issue("front-door")
 
 
-def from_data(certificate: trustme.LeafCert) -> User:
-    return User(
+def from_data(certificate: trustme.LeafCert) -> KubeconfigUser:
+    return KubeconfigUser(
         client_certificate_data=certificate.cert_chain_pems[0].bytes(),
         client_key_data=certificate.private_key_pem.bytes(),
     )
 
 
-def from_files(certificate: trustme.LeafCert, folder: Path) -> User:
+def from_files(certificate: trustme.LeafCert, folder: Path) -> KubeconfigUser:
     certificate.cert_chain_pems[0].write_to_path(str(folder / "tls.crt"))
     certificate.private_key_pem.write_to_path(str(folder / "tls.key"))
-    return User(client_certificate=str(folder / "tls.crt"), client_key=str(folder / "tls.key"))
+    return KubeconfigUser(client_certificate=str(folder / "tls.crt"), client_key=str(folder / "tls.key"))
 
 
-def accepted(server: WebhookServer, user: User) -> str:
+def accepted(server: WebhookServer, user: KubeconfigUser) -> str:
     assert known_as(user).ask(webhook_at(server.url)).decision == ALLOWED
     return str(server.received[-1].certificate["subjectAltName"][0][1])
 
@@ -109,27 +109,27 @@ def test_without_a_certificate_such_servers_are_not_reached() -> None:
     ("user", "text"),
     [
         (
-            User(client_certificate="/nowhere/tls.crt", client_key="/nowhere/tls.key"),
+            KubeconfigUser(client_certificate="/nowhere/tls.crt", client_key="/nowhere/tls.key"),
             "open /nowhere/tls.crt: no such file or directory",
         ),
         (
-            User(client_certificate_data=b"junk", client_key_data=b"junk"),
+            KubeconfigUser(client_certificate_data=b"junk", client_key_data=b"junk"),
             "tls: failed to find any PEM data in certificate input",
         ),
         (
-            User(exec={"command": "x"}),
+            KubeconfigUser(exec={"command": "x"}),
             'exec plugins are not supported (user "*"): give a token, a tokenFile or a client certificate',
         ),
     ],
 )
-def test_credentials_that_cannot_be_used_fail_the_call(user: User, text: str) -> None:
+def test_credentials_that_cannot_be_used_fail_the_call(user: KubeconfigUser, text: str) -> None:
     with serve(allowed()) as server:
         assert known_as(user).failure(webhook_at(server.url)) == f"could not get REST client: {text}"
     assert not server.received
 
 
 def test_a_key_of_another_certificate_fails_the_call() -> None:
-    mixed = User(
+    mixed = KubeconfigUser(
         client_certificate_data=leaf().cert_chain_pems[0].bytes(),
         client_key_data=leaf().private_key_pem.bytes(),
     )

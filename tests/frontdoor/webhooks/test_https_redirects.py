@@ -9,7 +9,7 @@ import pytest
 from frontdoor.webhooks.clients import WebhookCredentials
 from pratique.admission.outcomes import ALLOWED
 from pratique.apimachinery.errors import CallError
-from pratique.https.kubeconfigs import Kubeconfig, User
+from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
 from webhook_servers import allowed, closed_port, in_turn, redirected, respond, serve
@@ -17,7 +17,7 @@ from webhook_servers import allowed, closed_port, in_turn, redirected, respond, 
 if TYPE_CHECKING:
     from webhook_servers import Received
 
-KNOWN = WebhookCredentials(Kubeconfig(users={"*": User(token="secret")}), environment={})
+KNOWN = WebhookCredentials(Kubeconfig(users={"*": KubeconfigUser(token="secret")}), environment={})
 CALLER = Caller(review=review_of(), credentials=KNOWN)
 V1BETA1 = ("v1beta1",)
 ANYBODY_S = b'{"response":{"allowed":true}}'

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectors_of
-from frontdoor.chain.decisions import surviving_warnings
+from frontdoor.chain.decisions import limited_warnings
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -24,7 +24,7 @@ def header(text: str, agent: str = "") -> str:
 @pytest.mark.parametrize("case", LISTS, ids=vectors_of.source)
 def test_the_warnings_shown_are_those_that_the_api_server_shows(case: JSONObject) -> None:
     agents = {warning["text"]: warning["agent"] for warning in case["input"]["warnings"]}
-    shown = surviving_warnings(warning["text"] for warning in case["input"]["warnings"])
+    shown = limited_warnings(warning["text"] for warning in case["input"]["warnings"])
     assert [header(text, agents[text]) for text in shown] == case["expected"]["warningHeaders"]
 
 
@@ -32,34 +32,34 @@ def test_the_warnings_shown_are_those_that_the_api_server_shows(case: JSONObject
 def test_too_many_warnings_are_cut_as_the_api_server_cuts_them(case: JSONObject) -> None:
     limits, (first, second) = case["input"]["limits"], case["input"]["steps"]
     for texts, name in ((first, "afterStep1"), (first + second, "afterStep2")):
-        shown = surviving_warnings(texts, total=limits["totalRunes"], each=limits["itemRunes"])
+        shown = limited_warnings(texts, total=limits["totalRunes"], each=limits["itemRunes"])
         assert [header(text) for text in shown] == case["expected"][name]
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "a\tb", "\x00", "\x7f", "\x85", "\ud800", "bell\a"], ids=ascii)
 def test_a_text_that_no_header_can_hold_is_left_out(text: str) -> None:
-    assert surviving_warnings([text, "kept"]) == ["kept"]
+    assert limited_warnings([text, "kept"]) == ["kept"]
 
 
 @pytest.mark.parametrize("text", [" ", 'say "no"', "back\\slash", "ñandú", "\u2028", "\ufffd"])
 def test_any_other_text_is_shown(text: str) -> None:
-    assert surviving_warnings([text]) == [text]
+    assert limited_warnings([text]) == [text]
 
 
 def test_warnings_that_just_fit_are_not_cut() -> None:
     fitting = ["a" * 4000, "b" * 96]
-    assert surviving_warnings(fitting) == fitting
-    assert surviving_warnings([*fitting, "c"]) == ["a" * 256, "b" * 96, "c"]
+    assert limited_warnings(fitting) == fitting
+    assert limited_warnings([*fitting, "c"]) == ["a" * 256, "b" * 96, "c"]
 
 
 def test_a_text_is_a_repetition_by_what_it_was_before_it_was_cut() -> None:
     texts = ["a" * 4096, "b", "a" * 300, "a" * 4096]
-    assert surviving_warnings(texts) == ["a" * 256, "b", "a" * 256]
+    assert limited_warnings(texts) == ["a" * 256, "b", "a" * 256]
 
 
 def test_nothing_is_added_once_the_limit_is_reached_by_cut_warnings() -> None:
     texts = [f"{number:04}" + "x" * 300 for number in range(100)]
-    shown = surviving_warnings(texts)
+    shown = limited_warnings(texts)
     assert len(shown) == 4096 // 256
     assert all(len(text) == 256 for text in shown)
 
@@ -72,12 +72,12 @@ def test_what_is_shown_begins_something_that_was_said_in_the_same_order(
     texts: list[str], total: int, each: int
 ) -> None:
     left = iter(texts)
-    for shown in surviving_warnings(texts, total=total, each=each):
+    for shown in limited_warnings(texts, total=total, each=each):
         assert any(text.startswith(shown) for text in left)
 
 
 @given(TEXTS)
 def test_few_short_warnings_are_shown_whole_and_once(texts: list[str]) -> None:
-    shown = surviving_warnings(texts)
-    assert surviving_warnings(shown) == shown
+    shown = limited_warnings(texts)
+    assert limited_warnings(shown) == shown
     assert len(set(shown)) == len(shown)

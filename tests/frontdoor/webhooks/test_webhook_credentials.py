@@ -14,11 +14,11 @@ from pratique.https.credentials import (
     ANONYMOUS,
     ClientCertificate,
     Credentials,
-    Material,
+    PemSource,
     TokenFile,
-    credentials_of,
+    user_credentials,
 )
-from pratique.https.kubeconfigs import Context, Kubeconfig, User
+from pratique.https.kubeconfigs import KubeconfigContext, Kubeconfig, KubeconfigUser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
-def user_of(given: JSONObject) -> User:
-    return User(
+def user_of(given: JSONObject) -> KubeconfigUser:
+    return KubeconfigUser(
         token=given.get("token", ""),
         impersonate=given.get("impersonate", ""),
         impersonate_uid=given.get("impersonateUID", ""),
@@ -56,7 +56,7 @@ def test_the_user_is_the_one_that_the_api_server_chooses(case: JSONObject) -> No
     given = case["input"]
     kubeconfig = Kubeconfig(
         users={name: user_of(user) for name, user in given["kubeconfigUsers"].items()},
-        contexts={name: Context(user=user) for name, user in given.get("contexts", {}).items()},
+        contexts={name: KubeconfigContext(user=user) for name, user in given.get("contexts", {}).items()},
         current_context=given.get("currentContext", ""),
     )
     credentials = WebhookCredentials(kubeconfig, environment={}).for_target(given["target"])
@@ -65,8 +65,8 @@ def test_the_user_is_the_one_that_the_api_server_chooses(case: JSONObject) -> No
 
 def chosen(target: str, *names: str, current: str = "", in_cluster: bool = False) -> str | None:
     kubeconfig = Kubeconfig(
-        users={name: User(token=name) for name in names},
-        contexts={"here": Context(user=current)},
+        users={name: KubeconfigUser(token=name) for name in names},
+        contexts={"here": KubeconfigContext(user=current)},
         current_context="here",
     )
     return user_name(kubeconfig, target, in_cluster=in_cluster)
@@ -136,68 +136,68 @@ def test_a_kubeconfig_s_user_goes_before_the_pod_s_own_token_and_the_star_after_
 
 def test_basic_authentication_is_shown_in_base64() -> None:
     expected = base64.b64encode(b"ann:p:w").decode()
-    user = User(username="ann", password="p:w")
-    assert list(credentials_of("u", user).headers()) == [("Authorization", f"Basic {expected}")]
+    user = KubeconfigUser(username="ann", password="p:w")
+    assert list(user_credentials("u", user).headers()) == [("Authorization", f"Basic {expected}")]
 
 
 def test_the_keys_of_extras_are_escaped_in_headers() -> None:
-    user = User(impersonate="ann", impersonate_extra={"a/b %é": ("v",)})
-    assert list(credentials_of("u", user).headers()) == [
+    user = KubeconfigUser(impersonate="ann", impersonate_extra={"a/b %é": ("v",)})
+    assert list(user_credentials("u", user).headers()) == [
         ("Impersonate-User", "ann"),
         ("Impersonate-Extra-a%2Fb%20%25%C3%A9", "v"),
     ]
 
 
 def test_groups_alone_impersonate_nobody() -> None:
-    assert credentials_of("u", User(impersonate_groups=("devs",), impersonate_uid="7")) == Credentials()
+    assert user_credentials("u", KubeconfigUser(impersonate_groups=("devs",), impersonate_uid="7")) == Credentials()
 
 
 def test_a_certificate_comes_from_data_before_it_comes_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"key of file")
-    user = User(
+    user = KubeconfigUser(
         client_certificate="/nowhere", client_certificate_data=b"data", client_key=str(tmp_path / "key")
     )
-    certificate = credentials_of("u", user).certificate
+    certificate = user_credentials("u", user).certificate
     assert certificate is not None
     assert (certificate.certificate.read(), certificate.key.read()) == (b"data", b"key of file")
 
 
 def test_a_key_without_a_certificate_is_not_shown() -> None:
-    assert credentials_of("u", User(client_key_data=b"key")).certificate is None
+    assert user_credentials("u", KubeconfigUser(client_key_data=b"key")).certificate is None
 
 
 @pytest.mark.parametrize(
     ("user", "text"),
     [
-        (User(auth_provider={"name": "gcp"}), "auth provider not supported"),
+        (KubeconfigUser(auth_provider={"name": "gcp"}), "auth provider not supported"),
         (
-            User(exec={"command": "aws"}),
+            KubeconfigUser(exec={"command": "aws"}),
             'exec plugins are not supported (user "u"): give a token, a tokenFile or a client certificate',
         ),
         (
-            User(token="t", username="ann"),
+            KubeconfigUser(token="t", username="ann"),
             "username/password or bearer token may be set, but not both",
         ),
         (
-            User(token_file="/nowhere/token", password="p"),
+            KubeconfigUser(token_file="/nowhere/token", password="p"),
             "username/password or bearer token may be set, but not both",
         ),
-        (User(token_file="/nowhere/token"), "open /nowhere/token: no such file or directory"),
+        (KubeconfigUser(token_file="/nowhere/token"), "open /nowhere/token: no such file or directory"),
     ],
 )
-def test_credentials_that_cannot_be_used_fail_the_call(user: User, text: str) -> None:
+def test_credentials_that_cannot_be_used_fail_the_call(user: KubeconfigUser, text: str) -> None:
     with pytest.raises(CallError) as raised:
-        credentials_of("u", user)
+        user_credentials("u", user)
     assert str(raised.value) == f"could not get REST client: {text}"
 
 
 def test_a_user_that_no_webhook_needs_may_be_of_any_kind() -> None:
-    known = WebhookCredentials(Kubeconfig(users={"other": User(exec={})}), environment={})
+    known = WebhookCredentials(Kubeconfig(users={"other": KubeconfigUser(exec={})}), environment={})
     assert known.for_target("a.b.svc:443") is ANONYMOUS
 
 
 def test_credentials_are_made_once_for_all_webhooks_of_a_user() -> None:
-    known = WebhookCredentials(Kubeconfig(users={"*": User(token="t")}), environment={})
+    known = WebhookCredentials(Kubeconfig(users={"*": KubeconfigUser(token="t")}), environment={})
     assert known.for_target("a.b:443") is known.for_target("c.d:443")
 
 
@@ -252,7 +252,7 @@ def test_an_empty_token_file_fails_the_call(tmp_path: Path) -> None:
 
 def test_a_certificate_s_stamp_differs_once_a_file_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    certificate = ClientCertificate(Material(b"data"), Material(path=str(path)))
+    certificate = ClientCertificate(PemSource(b"data"), PemSource(path=str(path)))
     missing = certificate.stamp
     path.write_bytes(b"key")
     written = certificate.stamp
@@ -262,5 +262,5 @@ def test_a_certificate_s_stamp_differs_once_a_file_has_changed(tmp_path: Path) -
 
 
 def test_credentials_are_never_shown_to_people() -> None:
-    user = User(token="secret", client_certificate_data=b"secret", client_key_data=b"secret")
-    assert "secret" not in repr(credentials_of("u", user))
+    user = KubeconfigUser(token="secret", client_certificate_data=b"secret", client_key_data=b"secret")
+    assert "secret" not in repr(user_credentials("u", user))

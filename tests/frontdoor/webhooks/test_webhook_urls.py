@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from frontdoor.webhooks.urls import WebhookUrl, webhook_url
 from pratique.apimachinery.errors import CallError
 from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
-from pratique.https.exchanges import failed_post
+from pratique.https.exchanges import post_error
 
 
 def of_url(url: str) -> WebhookUrl:
@@ -91,4 +91,4 @@ def test_every_path_comes_out_clean(path: str) -> None:
 
 
 def test_a_failed_post_is_told_as_go_tells_it() -> None:
-    assert failed_post("https://h/?timeout=10s", "EOF") == 'Post "https://h/?timeout=10s": EOF'
+    assert post_error("https://h/?timeout=10s", "EOF") == 'Post "https://h/?timeout=10s": EOF'

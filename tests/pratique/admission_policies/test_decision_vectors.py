@@ -13,17 +13,17 @@ from vectors_of import kind, source
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.policies.compilation import Finding
-    from pratique.policies.validating_outcomes import Decision
+    from pratique.policies.compilation import EvaluationResult
+    from pratique.policies.validating_outcomes import ValidationDecision
 
 
-def finding(result: JSONObject | None) -> Finding:
+def finding(result: JSONObject | None) -> EvaluationResult:
     if result is None:
         return None
     return EvaluationError(result["error"]) if "error" in result else result["result"]
 
 
-def decisions(given: JSONObject, *, fails_open: bool) -> tuple[Decision, ...]:
+def decisions(given: JSONObject, *, fails_open: bool) -> tuple[ValidationDecision, ...]:
     if "evaluationAborted" in given:
         return (failure(given["evaluationAborted"], fails_open=fails_open),)
     results = given["validationResults"]

@@ -170,7 +170,7 @@ def test_match_conditions_exempt_requests(changes: dict[str, Any], skipped: str)
     if "userInfo" not in changes:
         review = deployment_review(review.object, **user, **changes)
     found = verdict(*CONDITIONS, review=review, explain=True)
-    assert [one.reason for one in found.judgements if one.outcome.value == "skipped"] == [skipped] * bool(
+    assert [one.reason for one in found.decisions if one.outcome.value == "skipped"] == [skipped] * bool(
         skipped
     )
     assert bool(found.status) is not bool(skipped)

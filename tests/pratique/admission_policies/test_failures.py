@@ -19,14 +19,14 @@ from policies_at_work import (
     said,
     verdict,
 )
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery import statuses
-from pratique.cel.costs import Patience
+from pratique.cel.costs import InlineBudget
 from pratique.cel.errors import SlowEvaluationError
 from pratique.cluster.store import ObjectStore
-from pratique.policies.activation import UNLIMITED, Limits, Sight
+from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActivations
 from pratique.policies.compilation import compile_expressions, compile_policy
-from pratique.policies.validating import Evaluator
+from pratique.policies.validating import ValidatingPolicyEvaluator
 
 BROKEN = "object.none == 1"
 ERROR = f"expression '{BROKEN}' resulted in error: no such key: none"
@@ -39,14 +39,14 @@ def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
     actions: tuple[str, ...], failure_policy: str
 ) -> None:
     found = verdict(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
-    (judgement,) = found.judgements
-    assert judgement.reason == ERROR
+    (decision,) = found.decisions
+    assert decision.reason == ERROR
     if failure_policy == "Ignore":
-        assert (judgement.outcome, found.status, found.warnings) == (Ending.FAILED_OPEN, None, ())
+        assert (decision.outcome, found.status, found.warnings) == (OutcomeStatus.FAILED_OPEN, None, ())
         assert not found.audit_annotations
         return
-    outcomes = {"Deny": Ending.FAILED, "Warn": Ending.WARNED, "Audit": Ending.ALLOWED}
-    assert judgement.outcome is outcomes[actions[0]]
+    outcomes = {"Deny": OutcomeStatus.FAILED, "Warn": OutcomeStatus.WARNED, "Audit": OutcomeStatus.ALLOWED}
+    assert decision.outcome is outcomes[actions[0]]
     if actions == ("Deny",):
         assert found.status is not None
         assert (found.status.code, found.status.reason) == (422, "Invalid")
@@ -55,7 +55,7 @@ def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
 
 def test_what_is_false_is_refused_even_where_errors_are_ignored() -> None:
     found = verdict(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
-    assert [one.reason for one in found.judgements] == ["failed expression: 1 == 2"]
+    assert [one.reason for one in found.decisions] == ["failed expression: 1 == 2"]
 
 
 def conditions(*expressions: str) -> list[dict[str, str]]:
@@ -65,22 +65,22 @@ def conditions(*expressions: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("expressions", "failure_policy", "outcome", "reason"),
     [
-        (("true",), "Fail", Ending.DENIED, "failed expression: 1 == 2"),
-        (("true", "false"), "Fail", Ending.SKIPPED, 'matchCondition "c1" is false'),
-        ((BROKEN, "false"), "Fail", Ending.SKIPPED, 'matchCondition "c1" is false'),
-        ((BROKEN, "true"), "Fail", Ending.FAILED, ERROR),
-        ((BROKEN, "object.no"), "Fail", Ending.FAILED, ""),
+        (("true",), "Fail", OutcomeStatus.DENIED, "failed expression: 1 == 2"),
+        (("true", "false"), "Fail", OutcomeStatus.SKIPPED, 'matchCondition "c1" is false'),
+        ((BROKEN, "false"), "Fail", OutcomeStatus.SKIPPED, 'matchCondition "c1" is false'),
+        ((BROKEN, "true"), "Fail", OutcomeStatus.FAILED, ERROR),
+        ((BROKEN, "object.no"), "Fail", OutcomeStatus.FAILED, ""),
         (
             (BROKEN, "true"),
             "Ignore",
-            Ending.SKIPPED,
+            OutcomeStatus.SKIPPED,
             f"matchConditions cannot be evaluated and failurePolicy is Ignore: {ERROR}",
         ),
-        (("namespaceObject == null",), "Fail", Ending.DENIED, "failed expression: 1 == 2"),
+        (("namespaceObject == null",), "Fail", OutcomeStatus.DENIED, "failed expression: 1 == 2"),
     ],
 )
 def test_match_conditions_are_weighed_as_those_of_webhooks(
-    expressions: tuple[str, ...], failure_policy: str, outcome: Ending, reason: str
+    expressions: tuple[str, ...], failure_policy: str, outcome: OutcomeStatus, reason: str
 ) -> None:
     checked = conditions(*expressions)
     if not reason:
@@ -88,9 +88,9 @@ def test_match_conditions_are_weighed_as_those_of_webhooks(
         other = "expression 'object.none == 2' resulted in error: no such key: none"
         reason = f"[{ERROR}, {other}]"
     documents = [policy("1 == 2", matchConditions=checked, failurePolicy=failure_policy), binding()]
-    (judgement,) = verdict(*documents, explain=True).judgements
-    assert (judgement.outcome, judgement.reason) == (outcome, reason)
-    assert len(verdict(*documents).judgements) == (outcome is not Ending.SKIPPED)
+    (decision,) = verdict(*documents, explain=True).decisions
+    assert (decision.outcome, decision.reason) == (outcome, reason)
+    assert len(verdict(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
 
 
 def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
@@ -142,10 +142,10 @@ def test_an_object_that_cannot_be_converted_is_an_error_of_the_binding() -> None
     )
 
 
-def evaluator(budget: int, *validations: Any, **spec: Any) -> Evaluator:
+def evaluator(budget: int, *validations: Any, **spec: Any) -> ValidatingPolicyEvaluator:
     (configured,) = loaded(policy(*validations, **spec)).validating_policies
     compiled, compiler = compile_policy(configured)
-    return Evaluator(compiled, compile_expressions(compiled.spec, compiler), budget)
+    return ValidatingPolicyEvaluator(compiled, compile_expressions(compiled.spec, compiler), budget)
 
 
 NAME = "object.metadata.name == 'web'"  # costs 4: three for the attribute, one for the comparison
@@ -174,7 +174,7 @@ NAME = "object.metadata.name == 'web'"  # costs 4: three for the attribute, one 
 def test_all_expressions_of_a_policy_share_one_budget(
     budget: int, validations: list[Any], messages: list[str]
 ) -> None:
-    decided = evaluator(budget, *validations).evaluate(Sight(deployment_review(), None), None, UNLIMITED)
+    decided = evaluator(budget, *validations).evaluate(ReviewActivations(deployment_review(), None), None, UNLIMITED)
     assert [one.message for one in decided.validations] == messages
 
 
@@ -182,7 +182,7 @@ def test_annotations_have_a_budget_of_their_own() -> None:
     annotation = [{"key": "k", "valueExpression": "string(object.metadata.name)"}]
     for budget, published in ((4, True), (3, False)):
         found = evaluator(budget, "true", auditAnnotations=annotation)
-        decided = found.evaluate(Sight(deployment_review(), None), None, UNLIMITED)
+        decided = found.evaluate(ReviewActivations(deployment_review(), None), None, UNLIMITED)
         assert bool(decided.annotations) is published
         assert [one.message for one in decided.validations] == ["" if published else OUT_OF_BUDGET]
 
@@ -206,15 +206,15 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> None:  # noqa: FBT001
-    limits = Limits(until=time.monotonic() - 1)
+    limits = EvaluationLimits(until=time.monotonic() - 1)
     if hidden:
         documents = [policy("variables.a", variables=[{"name": "a", "expression": SLOW}]), binding()]
         text = "expression 'variables.a' resulted in error: composited variable \"a\" fails to evaluate: "
     else:
         documents = [policy(SLOW), binding()]
         text = f"expression '{SLOW}' resulted in error: "
-    (judgement,) = verdict(*documents, limits=limits).judgements
-    assert (judgement.outcome, judgement.reason) == (Ending.FAILED, f"{text}operation interrupted")
+    (decision,) = verdict(*documents, limits=limits).decisions
+    assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, f"{text}operation interrupted")
 
 
 @pytest.mark.parametrize(
@@ -230,6 +230,6 @@ def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> N
 def test_what_takes_long_can_be_asked_again_with_more_patience(spec: dict[str, Any]) -> None:
     policies, review = policies_of(policy("true", **spec), binding()), deployment_review(deployment())
     with pytest.raises(SlowEvaluationError):
-        policies.decide(review, Limits(patience=Patience(10_000, 10_000)))
+        policies.decide(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))
     assert policies.decide(review).status is None
-    assert policies.decide(review, Limits(patience=Patience(10_000_000, 10_000_000))).status is None
+    assert policies.decide(review, EvaluationLimits(inline_budget=InlineBudget(10_000_000, 10_000_000))).status is None

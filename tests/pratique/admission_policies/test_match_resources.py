@@ -9,15 +9,15 @@ import pytest
 
 from admissions import review_of
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, verdict
-from pratique.admission.label_subjects import Subject
-from pratique.admission.matched_resources import Asked, Target
-from pratique.admission.outcomes import Ending
+from pratique.admission.label_subjects import MatchContext
+from pratique.admission.matched_resources import RequestKey, MatchedResource
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.cluster.api_resources import Resources
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.policies import MatchResources
 from pratique.policies.match_resources import Mismatch, ResourceMatcher
-from pratique.policies.params import SettingError
+from pratique.policies.params import PolicySettingError
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NAMESPACES = ResourceType(
 )
 
 
-def registered(types: list[JSONObject]) -> Resources:
+def registered(types: list[JSONObject]) -> ApiResources:
     """What the API server of a case knows."""
     of_case = [
         ResourceType(
@@ -42,11 +42,11 @@ def registered(types: list[JSONObject]) -> Resources:
         )
         for one in types
     ]
-    return Resources([*of_case, NAMESPACES])
+    return ApiResources([*of_case, NAMESPACES])
 
 
-def matched(resources: JSONObject, review: Review) -> Target | Mismatch:
-    return ResourceMatcher.compile(msgspec.convert(resources, MatchResources)).match(Subject(review))
+def matched(resources: JSONObject, review: Review) -> MatchedResource | Mismatch:
+    return ResourceMatcher.compile(msgspec.convert(resources, MatchResources)).match(MatchContext(review))
 
 
 @pytest.mark.parametrize("case", kind("matchResources"), ids=source)
@@ -56,15 +56,15 @@ def test_requests_are_meant_as_in_kubernetes(case: JSONObject) -> None:
     store = ObjectStore([namespace], resources=registered(given["equivalentResources"]))
     review = review_of(given["request"] | {"subResource": given["request"]["subresource"]}, store)
     if "errorContains" in expected:
-        with pytest.raises(SettingError, match=expected["errorContains"]):
+        with pytest.raises(PolicySettingError, match=expected["errorContains"]):
             matched(given["matchResources"], review)
         return
     found = matched(given["matchResources"], review)
-    assert isinstance(found, Target) is expected["matches"]
+    assert isinstance(found, MatchedResource) is expected["matches"]
     for member, wanted in expected.items():
         if member != "matches":
             assert msgspec.to_builtins(getattr(found, member)) == wanted
-    asked = Asked.of(review)
+    asked = RequestKey.of(review)
     matcher = ResourceMatcher.compile(msgspec.convert(given["matchResources"], MatchResources))
     assert matcher.may_match(asked, store.resources) or isinstance(found, Mismatch)
 
@@ -75,7 +75,7 @@ SELECTORS: JSONObject = {"namespaceSelector": {}, "objectSelector": {}}
 @pytest.mark.parametrize("missing", ["namespace", "object"])
 def test_a_selector_that_is_not_there_is_an_error_of_every_request(missing: str) -> None:
     resources = SELECTORS | {f"{missing}Selector": None}
-    with pytest.raises(SettingError) as raised:
+    with pytest.raises(PolicySettingError) as raised:
         matched(resources, deployment_review())
     assert str(raised.value) == (
         f"a nil {missing} selector was passed, please ensure selectors are initialized properly"
@@ -125,11 +125,11 @@ def test_rules_for_another_version_mean_the_object_in_that_version(field: str) -
     equivalent = verdict(policy(seen, matchConstraints=constraints), binding(), review=review)
     exact = policy(seen, matchConstraints={**constraints, "matchPolicy": "Exact"})
     if field == "resourceRules":
-        assert equivalent.judgements[0].reason == "autoscaling/v1 v1 v1 v2 v2"
-        assert not verdict(exact, binding(), review=review).judgements
+        assert equivalent.decisions[0].reason == "autoscaling/v1 v1 v1 v2 v2"
+        assert not verdict(exact, binding(), review=review).decisions
     else:
-        assert not equivalent.judgements
-        assert verdict(exact, binding(), review=review).judgements[0].reason == "autoscaling/v2 v2 v2 v2 v2"
+        assert not equivalent.decisions
+        assert verdict(exact, binding(), review=review).decisions[0].reason == "autoscaling/v2 v2 v2 v2 v2"
 
 
 def test_conditions_see_the_resource_that_was_requested() -> None:
@@ -157,7 +157,7 @@ def test_conditions_see_the_resource_that_was_requested() -> None:
         "resource": {"group": "", "version": "v1", "resource": "events"},
     }
     found = verdict(checked, binding(), review=deployment_review(event, **request))
-    assert [one.reason for one in found.judgements] == ["saw events.k8s.io of events"]
+    assert [one.reason for one in found.decisions] == ["saw events.k8s.io of events"]
 
 
 def request_for(group: str, resource: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def test_what_could_lock_everybody_out_is_asked_of_nobody_or_of_static_policies(
     bindings = [binding(name, name=f"b-{name}") for name in names]
     review = deployment_review({"metadata": {}}, **request_for(group, resource))
     found = verdict(*documents, *bindings, review=review, explain=explain)
-    assert tuple(one.policy for one in found.judgements) == asked
+    assert tuple(one.policy for one in found.decisions) == asked
 
 
 def test_a_binding_only_narrows_what_its_policy_means() -> None:
@@ -204,14 +204,14 @@ def test_a_binding_only_narrows_what_its_policy_means() -> None:
         binding(name="c"),
     ]
     found = verdict(*documents, explain=True)
-    outcomes = [(one.binding, one.outcome) for one in found.judgements]
-    assert outcomes == [("a", Ending.SKIPPED), ("b", Ending.SKIPPED), ("c", Ending.DENIED)]
-    assert [one.binding for one in verdict(*documents).judgements] == ["c"]
+    outcomes = [(one.binding, one.outcome) for one in found.decisions]
+    assert outcomes == [("a", OutcomeStatus.SKIPPED), ("b", OutcomeStatus.SKIPPED), ("c", OutcomeStatus.DENIED)]
+    assert [one.binding for one in verdict(*documents).decisions] == ["c"]
 
 
 def test_static_policies_and_others_do_not_bind_each_other() -> None:
     documents = [policy("false", name="p.static.k8s.io"), binding("p.static.k8s.io", name="b")]
-    assert not verdict(*documents).judgements
+    assert not verdict(*documents).decisions
     assert verdict(*documents, binding("p.static.k8s.io", name="b.static.k8s.io")).status
 
 

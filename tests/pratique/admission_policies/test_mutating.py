@@ -14,7 +14,7 @@ from admissions import pod_review
 from granting import binding, role
 from mutating_at_work import admittance, applied, bound, labelled, mutating, mutating_policies_of, patched
 from policies_at_work import EVERYTHING, deployment, deployment_review
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
 
@@ -53,10 +53,10 @@ def test_mutations_are_made_one_after_another(
     review = deployment_review(deployment(1))
     found = admittance(mutating(*mutations, **spec), bound(), review=review)
     assert found.document.data == deployment(replicas)
-    (judgement,) = found.judgements
-    assert judgement.outcome is Ending.MUTATED
-    assert judgement.operations == ({"op": "replace", "path": "/spec/replicas", "value": replicas},)
-    assert (judgement.changed, judgement.ran, found.dirty, found.refusal) == (True, True, True, None)
+    (decision,) = found.decisions
+    assert decision.outcome is OutcomeStatus.MUTATED
+    assert decision.operations == ({"op": "replace", "path": "/spec/replicas", "value": replicas},)
+    assert (decision.changed, decision.ran, found.dirty, found.refusal) == (True, True, True, None)
     assert review.object == deployment(1)
 
 
@@ -127,8 +127,8 @@ def test_each_parameter_is_an_invocation() -> None:
     ref = {"selector": {"matchLabels": {"on": "yes"}}, "parameterNotFoundAction": "Deny"}
     found = admittance(policy, bound(paramRef=ref), review=deployment_review(cluster=store))
     assert found.document.data == deployment(annotations={"a": "1", "b": "2"})
-    assert [judgement.key for judgement in found.judgements] == ["p/b/shop/one", "p/b/shop/two"]
-    assert [len(judgement.operations) for judgement in found.judgements] == [1, 1]
+    assert [decision.key for decision in found.decisions] == ["p/b/shop/one", "p/b/shop/two"]
+    assert [len(decision.operations) for decision in found.decisions] == [1, 1]
 
 
 def test_a_parameter_is_found_by_its_name() -> None:
@@ -147,9 +147,9 @@ def test_a_binding_without_parameters_does_nothing_where_that_may_be() -> None:
     ref = {"name": "none", "parameterNotFoundAction": "Allow"}
     review = deployment_review(cluster=ObjectStore())
     found = admittance(policy, bound(paramRef=ref), review=review, explain=True)
-    (judgement,) = found.judgements
-    assert judgement.outcome is Ending.SKIPPED
-    assert judgement.reason.startswith("no params found")
+    (decision,) = found.decisions
+    assert decision.outcome is OutcomeStatus.SKIPPED
+    assert decision.reason.startswith("no params found")
     assert (found.refusal, found.dirty, found.document) == (None, False, review.object_document)
 
 
@@ -178,10 +178,10 @@ def test_match_conditions_do_not_see_what_policies_after_them_do() -> None:
     ]
     found = admittance(*documents, explain=True)
     assert found.document.data == deployment(labels={"environment": "production"})
-    skipped, mutated = found.judgements
-    assert (skipped.outcome, skipped.reason) == (Ending.SKIPPED, 'matchCondition "only" is false')
+    skipped, mutated = found.decisions
+    assert (skipped.outcome, skipped.reason) == (OutcomeStatus.SKIPPED, 'matchCondition "only" is false')
     assert (skipped.ran, mutated.ran) == (False, True)
-    assert [one.policy for one in admittance(*documents).judgements] == ["p2"]
+    assert [one.policy for one in admittance(*documents).decisions] == ["p2"]
 
 
 def test_selectors_see_the_object_as_it_came_in() -> None:
@@ -194,7 +194,7 @@ def test_selectors_see_the_object_as_it_came_in() -> None:
     ]
     found = admittance(*documents, explain=True)
     assert found.document.data == deployment(labels={"environment": "production"})
-    assert [one.outcome.value for one in found.judgements] == ["mutated", "skipped"]
+    assert [one.outcome.value for one in found.decisions] == ["mutated", "skipped"]
 
 
 def test_policies_and_bindings_are_asked_by_their_names_and_static_ones_first() -> None:
@@ -211,7 +211,7 @@ def test_policies_and_bindings_are_asked_by_their_names_and_static_ones_first() 
         documents += [bound(name, name=f"{name[0]}{place}{static}") for place in (2, 1)]
     found = admittance(*documents)
     assert found.document.data["metadata"]["annotations"] == {"order": "yyzzaabb"}
-    assert [one.binding[:2] for one in found.judgements] == ["y1", "y2", "z1", "z2", "a1", "a2", "b1", "b2"]
+    assert [one.binding[:2] for one in found.decisions] == ["y1", "y2", "z1", "z2", "a1", "a2", "b1", "b2"]
 
 
 def test_items_of_a_list_are_merged_by_their_names() -> None:
@@ -229,7 +229,7 @@ def test_items_of_a_list_are_merged_by_their_names() -> None:
     found = admittance(mutating(mutation), bound(), review=review)
     containers = found.document.data["spec"]["initContainers"]
     assert sorted((one["name"], one["image"]) for one in containers) == [("more", "b"), ("own", "c")]
-    assert apply_patch(review.object, found.judgements[0].operations) == found.document.data
+    assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
 def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
@@ -239,8 +239,8 @@ def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
     )
     review = deployment_review()
     found = admittance(mutating(mutation), bound(), review=review)
-    (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.changed, judgement.ran) == (Ending.UNCHANGED, False, True)
+    (decision,) = found.decisions
+    assert (decision.outcome, decision.changed, decision.ran) == (OutcomeStatus.UNCHANGED, False, True)
     assert (found.dirty, found.document.data) == (True, review.object)
 
 
@@ -250,21 +250,21 @@ def test_a_patch_may_leave_the_type_out() -> None:
     )
     found = admittance(mutating(mutation), bound())
     assert found.document.data == deployment()
-    assert found.judgements[0].outcome is Ending.UNCHANGED
+    assert found.decisions[0].outcome is OutcomeStatus.UNCHANGED
 
 
 def test_a_deletion_is_never_handled() -> None:
     broken = mutating(ADD_100, matchConditions=condition("object.none == 1"))
     request: dict[str, Any] = {"operation": "DELETE", "object": None, "oldObject": deployment()}
     found = admittance(broken, bound(), review=deployment_review(**request), explain=True)
-    assert (found.judgements, found.refusal, found.dirty) == ((), None, False)
+    assert (found.decisions, found.refusal, found.dirty) == ((), None, False)
 
 
 def test_where_there_is_no_object_there_is_nothing_to_mutate() -> None:
     request: dict[str, Any] = {"operation": "CONNECT", "object": None}
     found = admittance(mutating(ADD_100), bound(), review=deployment_review(**request))
-    (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.ran) == (Ending.UNCHANGED, True)
+    (decision,) = found.decisions
+    assert (decision.outcome, decision.ran) == (OutcomeStatus.UNCHANGED, True)
     assert (found.dirty, found.document.is_null, found.refusal) == (False, True, None)
 
 
@@ -286,4 +286,4 @@ def test_policies_are_not_asked_about_policies() -> None:
     }
     review = deployment_review(mutating(ADD_100), **request)
     for explain in (False, True):
-        assert admittance(mutating(ADD_100), bound(), review=review, explain=explain).judgements == ()
+        assert admittance(mutating(ADD_100), bound(), review=review, explain=explain).decisions == ()

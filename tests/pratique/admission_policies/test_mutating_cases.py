@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
-    from pratique.policies.mutating import Admittance
+    from pratique.policies.mutating import MutatingPoliciesDecision
 
 FILE = Path(__file__).parents[2] / "data" / "mutating_policies" / "rounds.jsonl"
 CASES = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
@@ -68,8 +68,8 @@ def told(status: Status | None) -> JSON:
     return {"code": status.code, "reason": status.reason, "message": status.message, "causes": causes}
 
 
-def due(found: Admittance) -> Collection[str]:
-    return {one.key for one in found.judgements if one.ran and one.reinvocable} if found.dirty else ()
+def due(found: MutatingPoliciesDecision) -> Collection[str]:
+    return {one.key for one in found.decisions if one.ran and one.reinvocable} if found.dirty else ()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(place) for place in range(len(CASES))])
@@ -82,6 +82,6 @@ def test_policies_do_what_they_do_in_kubernetes(case: JSONObject) -> None:
         assert told(found.refusal) == wanted.get("status")
         if found.refusal is None or found.refusal.code == 403:
             assert without_empty(found.document.data) == wanted["object"]
-            assert found.dirty or not any(one.changed for one in found.judgements)
+            assert found.dirty or not any(one.changed for one in found.decisions)
             assert (again is not None or found.dirty) is wanted["reinvokes"]
         review, again = review.with_object(found.document), due(found)

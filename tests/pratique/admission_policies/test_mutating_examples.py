@@ -10,7 +10,7 @@ import yaml
 from admissions import pod_review
 from mutating_at_work import admittance, mutating, patched, refusals
 from policies_at_work import deployment, deployment_review
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def review_of_pod(*init_containers: JSON) -> Review:
 def test_a_pod_is_given_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
     found = admittance(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
     assert found.document.data == pod(OWN, sidecar)
-    assert found.judgements[0].reinvocable
+    assert found.decisions[0].reinvocable
 
 
 def test_arguments_are_a_list_that_is_never_merged() -> None:
@@ -135,9 +135,9 @@ def test_arguments_are_a_list_that_is_never_merged() -> None:
 def test_a_pod_that_has_its_sidecar_is_let_be() -> None:
     review = review_of_pod(BY_CONFIGURATION)
     found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
-    (judgement,) = found.judgements
-    assert judgement.outcome is Ending.SKIPPED
-    assert judgement.reason == 'matchCondition "does-not-already-have-sidecar" is false'
+    (decision,) = found.decisions
+    assert decision.outcome is OutcomeStatus.SKIPPED
+    assert decision.reason == 'matchCondition "does-not-already-have-sidecar" is false'
     assert found.document is review.object_document
 
 

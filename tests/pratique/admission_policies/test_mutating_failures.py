@@ -19,13 +19,13 @@ from mutating_at_work import (
     refusals,
 )
 from policies_at_work import deployment, deployment_review, loaded
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cel.costs import Patience
+from pratique.cel.costs import InlineBudget
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
 from pratique.cluster.store import ObjectStore
-from pratique.policies.activation import UNLIMITED, Limits, Sight
+from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActivations
 from pratique.policies.compilation import compile_policy
 from pratique.policies.mutations import compile_mutations
 
@@ -46,9 +46,9 @@ def condition(expression: str) -> list[dict[str, str]]:
 
 def test_a_failed_mutation_does_not_stop_those_after_it() -> None:
     found = admittance(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
-    (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.reason) == (Ending.FAILED, BROKEN_TEXT)
-    assert (judgement.ran, judgement.changed, found.dirty) == (True, True, True)
+    (decision,) = found.decisions
+    assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, BROKEN_TEXT)
+    assert (decision.ran, decision.changed, found.dirty) == (True, True, True)
     assert found.document.data == deployment(labels={"good": "yes", "late": "yes"})
     assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
 
@@ -64,8 +64,8 @@ def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
 
 def test_failures_are_let_pass_where_the_policy_says_so() -> None:
     found = admittance(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
-    (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.reason) == (Ending.FAILED_OPEN, BROKEN_TEXT)
+    (decision,) = found.decisions
+    assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, BROKEN_TEXT)
     assert (found.refusal, found.document.data) == (None, deployment(labels={"good": "yes"}))
 
 
@@ -102,26 +102,26 @@ def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
     ]
     assert found.refusal is not None
     assert (found.refusal.message, found.refusal.reason) == (configuring[0], "Forbidden")
-    assert [(one.policy, one.outcome.value, one.ran) for one in found.judgements] == [
+    assert [(one.policy, one.outcome.value, one.ran) for one in found.decisions] == [
         ("p1", "failed", True),
         ("p2", "failedOpen", True),
         ("p3", "failed", False),
         ("p4", "failed", False),
         ("p5", "failed", False),
     ]
-    assert found.judgements[0].reason == BROKEN_TEXT
+    assert found.decisions[0].reason == BROKEN_TEXT
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
 def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failure_policy: str) -> None:
     policy = mutating(GOOD, matchConditions=condition("object.none == 1"), failurePolicy=failure_policy)
     found = admittance(policy, bound(), explain=True)
-    (judgement,) = found.judgements
+    (decision,) = found.decisions
     assert found.document.data == deployment()
     if failure_policy == "Ignore":
-        assert (judgement.outcome, found.refusal) == (Ending.SKIPPED, None)
+        assert (decision.outcome, found.refusal) == (OutcomeStatus.SKIPPED, None)
         return
-    assert judgement.outcome is Ending.FAILED
+    assert decision.outcome is OutcomeStatus.FAILED
     assert found.refusal is not None
     assert (found.refusal.code, found.refusal.reason) == (403, "Invalid")
 
@@ -214,8 +214,8 @@ def test_some_failures_end_everything_whatever_the_failure_policy_says(
     found = admittance(*documents, review=review)
     assert found.refusal == status
     assert (found.dirty, found.document) == (False, review.object_document)
-    last = found.judgements[-1]
-    assert (last.policy, last.outcome, last.reason) == ("p2", Ending.FAILED, status.message)
+    last = found.decisions[-1]
+    assert (last.policy, last.outcome, last.reason) == ("p2", OutcomeStatus.FAILED, status.message)
 
 
 def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
@@ -271,7 +271,7 @@ def least_budget(expression: str, variable: str) -> int:
     def fits(budget: int) -> bool:
         small = dataclasses.replace(patcher, budget=budget)
         try:
-            small.patch(Sight(review, None), None, policy.variables, UNLIMITED, review.kind)
+            small.patch(ReviewActivations(review, None), None, policy.variables, UNLIMITED, review.kind)
         except OutOfBudgetError:
             return False
         return True
@@ -301,13 +301,13 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
 def test_what_takes_long_can_be_asked_again_with_more_patience(policy: JSONObject) -> None:
     policies, review = mutating_policies_of(policy, bound()), deployment_review()
     with pytest.raises(SlowEvaluationError):
-        policies.admit(review, Limits(patience=Patience(10_000, 10_000)))
-    found = policies.admit(review, Limits(patience=Patience(10_000_000, 10_000_000)))
+        policies.admit(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))
+    found = policies.admit(review, EvaluationLimits(inline_budget=InlineBudget(10_000_000, 10_000_000)))
     assert found.document == policies.admit(review).document
     assert found.dirty
 
 
 def test_an_evaluation_ends_when_the_time_of_the_review_is_up() -> None:
     mutation = labelled("slow", f"string({SLOW})")
-    (refusal,) = refusals(admittance(mutating(mutation), bound(), limits=Limits(until=time.monotonic() - 1)))
+    (refusal,) = refusals(admittance(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1)))
     assert refusal.endswith("resulted in error: operation interrupted")

@@ -68,7 +68,7 @@ def test_an_apply_configuration_that_was_applied_changes_nothing_more(
     assert once.refusal is None
     assert twice.document == once.document
     assert twice.dirty
-    assert twice.judgements[0].operations == ()
+    assert twice.decisions[0].operations == ()
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,9 +84,9 @@ def test_the_operations_of_all_policies_lead_from_the_object_to_what_comes_out(
     before = copy.deepcopy(document)
     found = mutating_policies_of(*documents, *bindings).admit(deployment_review(document))
     assert document == before
-    for judgement in found.judgements:
-        assert judgement.ran
-        assert judgement.changed is bool(judgement.operations)
-        before = apply_patch(before, judgement.operations)
+    for decision in found.decisions:
+        assert decision.ran
+        assert decision.changed is bool(decision.operations)
+        before = apply_patch(before, decision.operations)
     assert before == found.document.data
-    assert found.dirty or not any(judgement.changed for judgement in found.judgements)
+    assert found.dirty or not any(decision.changed for decision in found.decisions)

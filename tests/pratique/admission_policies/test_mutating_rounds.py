@@ -8,11 +8,11 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating
 from policies_at_work import deployment, deployment_review
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.policies.mutating import Admittance
+    from pratique.policies.mutating import MutatingPoliciesDecision
 
 NOT_AGAIN = "nothing changed after it that asks for it again"
 
@@ -25,9 +25,9 @@ def counting(name: str) -> JSONObject:
     )
 
 
-def keys_to_ask_again(found: Admittance) -> frozenset[str]:
+def keys_to_ask_again(found: MutatingPoliciesDecision) -> frozenset[str]:
     """What an API server would ask again after this: all that can be, where anything was applied at all."""
-    ran = frozenset(one.key for one in found.judgements if one.ran and one.reinvocable)
+    ran = frozenset(one.key for one in found.decisions if one.ran and one.reinvocable)
     return ran if found.dirty else frozenset()
 
 
@@ -49,31 +49,31 @@ def test_policies_are_invoked_again_where_they_ask_for_it() -> None:
         "second": "true",
         "third": "true",
     }
-    assert [one.ran for one in second.judgements] == [True, True, False]
-    last = second.judgements[-1]
-    assert (last.outcome, last.reason) == (Ending.SKIPPED, NOT_AGAIN)
+    assert [one.ran for one in second.decisions] == [True, True, False]
+    last = second.decisions[-1]
+    assert (last.outcome, last.reason) == (OutcomeStatus.SKIPPED, NOT_AGAIN)
 
 
 @pytest.mark.parametrize(
     ("expression", "outcome", "reason"),
     [
-        ("true", Ending.SKIPPED, NOT_AGAIN),
-        ("false", Ending.SKIPPED, 'matchCondition "only" is false'),
+        ("true", OutcomeStatus.SKIPPED, NOT_AGAIN),
+        ("false", OutcomeStatus.SKIPPED, 'matchCondition "only" is false'),
         (
             "object.none == 1",
-            Ending.FAILED,
+            OutcomeStatus.FAILED,
             "expression 'object.none == 1' resulted in error: no such key: none",
         ),
     ],
 )
 def test_match_conditions_are_weighed_before_it_is_seen_that_a_policy_is_not_asked_again(
-    expression: str, outcome: Ending, reason: str
+    expression: str, outcome: OutcomeStatus, reason: str
 ) -> None:
     policy = mutating(labelled("a", "'b'"), matchConditions=[{"name": "only", "expression": expression}])
     found = admittance(policy, bound(), again=(), explain=True)
-    (judgement,) = found.judgements
-    assert (judgement.outcome, judgement.reason, judgement.ran) == (outcome, reason, False)
-    assert (found.refusal is not None) is (outcome is Ending.FAILED)
+    (decision,) = found.decisions
+    assert (decision.outcome, decision.reason, decision.ran) == (outcome, reason, False)
+    assert (found.refusal is not None) is (outcome is OutcomeStatus.FAILED)
     assert found.document.data == deployment()
 
 
@@ -85,7 +85,7 @@ def test_parameters_are_told_apart_in_the_second_round() -> None:
         bound("p2", name="b2"),
         again={"p2/b2//"},
     )
-    assert [one.key for one in found.judgements] == ["p2/b2//"]
+    assert [one.key for one in found.decisions] == ["p2/b2//"]
     assert found.document.data == deployment(labels={"a": "c"})
 
 
@@ -93,4 +93,4 @@ def test_a_mutation_that_changes_nothing_asks_for_others_again_all_the_same() ->
     found = admittance(
         mutating(labelled("a", "'b'")), bound(), review=deployment_review(deployment(labels={"a": "b"}))
     )
-    assert (found.judgements[0].changed, found.dirty) == (False, True)
+    assert (found.decisions[0].changed, found.dirty) == (False, True)

@@ -8,7 +8,7 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating, patched, refusals
 from policies_at_work import EVERYTHING, deployment_review
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
 
@@ -75,7 +75,7 @@ def test_what_comes_out_is_in_the_version_of_the_request(version: str) -> None:
     review = crontab_review()
     found = admittance(by_version(version, VERSIONED, GREATER), bound(), review=review)
     assert found.document.data == crontab(size=2, labels={"version": version})
-    assert apply_patch(review.object, found.judgements[0].operations) == found.document.data
+    assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
 def test_policies_that_match_by_one_version_see_what_each_other_do() -> None:
@@ -106,7 +106,7 @@ def test_nothing_remains_where_the_last_one_fails_in_its_version() -> None:
     review = crontab_review()
     found = admittance(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=review)
     assert (found.document, found.dirty) == (review.object_document, False)
-    assert [one.changed for one in found.judgements] == [True, False]
+    assert [one.changed for one in found.decisions] == [True, False]
 
 
 def test_custom_resources_may_be_given_fields_that_their_schema_does_not_have() -> None:
@@ -120,7 +120,7 @@ def test_an_object_that_cannot_be_converted_is_an_error_of_the_policy(failure_po
     policy = by_version("v2", GREATER, failurePolicy=failure_policy)
     found = admittance(policy, bound(), review=crontab_review(strategy="Webhook"))
     if failure_policy == "Ignore":
-        assert (found.refusal, found.judgements[0].outcome) == (None, Ending.FAILED_OPEN)
+        assert (found.refusal, found.decisions[0].outcome) == (None, OutcomeStatus.FAILED_OPEN)
         return
     assert refusals(found) == [
         (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, refusal, verdict
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def test_a_kind_that_does_not_exist_is_an_error_of_the_policy(kind: JSONObject, 
     review = deployment_review(cluster=STORE)
     assert refusal(*documents, review=review) == f"ValidatingAdmissionPolicy 'p' denied request: {text}"
     open_one = policy("true", paramKind=kind, failurePolicy="Ignore")
-    (judgement,) = verdict(open_one, binding(), review=review).judgements
-    assert (judgement.outcome, judgement.reason) == (Ending.FAILED_OPEN, text)
+    (decision,) = verdict(open_one, binding(), review=review).decisions
+    assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, text)
 
 
 def test_an_error_of_the_policy_is_told_only_of_requests_that_it_means() -> None:
@@ -153,9 +153,9 @@ def test_conditions_variables_messages_and_annotations_see_the_parameter() -> No
     )
     ref = {"selector": {}, "parameterNotFoundAction": "Deny"}
     found = verdict(checked, binding(paramRef=ref), review=deployment_review(cluster=STORE))
-    (judgement,) = found.judgements
-    assert judgement.reason == "not one"
-    assert len(judgement.denials) == 1
+    (decision,) = found.decisions
+    assert decision.reason == "not one"
+    assert len(decision.denials) == 1
     assert found.audit_annotations == {"p/seen": "one, three"}
 
 
@@ -166,7 +166,7 @@ def test_a_policy_that_means_the_request_with_no_parameter_is_skipped_for_the_fi
     checked = policy("false", paramKind=CONFIG_MAP, matchConditions=conditions)
     bound = binding(paramRef={"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"})
     found = verdict(checked, bound, review=deployment_review(cluster=STORE), explain=True)
-    assert [(one.outcome, one.reason) for one in found.judgements] == [
-        (Ending.SKIPPED, 'matchCondition "notone" is false')
+    assert [(one.outcome, one.reason) for one in found.decisions] == [
+        (OutcomeStatus.SKIPPED, 'matchCondition "notone" is false')
     ]
     assert found.status is None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies_at_work import binding, deployment_review, policy, verdict
-from pratique.admission.outcomes import Ending
+from pratique.admission.outcomes import OutcomeStatus
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -149,8 +149,8 @@ def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], l
     for status, place in zip(found.denials, wanted, strict=True):
         text = status.message.partition(" denied request: ")[2]
         assert text == place or "resulted in error" in text
-    (judgement,) = found.judgements
-    assert (judgement.outcome in (Ending.DENIED, Ending.FAILED)) is bool(wanted)
+    (decision,) = found.decisions
+    assert (decision.outcome in (OutcomeStatus.DENIED, OutcomeStatus.FAILED)) is bool(wanted)
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.policies import Configured, NamedRule, PolicyKind, ValidatingSpec
-from pratique.policies.type_checks import ExpressionWarning, kinds_to_check, type_warnings
+from pratique.configuration.policies import PolicyConfiguration, NamedRuleWithOperations, PolicyKind, ValidatingAdmissionPolicySpec
+from pratique.policies.type_checks import ExpressionWarning, kinds_to_check, check_types
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -48,8 +48,8 @@ def warned(
         "validations": [{"expression": one} if isinstance(one, str) else one for one in expressions],
         **spec,
     }
-    configured = Configured(PolicyKind.VALIDATING, "p", msgspec.convert(written, ValidatingSpec))
-    return type_warnings(configured, ObjectStore([] if crd is None else [definition(crd)]))
+    configured = PolicyConfiguration(PolicyKind.VALIDATING, "p", msgspec.convert(written, ValidatingAdmissionPolicySpec))
+    return check_types(configured, ObjectStore([] if crd is None else [definition(crd)]))
 
 
 def definition(schema: JSON) -> JSONObject:
@@ -101,8 +101,8 @@ def test_warnings_are_those_of_the_api_server(expression: str, warning: str) -> 
     ],
 )
 def test_the_kinds_that_rules_name_are_checked(rules: list[tuple[str, ...]], kinds: list[str]) -> None:
-    written = msgspec.convert([rule(*each) for each in rules], list[NamedRule])
-    assert list(map(str, kinds_to_check(written, built_in()))) == kinds
+    written = msgspec.convert([rule(*each) for each in rules], list[NamedRuleWithOperations])
+    assert list(map(str, kinds_to_check(written, built_in_resources()))) == kinds
 
 
 CORE = (
@@ -112,18 +112,18 @@ CORE = (
 
 
 def test_of_one_rule_ten_kinds_are_checked_and_no_rule_after_it() -> None:
-    rules = msgspec.convert([rule("", "v1", *reversed(CORE)), rule(*DEPLOYMENTS)], list[NamedRule])
-    kinds = kinds_to_check(rules, built_in())
+    rules = msgspec.convert([rule("", "v1", *reversed(CORE)), rule(*DEPLOYMENTS)], list[NamedRuleWithOperations])
+    kinds = kinds_to_check(rules, built_in_resources())
     assert {kind.kind.lower().removesuffix("s") for kind in kinds} == {
         name.removesuffix("s") for name in CORE[:10]
     }
 
 
 def test_ten_kinds_are_the_limit_of_each_rule() -> None:
-    rules = msgspec.convert([rule("", "v1", *CORE[:9]), rule("apps", "v1", "deployments")], list[NamedRule])
-    assert len(kinds_to_check(rules, built_in())) == 10
-    rules = msgspec.convert([rule("", "v1", *CORE[:6]), rule("", "v1", *CORE[6:])], list[NamedRule])
-    assert len(kinds_to_check(rules, built_in())) == 13
+    rules = msgspec.convert([rule("", "v1", *CORE[:9]), rule("apps", "v1", "deployments")], list[NamedRuleWithOperations])
+    assert len(kinds_to_check(rules, built_in_resources())) == 10
+    rules = msgspec.convert([rule("", "v1", *CORE[:6]), rule("", "v1", *CORE[6:])], list[NamedRuleWithOperations])
+    assert len(kinds_to_check(rules, built_in_resources())) == 13
 
 
 @pytest.mark.parametrize(

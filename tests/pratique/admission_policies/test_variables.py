@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pratique.cel.activation import VARIABLES, Composition, declared_type
+from pratique.cel.activation import VARIABLES, LazyVariables, declared_type
 from pratique.cel.costs import Budget
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
 from pratique.cel.policy_environments import PolicyCompiler
@@ -20,7 +20,7 @@ def composed(variables: dict[str, str], expression: str, budget: int = 10_000_00
     compiled = {name: compiler.add_variable(name, source) for name, source in variables.items()}
     checked = compiler.compile(expression)
     activation: dict[str, Any] = {"object": OBJECT}
-    composition = activation[VARIABLES] = Composition(compiled, activation)
+    composition = activation[VARIABLES] = LazyVariables(compiled, activation)
     whole = Budget(budget)
     try:
         return checked.evaluate(activation, whole)
@@ -154,7 +154,7 @@ def test_two_variables_of_one_name_do_not_run_in_circles() -> None:
     compiler.add_variable("a", "1")
     compiled = {"a": compiler.add_variable("a", "variables.a + 1")}
     activation: dict[str, Any] = {}
-    activation[VARIABLES] = Composition(compiled, activation)
+    activation[VARIABLES] = LazyVariables(compiled, activation)
     with pytest.raises(EvaluationError, match="asks for itself"):
         compiler.compile("variables.a == 1").evaluate(activation, Budget(100))
 

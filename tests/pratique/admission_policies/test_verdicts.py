@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import binding, deployment, deployment_review, policy, refusal, said, verdict
-from pratique.admission.outcomes import Ending
-from pratique.policies.validating_outcomes import FAILURES
+from pratique.admission.outcomes import OutcomeStatus
+from pratique.policies.validating_outcomes import VALIDATION_FAILURE_ANNOTATION
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -20,19 +20,19 @@ FALSE = {"expression": "false", "message": "no"}
 @pytest.mark.parametrize(
     ("actions", "outcome", "warnings", "failures"),
     [
-        (("Deny",), Ending.DENIED, 0, 0),
-        (("Warn",), Ending.WARNED, 1, 0),
-        (("Audit",), Ending.ALLOWED, 0, 1),
-        (("Deny", "Audit"), Ending.DENIED, 0, 1),
-        (("Warn", "Audit"), Ending.WARNED, 1, 1),
+        (("Deny",), OutcomeStatus.DENIED, 0, 0),
+        (("Warn",), OutcomeStatus.WARNED, 1, 0),
+        (("Audit",), OutcomeStatus.ALLOWED, 0, 1),
+        (("Deny", "Audit"), OutcomeStatus.DENIED, 0, 1),
+        (("Warn", "Audit"), OutcomeStatus.WARNED, 1, 1),
     ],
 )
 def test_actions_say_what_comes_of_a_failed_validation(
-    actions: tuple[str, ...], outcome: Ending, warnings: int, failures: int
+    actions: tuple[str, ...], outcome: OutcomeStatus, warnings: int, failures: int
 ) -> None:
     found = verdict(policy("true", FALSE), binding(actions=actions))
-    (judgement,) = found.judgements
-    assert (judgement.policy, judgement.binding, judgement.outcome, judgement.reason) == (
+    (decision,) = found.decisions
+    assert (decision.policy, decision.binding, decision.outcome, decision.reason) == (
         "p",
         "b",
         outcome,
@@ -41,7 +41,7 @@ def test_actions_say_what_comes_of_a_failed_validation(
     assert bool(found.status) is ("Deny" in actions)
     text = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no"
     assert list(found.warnings) == [text] * warnings
-    told = json.loads(found.audit_annotations.get(FAILURES, "[]"))
+    told = json.loads(found.audit_annotations.get(VALIDATION_FAILURE_ANNOTATION, "[]"))
     failure = {"message": "no", "policy": "p", "binding": "b", "expressionIndex": 1}
     assert told == [failure | {"validationActions": list(actions)}] * failures
 
@@ -134,7 +134,7 @@ def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations(
 
 def test_of_very_many_failures_the_first_fifty_are_audited() -> None:
     documents = [policy(*["false"] * 30), binding(name="a", actions=("Audit",)), binding(actions=("Audit",))]
-    told = json.loads(verdict(*documents).audit_annotations[FAILURES])
+    told = json.loads(verdict(*documents).audit_annotations[VALIDATION_FAILURE_ANNOTATION])
     assert [(one["binding"], one["expressionIndex"]) for one in told] == [
         *(("a", place) for place in range(30)),
         *(("b", place) for place in range(20)),
@@ -152,36 +152,36 @@ def test_annotations_are_published_where_they_are_texts() -> None:
     assert found.audit_annotations == {"p/k0": "a", "p/k3": "xweb"}
 
 
-@pytest.mark.parametrize(("policy_name", "outcome"), [("Fail", Ending.FAILED), ("Ignore", Ending.ALLOWED)])
+@pytest.mark.parametrize(("policy_name", "outcome"), [("Fail", OutcomeStatus.FAILED), ("Ignore", OutcomeStatus.ALLOWED)])
 def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are(
-    policy_name: str, outcome: Ending
+    policy_name: str, outcome: OutcomeStatus
 ) -> None:
     documents = [
         annotated("'a'", "string(object.none)", failurePolicy=policy_name),
         binding(actions=("Audit",)),
     ]
     found = verdict(*documents)
-    assert [one.outcome for one in found.judgements] == [outcome]
+    assert [one.outcome for one in found.decisions] == [outcome]
     text = "expression 'string(object.none)' resulted in error: no such key: none"
-    assert said(*documents) == ("" if outcome is Ending.ALLOWED else text)
+    assert said(*documents) == ("" if outcome is OutcomeStatus.ALLOWED else text)
     assert found.audit_annotations == {"p/k0": "a"}
-    assert [check.seconds for check in found.checks] == ([] if outcome is Ending.ALLOWED else [0.0])
+    assert [check.seconds for check in found.checks] == ([] if outcome is OutcomeStatus.ALLOWED else [0.0])
 
 
 BROKEN = "object.none == 1"
 
 
 @pytest.mark.parametrize(
-    ("expressions", "outcome"), [((BROKEN, FALSE), Ending.FAILED), ((FALSE, BROKEN), Ending.DENIED)]
+    ("expressions", "outcome"), [((BROKEN, FALSE), OutcomeStatus.FAILED), ((FALSE, BROKEN), OutcomeStatus.DENIED)]
 )
 @pytest.mark.parametrize("actions", [("Deny",), ("Warn",)])
 def test_of_several_refusals_or_warnings_the_first_says_what_came_of_the_policy(
-    expressions: tuple[str | JSONObject, ...], outcome: Ending, actions: tuple[str, ...]
+    expressions: tuple[str | JSONObject, ...], outcome: OutcomeStatus, actions: tuple[str, ...]
 ) -> None:
-    (judgement,) = verdict(policy(*expressions), binding(actions=actions)).judgements
+    (decision,) = verdict(policy(*expressions), binding(actions=actions)).decisions
     text = f"expression '{BROKEN}' resulted in error: no such key: none"
-    assert judgement.reason == (text if outcome is Ending.FAILED else "no")
-    assert judgement.outcome is (outcome if actions == ("Deny",) else Ending.WARNED)
+    assert decision.reason == (text if outcome is OutcomeStatus.FAILED else "no")
+    assert decision.outcome is (outcome if actions == ("Deny",) else OutcomeStatus.WARNED)
 
 
 def test_annotations_see_no_authorizer_as_in_the_api_server() -> None:
@@ -212,7 +212,7 @@ def test_the_request_is_refused_by_the_name_that_the_object_will_have() -> None:
 def test_nothing_is_said_of_what_holds() -> None:
     found = verdict(policy("true", "object.spec.replicas == 3"), binding())
     assert (refusal(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
-    assert [one.outcome for one in found.judgements] == [Ending.ALLOWED]
+    assert [one.outcome for one in found.decisions] == [OutcomeStatus.ALLOWED]
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])
@@ -220,4 +220,4 @@ def test_which_validations_were_false_is_told_whatever_comes_of_it(action: str) 
     found = verdict(
         policy("true", FALSE, "object.spec.none == 1", FALSE), binding(validationActions=[action])
     )
-    assert [one.unmet for one in found.judgements] == [(1, 3)]
+    assert [one.unmet for one in found.decisions] == [(1, 3)]

@@ -7,7 +7,7 @@ import dataclasses
 from admissions import pod_review
 from granting import binding, role
 from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.cluster.store import ObjectStore
 
 ROLES = ObjectStore(
@@ -20,21 +20,21 @@ ASKED = {"verb": "get", "resource": "pods"}
 class Permitting:
     """Says yes to everybody."""
 
-    def authorize(self, attributes: Attributes) -> Decision:
-        return Decision(allowed=True)
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 def test_where_nothing_is_known_nobody_is_granted_anything() -> None:
     review = pod_review({})
-    found = review.authorizer.authorize(Attributes(user=review.user, **ASKED))
-    assert found == Decision(allowed=False)
+    found = review.authorizer.authorize(AuthorizationAttributes(user=review.user, **ASKED))
+    assert found == AuthorizationDecision(allowed=False)
 
 
 def test_the_roles_of_a_reviews_cluster_decide() -> None:
     review = dataclasses.replace(pod_review({}), cluster=ROLES)
-    assert review.authorizer.authorize(Attributes(user=ANN, **ASKED)).allowed
+    assert review.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
     elsewhere = dataclasses.replace(review, cluster=ObjectStore())
-    assert not elsewhere.authorizer.authorize(Attributes(user=ANN, **ASKED)).allowed
+    assert not elsewhere.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
 
 
 def test_another_authorizer_stays_with_its_review() -> None:

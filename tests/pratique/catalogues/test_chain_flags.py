@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import Catalogue
@@ -12,7 +12,7 @@ from pratique.hosting.catalogue import Catalogue
 
 def controller(name: str, *, default: bool = False) -> Controller:
     return Controller(
-        name=name, summary=f"{name}.", phases=VALIDATE, build=lambda _: Halves(), default=default
+        name=name, summary=f"{name}.", phases=VALIDATE, build=lambda _: Handlers(), default=default
     )
 
 

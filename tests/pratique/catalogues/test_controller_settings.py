@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from pratique.admission.answers import allow
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Halves, Phase
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Handlers, Phase
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.plugins import WebhookAdmissionConfiguration
 from pratique.hosting.catalogue import Catalogue, load_catalogue
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,19 +30,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     limits: tuple[Limit, ...] = ()
 
 
-def build(_: Settings) -> Halves:
-    return Halves(validate=lambda _: allow())
+def build(_: Settings) -> Handlers:
+    return Handlers(validate=lambda _: allow())
 
 
 def controller(
-    build: Callable[[Settings], Halves] = build, phases: frozenset[Phase] = VALIDATE
+    build: Callable[[Settings], Handlers] = build, phases: frozenset[Phase] = VALIDATE
 ) -> Controller:
     return Controller(name="Limits", summary="Limits.", phases=phases, build=build, settings=Settings)
 
 
 def fault_of(configuration: JSON, which: Controller | None = None) -> str:
     with pytest.raises(ConfigurationError) as fault:
-        configured(which or controller(), configuration)
+        configure_controller(which or controller(), configuration)
     return str(fault.value).removeprefix('couldn\'t init admission plugin "Limits": ')
 
 
@@ -56,7 +56,7 @@ def fault_of(configuration: JSON, which: Controller | None = None) -> str:
     ],
 )
 def test_settings_are_read_into_their_type(configuration: JSON, expected: Settings) -> None:
-    assert configured(controller(), configuration).settings == expected
+    assert configure_controller(controller(), configuration).settings == expected
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_settings_of_another_form_are_refused(configuration: JSON) -> None:
 
 def test_an_error_names_the_controller() -> None:
     with pytest.raises(ConfigurationError, match=r"^couldn't init admission plugin \"Limits\": .* cacheSize"):
-        configured(controller(), {"cacheSize": "5"})
+        configure_controller(controller(), {"cacheSize": "5"})
 
 
-def refuse(_: Settings) -> Halves:
+def refuse(_: Settings) -> Handlers:
     raise ConfigurationError("limits: Required value")
 
 
-def crash(_: Settings) -> Halves:
+def crash(_: Settings) -> Handlers:
     raise KeyError("TOKEN")
 
 
@@ -148,7 +148,7 @@ def test_webhook_controllers_take_a_kubeconfig_file(name: str) -> None:
     (hosted,) = catalogue.configure([which], {name: written})
     assert isinstance(hosted.settings, WebhookAdmissionConfiguration)
     assert hosted.settings.kube_config_file == "/etc/kubeconfig"
-    assert hosted.halves == Halves()
+    assert hosted.handlers == Handlers()
 
 
 @pytest.mark.parametrize(

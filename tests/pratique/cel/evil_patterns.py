@@ -60,18 +60,18 @@ def main() -> None:
     """Try all of them, and write what came of each as JSON."""
     from pratique.cel import costs
     from pratique.cel.costs import Budget
-    from pratique.cel.environments import MATCH_CONDITIONS
+    from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT
     from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
     from pratique.cel.expressions import compile_expression
 
-    expression = compile_expression("object.text.matches(object.pattern)", MATCH_CONDITIONS, "bool")
+    expression = compile_expression("object.text.matches(object.pattern)", MATCH_CONDITION_ENVIRONMENT, "bool")
     found = []
     for pattern, text in PATTERNS:
         try:
             # as a literal, as policies write it, and as a value that comes from somewhere
-            compile_expression(f"object.matches({json.dumps(pattern)})", MATCH_CONDITIONS, "bool")
+            compile_expression(f"object.matches({json.dumps(pattern)})", MATCH_CONDITION_ENVIRONMENT, "bool")
             variables = {"object": {"text": text, "pattern": pattern}}
-            found.append(WORDS[bool(expression.evaluate(variables, Budget(costs.PER_MATCH_CONDITIONS)))])
+            found.append(WORDS[bool(expression.evaluate(variables, Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS)))])
         except (CompilationError, EvaluationError, OutOfBudgetError) as error:
             found.append(type(error).__name__)
     json.dump(found, sys.stdout)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.cel import costs
-from pratique.cel.costs import Budget, Patience
+from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError, SlowEvaluationError
 from pratique.cel.expressions import compile_expression
@@ -22,14 +22,14 @@ for _ in range(5_000):
 
 
 def test_an_expression_is_cut_off_at_its_limit_and_still_charged() -> None:
-    budget = Budget(costs.PER_POLICY)
+    budget = Budget(costs.RUNTIME_COST_BUDGET)
     with pytest.raises(EvaluationError, match=CUT_OFF):
         compile_expression("object.all(x, object.all(y, true))", ANY).evaluate({"object": MANY}, budget)
-    assert costs.PER_POLICY - budget.remaining > costs.PER_EXPRESSION
+    assert costs.RUNTIME_COST_BUDGET - budget.remaining > costs.PER_CALL_LIMIT
 
 
 def test_an_expression_may_cost_all_that_one_may() -> None:
-    budget = Budget(costs.PER_EXPRESSION)
+    budget = Budget(costs.PER_CALL_LIMIT)
     # 3 for each element, 1 each for the variable and the result: 333,332 elements cost 999,998
     items = [0] * 333_332
     assert compile_expression("object.all(x, true)", ANY).evaluate({"object": items}, budget) is True
@@ -56,24 +56,24 @@ def test_a_failed_expression_is_charged_for_what_it_did() -> None:
 def test_nothing_forgives_a_cut_off() -> None:
     source = "object.all(x, object.all(y, true)) || true"
     with pytest.raises(EvaluationError, match=CUT_OFF):
-        compile_expression(source, ANY).evaluate({"object": MANY}, Budget(costs.PER_POLICY))
+        compile_expression(source, ANY).evaluate({"object": MANY}, Budget(costs.RUNTIME_COST_BUDGET))
 
 
 def test_where_others_wait_an_expensive_expression_is_given_back_uncharged() -> None:
-    expression, budget = compile_expression("object.all(x, true)", ANY), Budget(costs.PER_POLICY)
-    patience = Patience(1_000, 1_000)
+    expression, budget = compile_expression("object.all(x, true)", ANY), Budget(costs.RUNTIME_COST_BUDGET)
+    inline_budget = InlineBudget(1_000, 1_000)
     with pytest.raises(SlowEvaluationError):
-        expression.evaluate({"object": MANY}, budget, patience=patience)
-    assert budget.remaining == costs.PER_POLICY
-    assert expression.evaluate({"object": MANY[:100]}, budget, patience=patience) is True
-    assert patience.cost == 1_000 - 302
+        expression.evaluate({"object": MANY}, budget, inline_budget=inline_budget)
+    assert budget.remaining == costs.RUNTIME_COST_BUDGET
+    assert expression.evaluate({"object": MANY[:100]}, budget, inline_budget=inline_budget) is True
+    assert inline_budget.cost == 1_000 - 302
 
 
 def test_an_expression_is_cut_off_when_time_is_up() -> None:
     source = "object.all(x, object.all(y, true))"
     with pytest.raises(EvaluationError, match="operation interrupted"):
         compile_expression(source, ANY).evaluate(
-            {"object": MANY}, Budget(costs.PER_POLICY), until=time.monotonic()
+            {"object": MANY}, Budget(costs.RUNTIME_COST_BUDGET), until=time.monotonic()
         )
 
 
@@ -114,7 +114,7 @@ def test_a_hostile_expression_ends(name: str) -> None:
     source, value = HOSTILE[name]
     started = time.monotonic()
     with pytest.raises((EvaluationError, OutOfBudgetError)):
-        compile_expression(source, ANY).evaluate({"object": value}, Budget(costs.PER_MATCH_CONDITIONS))
+        compile_expression(source, ANY).evaluate({"object": value}, Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS))
     assert time.monotonic() - started < 10
 
 
@@ -132,7 +132,7 @@ def test_a_hostile_expression_ends(name: str) -> None:
 )
 def test_long_texts_take_time_linear_in_their_length(source: str, value: str) -> None:
     started = time.monotonic()
-    assert compile_expression(source, ANY).evaluate({"object": value}, Budget(costs.PER_POLICY)) is False
+    assert compile_expression(source, ANY).evaluate({"object": value}, Budget(costs.RUNTIME_COST_BUDGET)) is False
     assert time.monotonic() - started < 10
 
 

@@ -9,27 +9,27 @@ import pytest
 from pratique.admission.reviews import UserInfo
 from pratique.cel.activation import Frame
 from pratique.cel.costs import Budget
-from pratique.cel.environments import Environment, checker_of, functions_of
+from pratique.cel.environments import Environment, type_checker, functions_by_name
 from pratique.cel.expressions import compile_expression
 from pratique.cel.libraries.authorizers import AuthorizerValue
 from pratique.cel.plans import plan
 from pratique.cel.syntax_trees import decode
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 
 KUBERNETES = Environment(has_authorizer=True, has_patches=True)
 
 
 class AlwaysAllow:
-    def authorize(self, attributes: Attributes) -> Decision:
-        return Decision(allowed=True)
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=True)
 
 
 AUTHORIZER = AuthorizerValue(AlwaysAllow(), UserInfo("somebody"))
 
 
 def cost_without_folding(source: str, environment: Environment, variables: dict[str, Any]) -> int:
-    tree = decode(checker_of(environment).compile(source).serialize())
-    planned = plan(tree, functions_of(environment), fold_literals=False)
+    tree = decode(type_checker(environment).compile(source).serialize())
+    planned = plan(tree, functions_by_name(environment), fold_literals=False)
     frame = Frame(variables, planned.slots, 10_000_000)
     planned.step(frame)
     return frame.cost

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.cel.declarations import as_shown, declare, field_name
-from pratique.cel.environments import Environment, checker_of
-from pratique.cluster.api_resources import built_in
+from pratique.cel.declarations import restore_type_paths, declare, field_name
+from pratique.cel.environments import Environment, type_checker
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, schema_of
 from pratique.cluster.store import ObjectStore
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pratique.cluster.schemas import Type
 
-KINDS = {str(each.kind): each.kind for each in built_in()}
+KINDS = {str(each.kind): each.kind for each in built_in_resources()}
 SCHEMAS = {
     name: schema for name, kind in KINDS.items() if (schema := schema_of(kind, ObjectStore())) is not None
 }
@@ -34,13 +34,13 @@ def structure(name: str = "", /, **fields: Type) -> Structure:
 
 def shown(root: Structure, kind: str = "T") -> Mapping[str, Mapping[str, str]]:
     """The types that a schema is made of, as messages call them."""
-    return {as_shown(name): {field: as_shown(type_) for field, type_ in fields}
+    return {restore_type_paths(name): {field: restore_type_paths(type_) for field, type_ in fields}
             for name, fields in declare(root, kind)[1]}  # fmt: skip
 
 
 def compiles(root: Structure, expression: str) -> bool:
     name, structs = declare(root, "T")
-    checker = checker_of(Environment(structs=structs, variables=(("object", name),)))
+    checker = type_checker(Environment(structs=structs, variables=(("object", name),)))
     try:
         checker.compile(expression)
     except RuntimeError:
@@ -156,19 +156,19 @@ def test_what_is_too_big_for_the_checker_is_of_any_type() -> None:
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_messages_show_the_kind_as_it_is_written(kind: str) -> None:
     name, _ = declare.__wrapped__(structure(), kind)
-    assert as_shown(f"expected type '{name}' but found 'int'") == f"expected type '{kind}' but found 'int'"
+    assert restore_type_paths(f"expected type '{name}' but found 'int'") == f"expected type '{kind}' but found 'int'"
 
 
 def test_types_of_two_roles_differ_and_are_shown_alike() -> None:
     names = [declare(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
     assert names[0] != names[1]
-    assert [as_shown(name) for name in names] == ["ConfigMap", "ConfigMap"]
+    assert [restore_type_paths(name) for name in names] == ["ConfigMap", "ConfigMap"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_checker_takes_every_kind_of_kubernetes(name: str) -> None:
     name, structs = declare(SCHEMAS[name], KINDS[name].kind)
-    checker = checker_of.__wrapped__(Environment(structs=structs, variables=(("object", name),)))
+    checker = type_checker.__wrapped__(Environment(structs=structs, variables=(("object", name),)))
     checker.compile("object.kind == object.apiVersion")
     with pytest.raises(RuntimeError, match="undefined field 'nothing'"):
         checker.compile("object.nothing")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pratique.cel.environments import MATCH_CONDITIONS, Environment
+from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT, Environment
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.expressions import compile_expression
 
@@ -132,7 +132,7 @@ def test_an_evaluation_fails_in_the_words_of_cel_go(
 )
 def test_a_compilation_fails_in_the_words_of_the_api_server(expression: str, error: str) -> None:
     with pytest.raises(CompilationError) as caught:
-        compile_expression(expression, MATCH_CONDITIONS, "bool")
+        compile_expression(expression, MATCH_CONDITION_ENVIRONMENT, "bool")
     text = str(caught.value)
     assert text.startswith("compilation failed: ERROR: <input>:")
     assert error in text
@@ -155,18 +155,18 @@ def test_a_compilation_fails_in_the_words_of_the_api_server(expression: str, err
 )
 def test_a_condition_must_be_a_bool(expression: str, found: str) -> None:
     with pytest.raises(CompilationError, match="must evaluate to bool") as caught:
-        compile_expression(expression, MATCH_CONDITIONS, "bool")
+        compile_expression(expression, MATCH_CONDITION_ENVIRONMENT, "bool")
     assert str(caught.value) == f"must evaluate to bool but got {found}"
 
 
 def test_several_types_may_be_asked_for() -> None:
     with pytest.raises(CompilationError, match=r"must evaluate to one of \[string null_type\] but got int"):
-        compile_expression("1", MATCH_CONDITIONS, "string", "null_type")
+        compile_expression("1", MATCH_CONDITION_ENVIRONMENT, "string", "null_type")
 
 
 def test_a_literal_that_cannot_be_converted_is_told_when_it_is_compiled() -> None:
     with pytest.raises(CompilationError, match="program instantiation failed: type conversion error"):
-        compile_expression("int('x') == 1", MATCH_CONDITIONS, "bool")
+        compile_expression("int('x') == 1", MATCH_CONDITION_ENVIRONMENT, "bool")
 
 
 def test_an_environment_can_have_other_variables(evaluate: Callable[..., Any]) -> None:

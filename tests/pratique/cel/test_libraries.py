@@ -9,7 +9,7 @@ import pytest
 from pratique.admission.reviews import UserInfo
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.authorizers import AuthorizerValue, ResourceCheck
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,11 +133,11 @@ class Recorder:
     """Allows what is asked of pods, and keeps what was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Attributes] = []
+        self.asked: list[AuthorizationAttributes] = []
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         self.asked.append(attributes)
-        return Decision(allowed=attributes.resource == "pods", reason="because")
+        return AuthorizationDecision(allowed=attributes.resource == "pods", reason="because")
 
 
 def test_an_authorizer_is_asked_with_all_that_was_narrowed(evaluate: Callable[..., Any]) -> None:
@@ -148,7 +148,7 @@ def test_an_authorizer_is_asked_with_all_that_was_narrowed(evaluate: Callable[..
     )
     assert evaluate(expression, authorizer=AuthorizerValue(recorder, user)) is True
     assert recorder.asked == [
-        Attributes(
+        AuthorizationAttributes(
             user=user,
             verb="get",
             group="apps",

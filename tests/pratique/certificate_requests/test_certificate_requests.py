@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
-from pratique.pods.nodes import Subject, read_subject
+from pratique.pods.nodes import CertificateSubject, read_subject
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
 
@@ -34,7 +34,7 @@ def request_for(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
 def test_the_subject_is_read_as_it_was_written(name: str, groups: list[str]) -> None:
     organizations = [(NameOID.ORGANIZATION_NAME, group) for group in groups]
     pem = request_for(*organizations, (NameOID.COMMON_NAME, name), (NameOID.LOCALITY_NAME, "elsewhere"))
-    assert read_subject(pem) == Subject(name, tuple(groups))
+    assert read_subject(pem) == CertificateSubject(name, tuple(groups))
 
 
 def test_a_long_subject_is_read_too() -> None:
@@ -48,7 +48,7 @@ def test_the_last_of_two_common_names_counts() -> None:
 
 
 def test_a_request_for_nobody_is_for_nobody() -> None:
-    assert read_subject(request_for()) == Subject()
+    assert read_subject(request_for()) == CertificateSubject()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-be", "latin-1"])
@@ -84,7 +84,7 @@ def test_another_kind_of_pem_is_refused_in_kubernetes_words(pem: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_what_is_malformed_is_refused(der: bytes) -> None:
     try:
-        assert isinstance(read_subject(pem_of(der)), Subject)
+        assert isinstance(read_subject(pem_of(der)), CertificateSubject)
     except InputError as error:
         assert str(error) == "malformed certificate request"  # noqa: PT017 - it may also be well-formed
 

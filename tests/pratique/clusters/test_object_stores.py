@@ -9,7 +9,7 @@ import pytest
 
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.store import ANY_NAMESPACE, ObjectKey, ObjectStore, ReloadableCluster, create
+from pratique.cluster.store import ANY_NAMESPACE, ObjectKey, ObjectStore, ReloadableCluster, create_object
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -204,19 +204,19 @@ def test_a_new_object_is_stored_and_an_existing_one_stays_as_it_is() -> None:
 
 def test_a_new_namespace_is_created_with_its_default_service_account() -> None:
     store = ObjectStore()
-    assert asyncio.run(create(ReloadableCluster(store), thing("v1", "Namespace", "shop")))
+    assert asyncio.run(create_object(ReloadableCluster(store), thing("v1", "Namespace", "shop")))
     assert names(store, "", "namespaces") == ["shop"]
     assert names(store, "", "serviceaccounts", "shop") == ["default"]
 
 
 def test_what_is_assumed_to_exist_cannot_be_created() -> None:
     store = ObjectStore(assume_namespaces=True)
-    assert not asyncio.run(create(store, thing("v1", "Namespace", "shop")))
+    assert not asyncio.run(create_object(store, thing("v1", "Namespace", "shop")))
 
 
 def test_a_namespace_cannot_be_created_under_any_name() -> None:
     with pytest.raises(RefusalError) as refused:
-        asyncio.run(create(ObjectStore(), thing("v1", "Namespace", "a.b")))
+        asyncio.run(create_object(ObjectStore(), thing("v1", "Namespace", "a.b")))
     status = refused.value.status
     assert (status.code, status.reason) == (422, "Invalid")
     assert status.message == (
@@ -229,7 +229,7 @@ def test_a_namespace_cannot_be_created_under_any_name() -> None:
 
 def test_a_cluster_without_content_cannot_be_written_to() -> None:
     with pytest.raises(RefusalError, match="the cluster that it belongs to cannot be written to"):
-        asyncio.run(create(ANY_NAMESPACE, thing("v1", "Namespace", "shop")))
+        asyncio.run(create_object(ANY_NAMESPACE, thing("v1", "Namespace", "shop")))
 
 
 def test_a_copy_holds_the_same_and_goes_its_own_way() -> None:

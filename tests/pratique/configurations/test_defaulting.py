@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
-from pratique.configuration.webhooks import Webhook, apply_defaults, decode_configuration
+from pratique.configuration.webhooks import Webhook, apply_webhook_defaults, decode_webhook_configuration
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def default(webhook: JSON, version: str = "v1", kind: str = "MutatingWebhookConfiguration") -> Webhook:
     api_version = f"admissionregistration.k8s.io/{version}"
-    written = decode_configuration({"apiVersion": api_version, "kind": kind, "webhooks": [webhook]})
-    return apply_defaults(written).webhooks[0]
+    written = decode_webhook_configuration({"apiVersion": api_version, "kind": kind, "webhooks": [webhook]})
+    return apply_webhook_defaults(written).webhooks[0]
 
 
 V1 = {"failure_policy": "Fail", "match_policy": "Equivalent", "timeout_seconds": 10}
@@ -63,7 +63,7 @@ def test_what_is_written_stays() -> None:
 
 def test_before_defaults_nothing_stands_for_absent() -> None:
     data = {"apiVersion": "admissionregistration.k8s.io/v1", "webhooks": [{"rules": [{}]}]}
-    (webhook,) = decode_configuration(data).webhooks
+    (webhook,) = decode_webhook_configuration(data).webhooks
     assert webhook.failure_policy is None
     assert webhook.namespace_selector is None
     assert webhook.rules[0].scope is None

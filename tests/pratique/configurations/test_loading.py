@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pratique.admission.rules import Rule
 from pratique.apimachinery.selectors import EVERYTHING
 from pratique.configuration.loading import Configurations, load_configurations
-from pratique.configuration.webhooks import ConfigurationKind
+from pratique.configuration.webhooks import WebhookConfigurationKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_without_a_path_there_is_nothing() -> None:
 
 def test_a_configuration_comes_with_its_defaults(tmp_path: Path) -> None:
     (configuration,) = load(tmp_path, written("a")).validating
-    assert configuration.kind is ConfigurationKind.VALIDATING
+    assert configuration.kind is WebhookConfigurationKind.VALIDATING
     assert configuration.name == "a"
     (webhook,) = configuration.webhooks
     assert webhook.name == "pods.example.com"

@@ -10,28 +10,28 @@ import pytest
 from pratique.apimachinery.field_errors import join
 from pratique.configuration.expression_validation import check_match_condition
 from pratique.configuration.webhook_validation import (
-    strictness_of,
-    strictness_of_update,
+    validation_options,
+    update_validation_options,
     validate_configuration,
 )
-from pratique.configuration.webhooks import apply_defaults, decode_configuration
+from pratique.configuration.webhooks import apply_webhook_defaults, decode_webhook_configuration
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.configuration.webhook_validation import Strictness
-    from pratique.configuration.webhooks import ConfigurationDocument
+    from pratique.configuration.webhook_validation import ValidationOptions
+    from pratique.configuration.webhooks import WebhookConfigurationDocument
 
 
-def decode(case: JSONObject, member: str) -> ConfigurationDocument:
-    document = decode_configuration(case["input"][member])
-    return apply_defaults(document) if case["input"]["applyDefaults"] else document
+def decode(case: JSONObject, member: str) -> WebhookConfigurationDocument:
+    document = decode_webhook_configuration(case["input"][member])
+    return apply_webhook_defaults(document) if case["input"]["applyDefaults"] else document
 
 
-def strictness(case: JSONObject, new: ConfigurationDocument) -> Strictness:
+def strictness(case: JSONObject, new: WebhookConfigurationDocument) -> ValidationOptions:
     if case["input"]["operation"] == "create":
-        return strictness_of(new.version, check_match_condition)
-    return strictness_of_update(new, decode(case, "oldConfiguration"), check_match_condition)
+        return validation_options(new.version, check_match_condition)
+    return update_validation_options(new, decode(case, "oldConfiguration"), check_match_condition)
 
 
 @pytest.mark.parametrize("case", kind("validation"), ids=source)
@@ -44,7 +44,7 @@ def test_a_configuration_is_validated_as_in_kubernetes(case: JSONObject) -> None
 
 @pytest.mark.parametrize("case", kind("defaulting"), ids=source)
 def test_a_configuration_is_defaulted_as_in_kubernetes(case: JSONObject) -> None:
-    written = msgspec.to_builtins(apply_defaults(decode_configuration(case["input"])))
+    written = msgspec.to_builtins(apply_webhook_defaults(decode_webhook_configuration(case["input"])))
     assert_holds(msgspec.json.decode(msgspec.json.encode(written)), case["expected"])
 
 

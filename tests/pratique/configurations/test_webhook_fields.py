@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.configuration.webhook_validation import (
-    strictness_of,
-    strictness_of_update,
+    validation_options,
+    update_validation_options,
     validate_configuration,
 )
-from pratique.configuration.webhooks import apply_defaults, decode_configuration
+from pratique.configuration.webhooks import apply_webhook_defaults, decode_webhook_configuration
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.configuration.webhooks import ConfigurationDocument
+    from pratique.configuration.webhooks import WebhookConfigurationDocument
 
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 
 
-def configuration(*webhooks: JSONObject, version: str = "v1", **metadata: JSON) -> ConfigurationDocument:
+def configuration(*webhooks: JSONObject, version: str = "v1", **metadata: JSON) -> WebhookConfigurationDocument:
     right = {
         "name": "a.example.com",
         "clientConfig": {"url": "https://example.com"},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    return apply_defaults(
-        decode_configuration(
+    return apply_webhook_defaults(
+        decode_webhook_configuration(
             {
                 "apiVersion": f"admissionregistration.k8s.io/{version}",
                 "kind": "MutatingWebhookConfiguration",
@@ -39,8 +39,8 @@ def configuration(*webhooks: JSONObject, version: str = "v1", **metadata: JSON) 
     )
 
 
-def errors_of(document: ConfigurationDocument) -> list[str]:
-    return [str(error) for error in validate_configuration(document, strictness_of(document.version))]
+def errors_of(document: WebhookConfigurationDocument) -> list[str]:
+    return [str(error) for error in validate_configuration(document, validation_options(document.version))]
 
 
 def url_errors(url: str) -> list[str]:
@@ -290,6 +290,6 @@ def test_v1beta1_refuses_other_side_effects() -> None:
 def test_an_update_is_forgiven_what_stood_there_before(webhook: JSONObject) -> None:
     old = configuration(webhook)
     assert errors_of(old)
-    assert validate_configuration(old, strictness_of_update(old, old)) == []
+    assert validate_configuration(old, update_validation_options(old, old)) == []
     fresh = configuration({})
-    assert validate_configuration(old, strictness_of_update(old, fresh))
+    assert validate_configuration(old, update_validation_options(old, fresh))

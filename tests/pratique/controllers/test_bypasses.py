@@ -17,7 +17,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.reviews import UserInfo
 from pratique.cluster.store import ObjectStore
 from pratique.controllers import always_pull_images, pod_security_policy
-from pratique.controllers.image_policy_webhook.image_reviews import spec_of
+from pratique.controllers.image_policy_webhook.image_reviews import review_spec
 from pratique.pods.containers import CONTAINER_FIELDS
 from spellings import spellings
 
@@ -85,7 +85,7 @@ def test_only_one_pull_policy_passes(field: str) -> None:
 def test_a_backend_is_asked_of_every_image_as_it_is_written(field: str) -> None:
     subresource = "ephemeralcontainers" if field == "ephemeralContainers" else ""
     for image in IMAGES:
-        told = json.loads(spec_of(pod_review(pod(field, image=image), subresource=subresource)))
+        told = json.loads(review_spec(pod_review(pod(field, image=image), subresource=subresource)))
         assert told["containers"][-1] == ({"image": image} if image else {})
 
 

@@ -14,7 +14,7 @@ from expectations import check
 from mutations import admitted_twice
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ObjectStore
-from pratique.controllers.default_storage_class import CONTROLLER, MARKS
+from pratique.controllers.default_storage_class import CONTROLLER, DEFAULT_CLASS_ANNOTATIONS
 from storage_reviews import claim_review, storage_class
 from strategies.storage import claims
 
@@ -31,7 +31,7 @@ def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     check(admit(CONTROLLER, review, configuration), case["expected"])
 
 
-def marked(name: str, created: str | None = None, mark: str = MARKS[0], value: str = "true") -> JSONObject:
+def marked(name: str, created: str | None = None, mark: str = DEFAULT_CLASS_ANNOTATIONS[0], value: str = "true") -> JSONObject:
     return storage_class(name, annotations={mark: value}, creationTimestamp=created)
 
 
@@ -76,7 +76,7 @@ def test_null_says_nothing(claim: JSONObject) -> None:
             [marked("a", value="True"), marked("b", value="false"), marked("c", mark="example.com/default")],
             None,
         ),
-        ([marked("a", mark=MARKS[1])], "a"),
+        ([marked("a", mark=DEFAULT_CLASS_ANNOTATIONS[1])], "a"),
         ([marked("a", "2020-01-01T00:00:00Z"), marked("b", "2021-01-01T00:00:00Z")], "b"),
         ([marked("a", "2021-01-01T00:00:00Z"), marked("b", "2020-01-01T00:00:00Z")], "a"),
         ([marked("b", "2021-01-01T00:00:00Z"), marked("a", "2021-01-01T00:00:00Z")], "a"),

@@ -15,7 +15,7 @@ from admissions import admit, review_of
 from pratique.admission.controllers import Controller
 from pratique.apimachinery.json_values import JSON, decode, encode, member
 from pratique.apimachinery.statuses import to_document
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.configuration.loading import load_configurations
 from pratique.hosting.catalogue import load_catalogue
@@ -95,7 +95,7 @@ def request_of(document: JSONObject) -> JSONObject:
     """The request that a document is, or that creates it."""
     if document["kind"] == "AdmissionReview":
         return dict(document["request"])
-    found = built_in().for_object(document)
+    found = built_in_resources().for_object(document)
     return {
         "operation": "CREATE",
         "kind": msgspec.structs.asdict(found.kind),

@@ -21,20 +21,20 @@ from expectations import check
 from frontdoor.engines.engine import open_local
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import Charging
+from pratique.admission.reviews import QuotaMode
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.flow_control import BYTES_OF_A_BUCKET, Rate, TokenBucket, TokenBuckets
+from pratique.apimachinery.flow_control import MAX_BUCKET_BYTES, Rate, TokenBucket, TokenBuckets
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.event_rate_limit import CONTROLLER, Settings, build
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pratique.admission.controllers import Halves
+    from pratique.admission.controllers import Handlers
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
 
@@ -54,7 +54,7 @@ class Clock:
         self.now += round(seconds * SECOND)
 
 
-def built(*limits: JSONObject, clock: Clock | None = None) -> Halves:
+def built(*limits: JSONObject, clock: Clock | None = None) -> Handlers:
     settings = decode_strictly({"limits": list(limits)}, Settings)
     return build(settings, clock or Clock())
 
@@ -77,8 +77,8 @@ def event(namespace: str = "shop", user: str = "alice", *, dry_run: bool = False
     return review_of(request)
 
 
-def admitted(halves: Halves, reviews: Iterable[Review]) -> list[bool]:
-    return [run(CONTROLLER, halves, review).allowed for review in reviews]
+def admitted(handlers: Handlers, reviews: Iterable[Review]) -> list[bool]:
+    return [run(CONTROLLER, handlers, review).allowed for review in reviews]
 
 
 def refused(found: Admission) -> tuple[int, str, str]:
@@ -89,10 +89,10 @@ def refused(found: Admission) -> tuple[int, str, str]:
 @pytest.mark.parametrize("case", vectors_of.plugin("EventRateLimit"), ids=vectors_of.source)
 def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     clock = Clock()
-    halves = build(decode_strictly(case["config"], Settings), clock)
+    handlers = build(decode_strictly(case["config"], Settings), clock)
     for step in case["steps"]:
         clock.advance(step.get("advanceSeconds", 0))
-        check(run(CONTROLLER, halves, review_of(step["request"])), step["expected"])
+        check(run(CONTROLLER, handlers, review_of(step["request"])), step["expected"])
 
 
 @pytest.mark.parametrize(
@@ -119,16 +119,16 @@ def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     ],
 )
 def test_a_refusal_names_the_limit_and_the_key(of: str, review: Review, key: str) -> None:
-    halves = built(limit(of))
-    assert run(CONTROLLER, halves, review).allowed
+    handlers = built(limit(of))
+    assert run(CONTROLLER, handlers, review).allowed
     said = f"Too many requests: Too many requests: limit reached on type {of} for key {key}"
-    assert refused(run(CONTROLLER, halves, review)) == (429, "TooManyRequests", said)
+    assert refused(run(CONTROLLER, handlers, review)) == (429, "TooManyRequests", said)
 
 
 def test_one_refusal_names_all_limits_that_were_reached() -> None:
-    halves = built(limit("Server"), limit("Namespace", burst=9), limit("User"))
-    run(CONTROLLER, halves, event())
-    assert refused(run(CONTROLLER, halves, event()))[2] == (
+    handlers = built(limit("Server"), limit("Namespace", burst=9), limit("User"))
+    run(CONTROLLER, handlers, event())
+    assert refused(run(CONTROLLER, handlers, event()))[2] == (
         "Too many requests: [Too many requests: limit reached on type Server for key ,"
         " Too many requests: limit reached on type User for key alice]"
     )
@@ -136,29 +136,29 @@ def test_one_refusal_names_all_limits_that_were_reached() -> None:
 
 def test_every_bucket_is_drained_though_another_refuses() -> None:
     clock = Clock()
-    halves = built(limit("Server", burst=1, qps=1000), limit("User", burst=2), clock=clock)
-    assert admitted(halves, [event(), event()]) == [True, False]
+    handlers = built(limit("Server", burst=1, qps=1000), limit("User", burst=2), clock=clock)
+    assert admitted(handlers, [event(), event()]) == [True, False]
     clock.advance(0.001)
-    assert refused(run(CONTROLLER, halves, event()))[2].endswith("type User for key alice")
+    assert refused(run(CONTROLLER, handlers, event()))[2].endswith("type User for key alice")
 
 
 def test_keys_are_joined_without_anything_between() -> None:
-    halves = built(limit("SourceAndObject"))
+    handlers = built(limit("SourceAndObject"))
     first = event(source={"component": "ab", "host": "c"})
     second = event(source={"component": "a", "host": "bc"})
-    assert admitted(halves, [first, second]) == [True, False]
+    assert admitted(handlers, [first, second]) == [True, False]
 
 
 def test_a_dry_run_takes_nothing_and_is_not_refused() -> None:
-    halves = built(limit("Server"))
+    handlers = built(limit("Server"))
     reviews = [event(dry_run=True), event(dry_run=True), event(), event(dry_run=True), event()]
-    assert admitted(halves, reviews) == [True, True, True, True, False]
+    assert admitted(handlers, reviews) == [True, True, True, True, False]
 
 
 def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
-    halves = built(limit("Server"))
-    tried = dataclasses.replace(event(), charging=Charging.TRIED)
-    assert admitted(halves, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
+    handlers = built(limit("Server"))
+    tried = dataclasses.replace(event(), charging=QuotaMode.CHECK)
+    assert admitted(handlers, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
     ],
 )
 def test_everything_else_is_let_through(group: str, kind: str, resource: str, operation: str) -> None:
-    halves = built(limit("Server"))
+    handlers = built(limit("Server"))
     request = {
         "operation": operation,
         "kind": {"group": group, "version": "v1", "kind": kind},
         "resource": {"group": group, "version": "v1", "resource": resource},
     }
-    assert admitted(halves, [review_of(request)] * 3) == [True] * 3
-    assert run(CONTROLLER, halves, event()).allowed
+    assert admitted(handlers, [review_of(request)] * 3) == [True] * 3
+    assert run(CONTROLLER, handlers, event()).allowed
 
 
 def test_updates_count_as_creations_do() -> None:
-    halves = built(limit("Server"))
+    handlers = built(limit("Server"))
     update = review_of(
         {
             "operation": "UPDATE",
@@ -189,7 +189,7 @@ def test_updates_count_as_creations_do() -> None:
             "resource": {"group": "", "version": "v1", "resource": "events"},
         }
     )
-    assert admitted(halves, [event(), update]) == [True, False]
+    assert admitted(handlers, [event(), update]) == [True, False]
 
 
 def test_an_event_that_is_no_object_has_no_source() -> None:
@@ -203,9 +203,9 @@ def test_an_event_that_is_no_object_has_no_source() -> None:
 
 
 def test_the_size_of_the_cache_is_that_of_the_limit() -> None:
-    halves = built(limit("User", cache_size=2))
+    handlers = built(limit("User", cache_size=2))
     users = [event(user=name) for name in ("a", "b", "c", "b", "a")]
-    assert admitted(halves, users) == [True, True, True, False, True]
+    assert admitted(handlers, users) == [True, True, True, False, True]
 
 
 def test_one_server_has_one_bucket_whatever_the_size_of_its_cache() -> None:
@@ -259,7 +259,7 @@ NO_LIMITS = "limits: Invalid value: {}: must not be empty"
 )
 def test_limits_that_make_no_sense_are_refused(configuration: JSON, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
-        configured(CONTROLLER, configuration)
+        configure_controller(CONTROLLER, configuration)
     assert str(fault.value) == f'couldn\'t init admission plugin "EventRateLimit": {text}'
 
 
@@ -286,8 +286,8 @@ def test_limits_count_across_the_reviews_of_one_engine(tmp_path: Path) -> None:
 
 
 def test_the_real_clock_goes_on() -> None:
-    halves = configured(CONTROLLER, {"limits": [limit("Server", qps=2**31 - 1)]}).halves
-    assert admitted(halves, [event()] * 100) == [True] * 100
+    handlers = configure_controller(CONTROLLER, {"limits": [limit("Server", qps=2**31 - 1)]}).handlers
+    assert admitted(handlers, [event()] * 100) == [True] * 100
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=80))
@@ -349,7 +349,7 @@ def test_a_million_users_take_no_more_memory_than_the_cache_may() -> None:
         assert buckets.take(f"system:serviceaccount:shop:user-{number}", number * 1_000)
         most = max(most, len(buckets))
     assert most == len(buckets) == size
-    assert bytes_held(buckets) <= size * BYTES_OF_A_BUCKET
+    assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES
     # Those who came last are remembered: they have one token less.
     assert all(buckets.take("system:serviceaccount:shop:user-999999", 999_999_000) for _ in range(49))
     assert not buckets.take("system:serviceaccount:shop:user-999999", 999_999_000)
@@ -362,4 +362,4 @@ def test_long_keys_take_no_more_memory_than_short_ones() -> None:
         buckets.take(f"{number}" * 10_000, number)
     assert len(buckets) == size
     # What the cache itself is made of counts among so few.
-    assert bytes_held(buckets) <= size * BYTES_OF_A_BUCKET + 4096
+    assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES + 4096

@@ -29,7 +29,7 @@ from image_review_servers import (
     written,
 )
 from pratique.admission.calls import Call, Deadline
-from pratique.admission.controllers import Halves, Phase
+from pratique.admission.controllers import Handlers, Phase
 from pratique.admission.outcomes import Allowed, Denied, Patched
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.decoding import decode_strictly
@@ -39,8 +39,8 @@ from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.image_policy_webhook import CONTROLLER
 from pratique.controllers.image_policy_webhook.configurations import Settings
-from pratique.controllers.image_policy_webhook.reviewers import Reviewer
-from pratique.hosting.configured_controllers import HostedController, configured
+from pratique.controllers.image_policy_webhook.reviewers import ImageReviewer
+from pratique.hosting.configured_controllers import HostedController, configure_controller
 from pratique.https.backends import open_backend
 from validator.host import ValidatorHost
 from webhook_servers import (
@@ -59,7 +59,7 @@ from webhook_servers import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from pratique.admission.outcomes import Decided, Outcome
+    from pratique.admission.outcomes import OutcomeDecision, Outcome
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, WebhookServer
@@ -117,8 +117,8 @@ async def asking(server: WebhookServer, folder: Path, path: str = "", **policy: 
     settings = decode_strictly({"imagePolicy": {**policy, "kubeConfigFile": file}}, Settings)
     assert settings.image_policy is not None
     backend, clock = open_backend(Path(file)), Clock()
-    reviewer = Reviewer(backend, settings.image_policy.limits(), clock=clock.read, sleep=clock.sleep)
-    hosted = HostedController(CONTROLLER, settings, Halves(validate=reviewer.validate, close=backend.close))
+    reviewer = ImageReviewer(backend, settings.image_policy.limits(), clock=clock.read, sleep=clock.sleep)
+    hosted = HostedController(CONTROLLER, settings, Handlers(validate=reviewer.validate, close=backend.close))
     try:
         yield Asked(server, ValidatorHost([hosted], ANY_NAMESPACE), clock)
     finally:
@@ -208,7 +208,7 @@ def test_it_remembers_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None
 @pytest.mark.parametrize("case", LOADING, ids=vectors_of.source)
 def test_a_configuration_is_refused_as_in_kubernetes(case: JSONObject) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        configured(CONTROLLER, case["config"])
+        configure_controller(CONTROLLER, case["config"])
     assert case["steps"][0]["expected"]["configError"] in str(raised.value)
 
 
@@ -407,12 +407,12 @@ def test_a_backend_that_is_down_is_told_with_its_address(tmp_path: Path) -> None
         file = written(tmp_path, kubeconfig(f"https://127.0.0.1:{port}"))
 
         async def run() -> Outcome:
-            hosted = configured(CONTROLLER, {"imagePolicy": {"kubeConfigFile": file}})
+            hosted = configure_controller(CONTROLLER, {"imagePolicy": {"kubeConfigFile": file}})
             try:
                 host = ValidatorHost([hosted], ANY_NAMESPACE)
                 return (await host.validate(pod_review(pod("good")), [Call(NAME, 20)]))[0]
             finally:
-                await hosted.halves.close()
+                await hosted.handlers.close()
 
         assert message(asyncio.run(run())) == (
             f'pods "web" is forbidden: Post "https://127.0.0.1:{port}/?timeout=30s": '
@@ -434,11 +434,11 @@ SLOW: Mapping[str, Behaviour] = {
 
 @pytest.mark.parametrize("default_allow", [True, False])
 def test_a_slow_backend_costs_a_review_no_more_than_its_time(*, default_allow: bool, tmp_path: Path) -> None:
-    async def decision(server: WebhookServer, path: str) -> Decided:
+    async def decision(server: WebhookServer, path: str) -> OutcomeDecision:
         async with asking(server, tmp_path / path[1:], path, defaultAllow=default_allow) as asked:
             return (await asked.outcome(pod_review(pod("good")), 2)).decision
 
-    async def run(server: WebhookServer) -> list[Decided]:
+    async def run(server: WebhookServer) -> list[OutcomeDecision]:
         return await asyncio.gather(*(decision(server, path) for path in SLOW))
 
     for path in SLOW:
@@ -626,7 +626,7 @@ def usable_file(tmp_path: Path) -> str:
 
 def refusal(configuration: JSON) -> str:
     with pytest.raises(ConfigurationError) as raised:
-        configured(CONTROLLER, configuration)
+        configure_controller(CONTROLLER, configuration)
     prefix = 'couldn\'t init admission plugin "ImagePolicyWebhook": '
     assert str(raised.value).startswith(prefix)
     return str(raised.value).removeprefix(prefix)
@@ -654,7 +654,7 @@ def test_a_number_out_of_bounds_is_refused(field: str, value: int, text: str, us
 )
 def test_a_number_within_bounds_is_taken(field: str, value: int, usable_file: str) -> None:
     policy = {"kubeConfigFile": usable_file, field: value}
-    assert configured(CONTROLLER, {"imagePolicy": policy}).halves.validate is not None
+    assert configure_controller(CONTROLLER, {"imagePolicy": policy}).handlers.validate is not None
 
 
 @pytest.mark.parametrize(
@@ -684,7 +684,7 @@ def test_the_configuration_may_say_its_version_and_hold_that_of_another(
     around: JSONObject, usable_file: str
 ) -> None:
     document = {**around, "imagePolicy": {"kubeConfigFile": usable_file}}
-    assert configured(CONTROLLER, document).halves.validate is not None
+    assert configure_controller(CONTROLLER, document).handlers.validate is not None
 
 
 def through_the_engine(file: Path, image: str) -> JSON:

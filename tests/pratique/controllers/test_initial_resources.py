@@ -21,14 +21,14 @@ import vectors_of
 from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
 from mutations import assert_minimal
-from pratique.admission.controllers import Halves
+from pratique.admission.controllers import Handlers
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.controllers.initial_resources import CONTROLLER, Settings, build, tries
+from pratique.controllers.initial_resources import CONTROLLER, Settings, build, usage_queries
 from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
 from pratique.controllers.usage_history.prometheus import promql
 from pratique.controllers.usage_history.sqlite import SCHEMA
-from pratique.hosting.configured_controllers import configured
+from pratique.hosting.configured_controllers import configure_controller
 from prometheus_servers import Question, Reply, failure, serve, vector
 from strategies.pods import pods
 from usage_samples import DAY, NOW, many, samples, write_samples
@@ -52,17 +52,17 @@ def admitted(
     async def mutate(reviewed: Review) -> Answer:
         settings = decode_strictly({"ir-data-source": str(source), **(configuration or {})}, Settings)
         history = open_history(settings.ir_data_source)
-        halves = build(settings, history, lambda: NOW + 0.5, patience)
-        assert halves.mutate is not None
+        handlers = build(settings, history, lambda: NOW + 0.5, patience)
+        assert handlers.mutate is not None
         try:
-            answer = halves.mutate(reviewed)
+            answer = handlers.mutate(reviewed)
             assert inspect.isawaitable(answer)
             found: Answer = await answer
             return found
         finally:
-            await halves.close()
+            await handlers.close()
 
-    return run(CONTROLLER, Halves(mutate=mutate), review)
+    return run(CONTROLLER, Handlers(mutate=mutate), review)
 
 
 def answering(rows: list[JSONObject]) -> Callable[[Question], Reply]:
@@ -236,7 +236,7 @@ def test_the_tries_are_those_of_kubernetes() -> None:
     def asked(*, namespace_only: bool) -> list[tuple[int, str, str, bool]]:
         return [
             ((each.end - each.start) // DAY, each.namespace, each.image, each.any_tag)
-            for each in tries(wanted, namespace_only=namespace_only)
+            for each in usage_queries(wanted, namespace_only=namespace_only)
         ]
 
     exact = [(7, "shop", "r:5000/web:v1", False), (30, "shop", "r:5000/web:v1", False)]
@@ -367,8 +367,8 @@ class Broken:
 
 
 def test_whatever_a_history_raises_costs_the_estimate_alone(caplog: pytest.LogCaptureFixture) -> None:
-    halves = build(Settings(), Broken())
-    assert run(CONTROLLER, halves, pod_review(pod(container(image="secret-image")))).operations == ()
+    handlers = build(Settings(), Broken())
+    assert run(CONTROLLER, handlers, pod_review(pod(container(image="secret-image")))).operations == ()
     assert "KeyError" in str([vars(record) for record in caplog.records])
     assert "secret-image" not in str([vars(record) for record in caplog.records])
 
@@ -392,9 +392,9 @@ def test_a_review_that_is_cancelled_leaves_nothing_behind(path: Path) -> None:
         connection.executescript(ENDLESS)
 
     async def cancelled() -> None:
-        halves = build(Settings(), open_history(str(path)), lambda: NOW)
-        assert halves.mutate is not None
-        answer = halves.mutate(pod_review(pod(container())))
+        handlers = build(Settings(), open_history(str(path)), lambda: NOW)
+        assert handlers.mutate is not None
+        answer = handlers.mutate(pod_review(pod(container())))
         assert inspect.isawaitable(answer)
         asking = asyncio.ensure_future(answer)
         await asyncio.sleep(0)
@@ -436,7 +436,7 @@ def test_without_settings_the_file_in_the_folder_is_read(
 )
 def test_settings_that_make_no_sense_are_refused(configuration: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
-        configured(CONTROLLER, configuration)
+        configure_controller(CONTROLLER, configuration)
     assert text in str(fault.value)
 
 

@@ -13,7 +13,7 @@ import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.initializers import CONTROLLER
 from strategies.pods import pods
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 class Answering:
     """An authorizer with one answer, who writes down what it was asked."""
 
-    decision: Decision
-    asked: list[Attributes] = dataclasses.field(default_factory=list, repr=False)
+    decision: AuthorizationDecision
+    asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list, repr=False)
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         self.asked.append(attributes)
         return self.decision
 
 
 def admin() -> Answering:
-    return Answering(Decision(allowed=True))
+    return Answering(AuthorizationDecision(allowed=True))
 
 
 def user() -> Answering:
-    return Answering(Decision(allowed=False, reason="no rule says so"))
+    return Answering(AuthorizationDecision(allowed=False, reason="no rule says so"))
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("Initializers"), ids=vectors_of.source)
 def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     told = case["external"]["authorizer"]
-    authorizer = Answering(Decision(allowed=told["default"] == "allow", reason=told.get("reason", "")))
+    authorizer = Answering(AuthorizationDecision(allowed=told["default"] == "allow", reason=told.get("reason", "")))
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     check(admit(CONTROLLER, dataclasses.replace(review, authorizer=authorizer)), case["expected"])
 
@@ -195,7 +195,7 @@ def test_naming_exactly_those_that_are_configured_needs_no_permission() -> None:
 
 
 def test_an_authorizer_that_cannot_decide_is_a_plain_error() -> None:
-    undecided = Answering(Decision(allowed=False, error="no answer"))
+    undecided = Answering(AuthorizationDecision(allowed=False, error="no answer"))
     assert refused(admit(CONTROLLER, review(pod({}), authorizer=undecided))) == (500, "", "no answer")
 
 

@@ -13,7 +13,7 @@ import vectors_of
 from admissions import BOTH, admit, pod_review, review_of
 from expectations import check
 from mutations import admitted_twice
-from pratique.admission.controllers import MUTATE, Halves, Phase
+from pratique.admission.controllers import MUTATE, Handlers, Phase
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.limit_ranger import ANNOTATION, CONTROLLER
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 MUTATING = dataclasses.replace(
-    CONTROLLER, phases=MUTATE, build=lambda given: Halves(mutate=CONTROLLER.build(given).mutate)
+    CONTROLLER, phases=MUTATE, build=lambda given: Handlers(mutate=CONTROLLER.build(given).mutate)
 )
 """The half that fills in defaults, whether or not the result is within bounds."""
 

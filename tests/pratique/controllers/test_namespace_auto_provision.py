@@ -23,7 +23,7 @@ from pratique.hosting.catalogue import load_catalogue
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.admission.outcomes import Decided
+    from pratique.admission.outcomes import OutcomeDecision
     from pratique.apimachinery.errors import PratiqueError
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.store import Cluster
@@ -174,7 +174,7 @@ def test_a_cluster_that_files_describe_can_be_written_to_until_they_change() -> 
     assert cluster.get("", "namespaces", "shop") is not None
 
 
-def decisions(*, dry_run: bool) -> list[Decided]:
+def decisions(*, dry_run: bool) -> list[OutcomeDecision]:
     """What the mutating phase of a chain with NamespaceLifecycle comes to, in a cluster without namespaces."""
     names = ("NamespaceAutoProvision", "NamespaceLifecycle")
     catalogue = load_catalogue()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import Cluster
 
 SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
@@ -66,7 +66,7 @@ class Lagging(LaggingCluster):
         self.failure = failure
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         return self.cache.resources
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:

@@ -12,13 +12,13 @@ from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.controllers.namespace_lifecycle import CONTROLLER, LaggingCluster, RecentNames, Settings, build
+from pratique.controllers.namespace_lifecycle import CONTROLLER, LaggingCluster, ForceLiveLookupCache, Settings, build
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.api_resources import Resources
+    from pratique.cluster.api_resources import ApiResources
 
 
 @dataclasses.dataclass
@@ -47,7 +47,7 @@ class Lagging(LaggingCluster):
         return self.cached.list(group, resource, namespace)
 
     @property
-    def resources(self) -> Resources:
+    def resources(self) -> ApiResources:
         return self.stored.resources
 
     async def get_live(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
@@ -84,13 +84,13 @@ def test_it_does_the_same_where_no_cache_can_lag(case: JSONObject) -> None:
 def test_it_does_as_in_kubernetes_step_by_step(case: JSONObject) -> None:
     clock = Clock()
     cluster = Lagging(case["cluster"], case["cluster"])
-    halves = build(Settings(), clock)
+    handlers = build(Settings(), clock)
     for step in case["steps"]:
         clock.seconds += step.get("advanceSeconds", 0)
         if "setLive" in step:
             cluster.stored = ObjectStore(step["setLive"])
         cluster.live_lookups = 0
-        check(run(CONTROLLER, halves, review_of(step["request"], cluster)), step["expected"])
+        check(run(CONTROLLER, handlers, review_of(step["request"], cluster)), step["expected"])
         assert cluster.live_lookups == step.get("liveLookups", 0)
 
 
@@ -201,7 +201,7 @@ def test_storage_that_cannot_be_asked_is_an_internal_error() -> None:
 
 def test_a_name_is_remembered_for_thirty_seconds() -> None:
     clock = Clock()
-    names = RecentNames(clock)
+    names = ForceLiveLookupCache(clock)
     names.add("shop")
     clock.seconds += 30
     assert "shop" in names
@@ -210,7 +210,7 @@ def test_a_name_is_remembered_for_thirty_seconds() -> None:
 
 
 def test_the_longest_unused_of_a_hundred_names_is_forgotten() -> None:
-    names = RecentNames(Clock())
+    names = ForceLiveLookupCache(Clock())
     for number in range(100):
         names.add(f"n{number}")
     assert "n0" in names

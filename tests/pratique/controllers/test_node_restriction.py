@@ -14,11 +14,11 @@ import vectors_of
 from admissions import Admission, admit, review_of
 from expectations import check
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.cluster.api_resources import built_in
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.api_resources import built_in_resources
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.node_restriction import CONTROLLER
-from pratique.controllers.node_restriction.tokens import VERB
+from pratique.controllers.node_restriction.tokens import AUDIENCE_VERB
 from strategies.json_values import objects
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ KUBELET = {"username": "system:node:n", "groups": ["system:nodes", "system:authe
 class Granting:
     """Grants what it has a decision for, and remembers what it was asked."""
 
-    decision: Decision
-    asked: list[Attributes] = dataclasses.field(default_factory=list)
+    decision: AuthorizationDecision
+    asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list)
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         self.asked.append(attributes)
         return self.decision
 
 
-DENYING = Granting(Decision(allowed=False))
+DENYING = Granting(AuthorizationDecision(allowed=False))
 
 
 @pytest.mark.parametrize("case", vectors_of.plugin("NodeRestriction"), ids=vectors_of.source)
@@ -416,7 +416,7 @@ def test_what_could_not_be_looked_up_is_named_if_nothing_else_helps() -> None:
 
 @pytest.mark.parametrize("pod", [MINE, LOST])
 def test_a_node_may_be_granted_an_audience(pod: JSONObject) -> None:
-    granting = Granting(Decision(allowed=True))
+    granting = Granting(AuthorizationDecision(allowed=True))
     assert ask_for_token(token("a"), pod, authorizer=granting).allowed
     (asked,) = granting.asked
     assert asked.user.username == "system:node:n"
@@ -425,7 +425,7 @@ def test_a_node_may_be_granted_an_audience(pod: JSONObject) -> None:
 
 
 def test_an_authorizer_that_fails_grants_nothing() -> None:
-    failing = Granting(Decision(allowed=False, error="no quorum"))
+    failing = Granting(AuthorizationDecision(allowed=False, error="no quorum"))
     assert (
         refused(ask_for_token(token("a"), authorizer=failing)) == 'error validating audience "a": no quorum'
     )
@@ -454,7 +454,7 @@ def test_roles_of_the_cluster_grant_audiences() -> None:
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": "vault-tokens", "namespace": "shop"},
-        "rules": [{"verbs": [VERB], "apiGroups": [""], "resources": ["a"], "resourceNames": ["cart"]}],
+        "rules": [{"verbs": [AUDIENCE_VERB], "apiGroups": [""], "resources": ["a"], "resourceNames": ["cart"]}],
     }
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -620,7 +620,7 @@ def test_whatever_a_node_sends_it_is_only_refused_or_let_through(
 
 
 def test_its_rules_name_what_kubernetes_has() -> None:
-    known = {(each.resource.group, each.resource.resource) for each in built_in()}
+    known = {(each.resource.group, each.resource.resource) for each in built_in_resources()}
     for rule in CONTROLLER.rules:
         assert {
             (group, name.partition("/")[0]) for group in rule.api_groups for name in rule.resources

@@ -14,8 +14,8 @@ from admissions import Admission, admit, review_of
 from expectations import check
 from granting import binding, role
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.cluster.api_resources import Resources
-from pratique.cluster.authorization import Attributes, Decision
+from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.owner_references_permission_enforcement import CONTROLLER
 
@@ -38,9 +38,9 @@ class Refusing:
 
     rules: Sequence[JSONObject]
 
-    def authorize(self, asked: Attributes) -> Decision:
+    def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
         facts = dataclasses.asdict(asked) | {"user": asked.user.username}
-        return Decision(allowed=not any(rule.items() <= facts.items() for rule in self.rules))
+        return AuthorizationDecision(allowed=not any(rule.items() <= facts.items() for rule in self.rules))
 
 
 def types_of(mapper: JSONObject) -> Iterator[ResourceType]:
@@ -59,7 +59,7 @@ def types_of(mapper: JSONObject) -> Iterator[ResourceType]:
 def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
     told = case["external"]["authorizer"]
     assert told["default"] == "allow"
-    resources = Resources(types_of(case["external"]["restMapper"]))
+    resources = ApiResources(types_of(case["external"]["restMapper"]))
     review = review_of(case["request"], ObjectStore(case["cluster"], resources=resources))
     review = dataclasses.replace(review, authorizer=Refusing(told["deny"]))
     check(admit(CONTROLLER, review, OTHER_ERAS.get(case["id"])), case["expected"])
@@ -255,16 +255,16 @@ def test_who_may_finalize_anything_need_not_know_the_kind() -> None:
 
 def test_the_authorizers_reason_and_error_are_told() -> None:
     failing = dataclasses.replace(
-        review(pod(owner()), pod()), authorizer=Answering(Decision(allowed=False, reason="no", error="lost"))
+        review(pod(owner()), pod()), authorizer=Answering(AuthorizationDecision(allowed=False, reason="no", error="lost"))
     )
     assert told(admit(CONTROLLER, failing)).endswith("you can't delete: no, lost")
 
 
 @dataclasses.dataclass(frozen=True)
 class Answering:
-    decision: Decision
+    decision: AuthorizationDecision
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         return self.decision
 
 

@@ -21,8 +21,8 @@ from pratique.apimachinery.json_values import member
 from pratique.cluster.authorization import RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.pod_security_policy import CONTROLLER
-from pratique.controllers.pod_security_policy.choices import ANNOTATION, AUDIT_PREFIX
-from pratique.hosting.configured_controllers import configured
+from pratique.controllers.pod_security_policy.choices import POLICY_ANNOTATION, AUDIT_PREFIX
+from pratique.hosting.configured_controllers import configure_controller
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.authorization import Attributes, Authorizer
+    from pratique.cluster.authorization import AuthorizationAttributes, Authorizer
 
 CASES = vectors_of.plugin("PodSecurityPolicy")
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
@@ -46,7 +46,7 @@ def stand_in(told: JSONObject) -> Deciding:
     return Deciding(lambda asked: grant_of(asked) in told["allow"])
 
 
-def grant_of(asked: Attributes) -> JSONObject:
+def grant_of(asked: AuthorizationAttributes) -> JSONObject:
     return {
         "user": asked.user.username,
         "verb": asked.verb,
@@ -68,9 +68,9 @@ def run_case(case: JSONObject, configuration: JSON) -> None:
 
 def audit_annotations(review: Review, phases: Sequence[Phase], configuration: JSON = None) -> dict[str, str]:
     """What both halves note, each given the Pod as it was sent."""
-    halves = configured(CONTROLLER, configuration).halves
+    handlers = configure_controller(CONTROLLER, configuration).handlers
     noted: dict[str, str] = {}
-    for phase, half in ((Phase.MUTATE, halves.mutate), (Phase.VALIDATE, halves.validate)):
+    for phase, half in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
         assert half is not None
         if phase in phases:
             noted |= answer_of(half, review).audit_annotations
@@ -110,7 +110,7 @@ def review(
 
 def chosen(found: Admission) -> JSON:
     assert found.allowed, found.status
-    return found.object["metadata"].get("annotations", {}).get(ANNOTATION)
+    return found.object["metadata"].get("annotations", {}).get(POLICY_ANNOTATION)
 
 
 def refusal(found: Admission) -> str:
@@ -148,7 +148,7 @@ def test_all_containers_have_to_fit_one_policy() -> None:
 
 
 def test_what_admitted_a_pod_is_asked_first_when_it_is_validated() -> None:
-    hinted = pod(annotations={ANNOTATION: "b"})
+    hinted = pod(annotations={POLICY_ANNOTATION: "b"})
     asked = allowing()
     reviewed = review(hinted, policy("a"), policy("b"), policy("c"), authorizer=asked)
     assert audit_annotations(reviewed, [Phase.VALIDATE]) == {f"{AUDIT_PREFIX}/validate-policy": "b"}
@@ -156,15 +156,15 @@ def test_what_admitted_a_pod_is_asked_first_when_it_is_validated() -> None:
 
 
 def test_the_mutating_half_heeds_no_hint() -> None:
-    hinted = pod(annotations={ANNOTATION: "b"})
+    hinted = pod(annotations={POLICY_ANNOTATION: "b"})
     reviewed = review(hinted, policy("a"), policy("b"))
     assert audit_annotations(reviewed, [Phase.MUTATE]) == {f"{AUDIT_PREFIX}/admit-policy": "a"}
     assert chosen(admit(CONTROLLER, reviewed)) == "a"
 
 
 def test_an_update_is_never_changed() -> None:
-    old = pod(annotations={ANNOTATION: "a"})
-    new = pod(annotations={ANNOTATION: "a"}, container={"privileged": False})
+    old = pod(annotations={POLICY_ANNOTATION: "a"})
+    new = pod(annotations={POLICY_ANNOTATION: "a"}, container={"privileged": False})
     found = admit(CONTROLLER, review(new, policy("a", runAsUser=USER_1), old=old), phases=[Phase.MUTATE])
     assert (found.allowed, found.operations) == (True, ())
 
@@ -339,13 +339,13 @@ def test_a_policy_that_cannot_judge_is_left_out_and_said_so_once(caplog: pytest.
 
 
 def test_a_policy_that_changes_is_read_again() -> None:
-    halves = configured(CONTROLLER, None).halves
-    assert halves.validate is not None
+    handlers = configure_controller(CONTROLLER, None).handlers
+    assert handlers.validate is not None
     store = ObjectStore([policy("a", privileged=True)])
     reviewed = dataclasses.replace(review(pod(container={"privileged": True})), cluster=store)
-    assert isinstance(answer_of(halves.validate, reviewed), Allow)
+    assert isinstance(answer_of(handlers.validate, reviewed), Allow)
     store.put(policy("a"))
-    assert not isinstance(answer_of(halves.validate, reviewed), Allow)
+    assert not isinstance(answer_of(handlers.validate, reviewed), Allow)
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -371,7 +371,7 @@ def test_an_unknown_release_is_an_error_of_the_configuration() -> None:
     with pytest.raises(
         ConfigurationError, match=r'release: Unsupported value: "1\.9": supported values: "1\.10"'
     ):
-        configured(CONTROLLER, {"release": "1.9"})
+        configure_controller(CONTROLLER, {"release": "1.9"})
 
 
 @settings(max_examples=500)
@@ -427,4 +427,4 @@ def changes(reviewed: JSONObject, found: Admission) -> bool:
 
 def other_annotations(document: JSONObject) -> JSONObject:
     annotations = member(document, "metadata", "annotations") or {}
-    return {key: value for key, value in annotations.items() if key != ANNOTATION}
+    return {key: value for key, value in annotations.items() if key != POLICY_ANNOTATION}

@@ -16,7 +16,7 @@ import vectors_of
 from admissions import Admission, review_of
 from expectations import check
 from pratique.admission.answers import Allow, Patch
-from pratique.admission.reviews import Charging, Operation
+from pratique.admission.reviews import QuotaMode, Operation
 from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
 from pratique.apimachinery.quantities import Quantity
 from pratique.cluster.store import ObjectStore, ReloadableCluster
@@ -24,8 +24,8 @@ from pratique.controllers.quota.checks import starting_usage
 from pratique.controllers.quota.ledger import Account, open_ledger
 from pratique.controllers.quota.quota_objects import exceeding, read_quota
 from pratique.controllers.quota.sql_ledger import SQLLedger
-from pratique.controllers.resource_quota import CONTROLLER, MOST_SERIES, QuotaAdmission, _gauges
-from pratique.hosting.configured_controllers import configured
+from pratique.controllers.resource_quota import CONTROLLER, MAX_SERIES, QuotaController, _usage_gauges
+from pratique.hosting.configured_controllers import configure_controller
 from quotas_of import container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Charge, Decide, Key, Usage, UsageOf
+    from pratique.controllers.quota.ledger import Charge, Decide, AccountKey, Usage, UsageOf
     from pratique.controllers.resource_quota import Settings
 
 
 @contextlib.asynccontextmanager
-async def admission(configuration: JSON = None) -> AsyncIterator[QuotaAdmission]:
-    settings = configured(CONTROLLER, configuration).settings
-    one = QuotaAdmission(ledger=open_ledger(""), limited=settings.limited_resources)  # type: ignore[attr-defined]  # its own settings
+async def admission(configuration: JSON = None) -> AsyncIterator[QuotaController]:
+    settings = configure_controller(CONTROLLER, configuration).settings
+    one = QuotaController(ledger=open_ledger(""), limited=settings.limited_resources)  # type: ignore[attr-defined]  # its own settings
     try:
         yield one
     finally:
         await one.ledger.close()
 
 
-async def refusal(one: QuotaAdmission, asked: Review) -> Status | None:
+async def refusal(one: QuotaController, asked: Review) -> Status | None:
     """Why a request is refused; None where it is admitted."""
     try:
         answer = await one.validate(asked)
@@ -60,7 +60,7 @@ async def refusal(one: QuotaAdmission, asked: Review) -> Status | None:
     return None
 
 
-async def used(one: QuotaAdmission, cluster: Cluster) -> dict[str, dict[str, str]]:
+async def used(one: QuotaController, cluster: Cluster) -> dict[str, dict[str, str]]:
     """What the ledger says is used of all quotas of a cluster."""
     read = [read_quota(each) for each in cluster.list("", "resourcequotas")]
     accounts = [
@@ -209,7 +209,7 @@ class Silent:
     """A ledger that never answers, or that cannot be asked."""
 
     reason: str = ""
-    known: Mapping[Key, Usage] = dataclasses.field(default_factory=dict)
+    known: Mapping[AccountKey, Usage] = dataclasses.field(default_factory=dict)
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
         del charge, decide
@@ -226,11 +226,11 @@ class Silent:
         del cluster, period_seconds, usage_of
         return False
 
-    async def accounts(self) -> Mapping[Key, Usage]:
+    async def accounts(self) -> Mapping[AccountKey, Usage]:
         return {}
 
     @property
-    def seen(self) -> Mapping[Key, Usage]:
+    def seen(self) -> Mapping[AccountKey, Usage]:
         return self.known
 
     async def close(self) -> None:
@@ -243,7 +243,7 @@ class Silent:
     [("", "resource quota evaluation timed out"), ("no such file", "error charging quota: no such file")],
 )
 def test_a_ledger_that_does_not_answer_refuses(reason: str, text: str, *, dry_run: bool) -> None:
-    one = QuotaAdmission(ledger=Silent(reason), evaluation_seconds=0.01)
+    one = QuotaController(ledger=Silent(reason), evaluation_seconds=0.01)
     status = asyncio.run(refusal(one, review(pod(), FULL, dry_run=dry_run)))
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")
@@ -269,9 +269,9 @@ def test_usage_is_put_right_beside_reviews() -> None:
 
     async def reviewed() -> list[bool]:
         ledger = Telling()
-        one = QuotaAdmission(ledger=ledger, sync_seconds=0.01)
+        one = QuotaController(ledger=ledger, sync_seconds=0.01)
         refused = [await refusal(one, review(pod(), cluster=there))]
-        beside = asyncio.create_task(one.follow(there))
+        beside = asyncio.create_task(one.run_in_background(there))
         await ledger.reconciled.wait()
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
@@ -301,7 +301,7 @@ QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
         (Operation.DELETE, "services", (None, SERVICE), {}, {"services.nodeports": "4"}),
         (Operation.DELETE, "pods", (None, POD), {"dry_run": True}, {}),
         (Operation.DELETE, "pods", (None, POD), {"subresource": "status"}, {}),
-        (Operation.DELETE, "pods", (None, POD), {"charging": Charging.TRIED}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"charging": QuotaMode.CHECK}, {}),
         (Operation.DELETE, "pods", (None, None), {}, {}),
         (Operation.CREATE, "pods", (POD, None), {}, {}),
     ],
@@ -316,7 +316,7 @@ def test_what_was_done_offline_gives_back_what_it_left_free(
 
     async def concluded() -> dict[str, dict[str, str]]:
         async with admission() as one:
-            await one.conclude(asked)
+            await one.on_admitted(asked)
             return await used(one, asked.cluster)
 
     assert asyncio.run(concluded()) == {"quota": full | given}
@@ -328,7 +328,7 @@ def test_no_more_is_given_back_than_is_used() -> None:
 
     async def concluded() -> dict[str, dict[str, str]]:
         async with admission() as one:
-            await one.conclude(asked)
+            await one.on_admitted(asked)
             return await used(one, asked.cluster)
 
     assert asyncio.run(concluded()) == {"quota": {"pods": "0"}}
@@ -350,8 +350,8 @@ def test_as_many_quotas_as_a_cluster_may_have_make_no_more_series_than_are_shown
     one = dataclasses.replace(
         Silent(), known={("shop", f"{n:05}", ""): {"pods": Quantity(n)} for n in range(1200)}
     )
-    used_series, left_out = (next(iter(gauge.collect())) for gauge in _gauges(one))
-    assert len(used_series.samples) == MOST_SERIES
+    used_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(one))
+    assert len(used_series.samples) == MAX_SERIES
     assert used_series.samples[7].labels == {
         "namespace": "shop",
         "resourcequota": "00007",
@@ -362,7 +362,7 @@ def test_as_many_quotas_as_a_cluster_may_have_make_no_more_series_than_are_shown
 
 
 def settings(configuration: JSON) -> Settings:
-    return configured(CONTROLLER, configuration).settings  # type: ignore[return-value]  # its own settings
+    return configure_controller(CONTROLLER, configuration).settings  # type: ignore[return-value]  # its own settings
 
 
 @pytest.mark.parametrize(

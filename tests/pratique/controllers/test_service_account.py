@@ -61,9 +61,9 @@ def create(reviewed: JSON, *objects: JSONObject, configuration: JSON = None) -> 
 
 def create_named(reviewed: JSON, *objects: JSONObject, **choices: bool) -> Admission:
     """Create a Pod where all generated names end in ``abcde``."""
-    halves = build(Settings(**choices), lambda base: f"{base}abcde")
+    handlers = build(Settings(**choices), lambda base: f"{base}abcde")
     review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
-    return run(CONTROLLER, halves, review)
+    return run(CONTROLLER, handlers, review)
 
 
 MOUNT = {"name": "kube-api-access-abcde", "readOnly": True, "mountPath": MOUNT_PATH}

@@ -15,24 +15,24 @@ from converting import converted
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.cluster.api_resources import built_in
-from pratique.cluster.conversion import convert, family_of
+from pratique.cluster.api_resources import built_in_resources
+from pratique.cluster.conversion import convert, converters_of
 from pratique.cluster.served_versions import served_beside
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:
     from pratique.apimachinery.kinds import ResourceType
 
-TYPES = [each for each in built_in() if not each.subresource or each.subresource == "scale"]
+TYPES = [each for each in built_in_resources() if not each.subresource or each.subresource == "scale"]
 BESIDE = [
     (each, other)
     for each in TYPES
-    for resource in served_beside(built_in(), each.resource, each.subresource)
-    if (other := built_in().for_resource(resource, each.subresource)) is not None
+    for resource in served_beside(built_in_resources(), each.resource, each.subresource)
+    if (other := built_in_resources().for_resource(resource, each.subresource)) is not None
 ]
 """Every pair of versions that one API server served."""
 
-DIFFERING = [pair for pair in BESIDE if family_of(pair[0].kind.kind, pair[0].kind.api_version)]
+DIFFERING = [pair for pair in BESIDE if converters_of(pair[0].kind.kind, pair[0].kind.api_version)]
 """Those of them that differ in more than their name."""
 
 UNSUPPORTED = {"resource.k8s.io/v1alpha3"}
@@ -65,7 +65,7 @@ def test_versions_that_are_served_together_are_converted_or_refused(
     source, target = pair
     before = {"apiVersion": source.kind.api_version, "kind": source.kind.kind}
     document = Document.from_data(before)
-    if before["apiVersion"] in UNSUPPORTED and family_of(source.kind.kind, before["apiVersion"]):
+    if before["apiVersion"] in UNSUPPORTED and converters_of(source.kind.kind, before["apiVersion"]):
         with pytest.raises(ConversionError, match="this conversion is not supported"):
             convert(document, target.resource, target.kind, ANY_NAMESPACE)
         return

@@ -8,7 +8,7 @@ import pytest
 
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import ROOT
-from pratique.pods.resource_requirements import container_demands, pod_demand, read_list
+from pratique.pods.resource_requirements import container_requirements, pod_requirements, read_resource_list
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -20,7 +20,7 @@ def asking(cpu: str, *, stays: bool = False) -> JSONObject:
 
 
 def cpu_of(pod: JSONObject) -> str:
-    whole = pod_demand(pod, container_demands(pod, "containers"), container_demands(pod, "initContainers"))
+    whole = pod_requirements(pod, container_requirements(pod, "containers"), container_requirements(pod, "initContainers"))
     assert {name: str(amount) for name, amount in whole.requests.items()} == {
         name: str(amount) for name, amount in whole.limits.items()
     }
@@ -43,29 +43,29 @@ def cpu_of(pod: JSONObject) -> str:
     ],
 )
 def test_a_pod_needs_the_larger_of_what_runs_and_what_starts(
-    starters: list[JSONObject], containers: list[JSONObject], whole: str
+    init_containers: list[JSONObject], containers: list[JSONObject], whole: str
 ) -> None:
-    assert cpu_of({"spec": {"initContainers": starters, "containers": containers}}) == whole
+    assert cpu_of({"spec": {"initContainers": init_containers, "containers": containers}}) == whole
 
 
 def test_what_the_pod_says_of_processors_and_memory_itself_takes_precedence() -> None:
     own = {"cpu": "5", "memory": "1Gi", "hugepages-2Mi": "2Mi"}
     resources = {"requests": own, "limits": own}
     pod = {"spec": {"containers": [asking("1")], "resources": resources}}
-    whole = pod_demand(pod, container_demands(pod, "containers"), ())
+    whole = pod_requirements(pod, container_requirements(pod, "containers"), ())
     assert {name: str(amount) for name, amount in whole.requests.items()} == {"cpu": "5", "memory": "1Gi"}
     assert whole.limits == whole.requests
 
 
 def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
-    assert str(read_list({"cpu": "100u"}, ROOT)["cpu"]) == "1m"
+    assert str(read_resource_list({"cpu": "100u"}, ROOT)["cpu"]) == "1m"
 
 
 @pytest.mark.parametrize(
     ("containers", "count"), [(None, 0), ("x", 0), ([None, "x", {}], 1), ([{"resources": None}], 1)]
 )
 def test_what_is_no_container_asks_for_nothing(containers: JSON, count: int) -> None:
-    found = container_demands({"spec": {"containers": containers}}, "containers")
+    found = container_requirements({"spec": {"containers": containers}}, "containers")
     assert len(found) == count
     assert all(not each.demand.requests and not each.demand.limits and not each.name for each in found)
 
@@ -79,5 +79,5 @@ def test_what_is_no_container_asks_for_nothing(containers: JSON, count: int) -> 
 )
 def test_what_is_no_amount_is_a_bad_request(limits: JSON, text: str) -> None:
     with pytest.raises(RefusalError) as refusal:
-        container_demands({"spec": {"containers": [{"resources": {"limits": limits}}]}}, "containers")
+        container_requirements({"spec": {"containers": [{"resources": {"limits": limits}}]}}, "containers")
     assert (refusal.value.status.code, refusal.value.status.message) == (400, text)

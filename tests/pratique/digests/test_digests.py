@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pratique.cluster.files import load_cluster
-from pratique.configuration.inputs import Digests, chain_digest, cluster_digest, configuration_digest
+from pratique.configuration.inputs import InputDigests, chain_digest, cluster_digest, configuration_digest
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
@@ -136,4 +136,4 @@ def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
 
 @given(*[st.tuples(NAMES, NAMES, NAMES)] * 2)
 def test_no_two_sets_of_parts_have_one_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    assert (Digests.of(*one).whole == Digests.of(*other).whole) == (one == other)
+    assert (InputDigests.of(*one).whole == InputDigests.of(*other).whole) == (one == other)

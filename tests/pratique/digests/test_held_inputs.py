@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
-from pratique.configuration.inputs import Digests, HeldInputs
+from pratique.configuration.inputs import InputDigests, RecentInputs
 
 
-def digests(number: int) -> Digests:
-    return Digests.of("chain", f"{number}", "cluster")
+def digests(number: int) -> InputDigests:
+    return InputDigests.of("chain", f"{number}", "cluster")
 
 
 def test_what_was_there_before_is_held_for_the_grace_and_then_dropped() -> None:
     async def run() -> tuple[list[int], list[int], int]:
-        held = HeldInputs(digests(0), 0, grace_seconds=0.05)
+        held = RecentInputs(digests(0), 0, grace_seconds=0.05)
         news = asyncio.Event()
         held.listen(news.set)
-        held.take_up(digests(1), 1)
+        held.switch_to(digests(1), 1)
         between = [value for _, value in held]
         news.clear()
         await news.wait()
@@ -27,9 +27,9 @@ def test_what_was_there_before_is_held_for_the_grace_and_then_dropped() -> None:
 
 def test_only_so_many_are_held_however_often_files_change() -> None:
     async def run() -> list[int]:
-        held = HeldInputs(digests(0), 0)
+        held = RecentInputs(digests(0), 0)
         for number in range(1, 50):
-            held.take_up(digests(number), number)
+            held.switch_to(digests(number), number)
         held.close()
         return [value for _, value in held]
 
@@ -38,9 +38,9 @@ def test_only_so_many_are_held_however_often_files_change() -> None:
 
 def test_what_comes_back_is_the_newest_again_and_is_not_dropped() -> None:
     async def run() -> tuple[list[int], list[int]]:
-        held = HeldInputs(digests(0), 0, grace_seconds=0.05)
-        held.take_up(digests(1), 1)
-        held.take_up(digests(0), 2)
+        held = RecentInputs(digests(0), 0, grace_seconds=0.05)
+        held.switch_to(digests(1), 1)
+        held.switch_to(digests(0), 2)
         first = [value for _, value in held]
         await asyncio.sleep(0.2)
         return first, [value for _, value in held]
@@ -51,9 +51,9 @@ def test_what_comes_back_is_the_newest_again_and_is_not_dropped() -> None:
 def test_the_same_written_otherwise_changes_nothing_for_others() -> None:
     async def run() -> tuple[list[int], int]:
         told: list[int] = []
-        held = HeldInputs(digests(0), 0)
+        held = RecentInputs(digests(0), 0)
         held.listen(lambda: told.append(1))
-        held.take_up(digests(0), 7)
+        held.switch_to(digests(0), 7)
         return told, held.current
 
     assert asyncio.run(run()) == ([], 7)
@@ -61,10 +61,10 @@ def test_the_same_written_otherwise_changes_nothing_for_others() -> None:
 
 def test_an_unknown_digest_is_waited_for_as_long_as_there_is_time() -> None:
     async def run() -> tuple[int | None, int | None]:
-        held = HeldInputs(digests(0), 0)
+        held = RecentInputs(digests(0), 0)
         waiting = asyncio.ensure_future(held.wait_for(digests(1).whole, 10))
         await asyncio.sleep(0)
-        held.take_up(digests(1), 1)
+        held.switch_to(digests(1), 1)
         held.close()
         return await waiting, await held.wait_for(digests(2).whole, 0.01)
 

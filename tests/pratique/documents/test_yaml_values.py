@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.yaml_values import MAXIMUM_DEPTH, YamlFault, read_values
+from pratique.apimachinery.yaml_values import MAXIMUM_DEPTH, YamlReadError, read_values
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
@@ -32,7 +32,7 @@ def read(text: str, *, unique_keys: bool = False) -> JSON:
 
 def fault(text: str | bytes, *, unique_keys: bool = False) -> tuple[str, int, int]:
     raw = text.encode() if isinstance(text, str) else text
-    with pytest.raises(YamlFault) as refused:
+    with pytest.raises(YamlReadError) as refused:
         list(read_values(raw, unique_keys=unique_keys))
     return refused.value.problem, refused.value.line, refused.value.column
 
@@ -89,7 +89,7 @@ def test_documents_come_with_their_lines_and_empty_ones_do_not_come() -> None:
 def test_a_document_before_a_broken_one_is_still_read() -> None:
     values = read_values(b"a: 1\n---\nb: [\n")
     assert next(values).value == {"a": 1}
-    with pytest.raises(YamlFault):
+    with pytest.raises(YamlReadError):
         next(values)
 
 
@@ -175,5 +175,5 @@ def test_json_is_yaml_and_means_the_same(value: JSON) -> None:
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
-    with contextlib.suppress(YamlFault):
+    with contextlib.suppress(YamlReadError):
         assert all(value.value is not None for value in read_values(raw))

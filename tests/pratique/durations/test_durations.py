@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.durations import Duration, parse
+from pratique.apimachinery.durations import GoDuration, parse
 from pratique.apimachinery.errors import InputError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -39,7 +39,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
     ],
 )
 def test_a_duration_is_read_to_the_nanosecond(text: str, nanoseconds: int) -> None:
-    assert parse(text) == Duration(nanoseconds)
+    assert parse(text) == GoDuration(nanoseconds)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_what_is_no_duration_is_refused_in_the_words_of_go(text: str, message: s
     ],
 )
 def test_a_duration_prints_as_go_prints_it(nanoseconds: int, text: str) -> None:
-    assert str(Duration(nanoseconds)) == text
+    assert str(GoDuration(nanoseconds)) == text
 
 
 @given(INT64)
 def test_what_is_printed_is_read_back(nanoseconds: int) -> None:
-    assert parse(str(Duration(nanoseconds))) == Duration(nanoseconds)
+    assert parse(str(GoDuration(nanoseconds))) == GoDuration(nanoseconds)
 
 
 @given(st.text(max_size=12))
 def test_no_text_breaks_the_reader(text: str) -> None:
     with contextlib.suppress(InputError):
-        assert isinstance(parse(text), Duration)
+        assert isinstance(parse(text), GoDuration)
 
 
 def test_seconds_are_a_number_for_timers() -> None:
     assert parse("1m30.25s").seconds == 90.25
-    assert Duration.of_seconds(90.25) == parse("1m30.25s")
-    assert Duration.of_seconds(0.1) == parse("100ms")
+    assert GoDuration.of_seconds(90.25) == parse("1m30.25s")
+    assert GoDuration.of_seconds(0.1) == parse("100ms")
     assert parse("1s") < parse("1m")

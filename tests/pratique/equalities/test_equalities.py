@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from pratique.apimachinery.diff import differing_places, semantically_equal
+from pratique.apimachinery.diff import differing_pointers, semantically_equal
 from strategies.json_values import documents
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def test_empty_is_as_good_as_absent(first: JSON, second: JSON, *, expected: bool
 
 @given(documents(), documents())
 def test_there_are_differing_places_where_two_are_not_equal(first: JSON, second: JSON) -> None:
-    assert bool(differing_places(first, second)) is not semantically_equal(first, second)
+    assert bool(differing_pointers(first, second)) is not semantically_equal(first, second)
 
 
 def test_places_are_named_and_not_what_stands_there() -> None:
-    assert differing_places({"a": {"b": "secret"}}, {"a": {"b": "other"}, "c": 1}) == ["/c", "/a/b"]
+    assert differing_pointers({"a": {"b": "secret"}}, {"a": {"b": "other"}, "c": 1}) == ["/c", "/a/b"]

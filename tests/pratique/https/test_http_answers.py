@@ -5,12 +5,12 @@ import json
 import pytest
 
 from pratique.apimachinery.errors import BadAnswerError
-from pratique.https.exchanges import HttpAnswer, answered_body
+from pratique.https.exchanges import HttpResponse, response_body
 
 
 def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain") -> str:
     with pytest.raises(BadAnswerError) as raised:
-        answered_body(HttpAnswer(status=status, body=body, content_type=content_type))
+        response_body(HttpResponse(status=status, body=body, content_type=content_type))
     return str(raised.value)
 
 
@@ -19,7 +19,7 @@ def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain"
     "content_type", ["", "application/json", "text/html; charset=utf-8", "x", "image/png"]
 )
 def test_an_answer_is_read_whatever_type_it_claims_to_be(status: int, content_type: str) -> None:
-    assert answered_body(HttpAnswer(status=status, body=b"{}", content_type=content_type)) == b"{}"
+    assert response_body(HttpResponse(status=status, body=b"{}", content_type=content_type)) == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_a_type_that_is_none_is_refused_before_anything_else(status: int) -> Non
 def test_only_a_busy_server_that_says_when_is_asked_again(
     status: int, retry_after: str, seconds: int | None
 ) -> None:
-    answer = HttpAnswer(status=status, body=b"", retry_after=retry_after)
+    answer = HttpResponse(status=status, body=b"", retry_after=retry_after)
     assert answer.retry_seconds == seconds

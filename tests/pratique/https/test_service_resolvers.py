@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.https.service_resolvers import UnresolvedError, by_name, from_cluster
+from pratique.https.service_resolvers import UnresolvedError, resolve_by_dns, cluster_resolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ class Held:
         return self._service if asked == ("", "services", "hook", "shop") else None
 
     @property
-    def resources(self) -> Resources:
-        return built_in()
+    def resources(self) -> ApiResources:
+        return built_in_resources()
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
         asked = (group, resource, namespace)
@@ -52,28 +52,28 @@ CLUSTER_IP = {"clusterIP": "10.96.0.7", "ports": PORTS}
 
 @pytest.mark.parametrize("cluster", [ANY_NAMESPACE, Held(None)])
 def test_a_service_that_the_cluster_does_not_hold_is_left_to_dns(cluster: Held) -> None:
-    assert from_cluster(cluster)(HOST, 443) == by_name(HOST, 443) == (HOST, 443)
+    assert cluster_resolver(cluster)(HOST, 443) == resolve_by_dns(HOST, 443) == (HOST, 443)
 
 
 @pytest.mark.parametrize("kind", [{}, {"type": "ClusterIP"}, {"type": "NodePort"}, {"type": "LoadBalancer"}])
 def test_a_service_without_slices_is_reached_at_its_cluster_ip(kind: JSONObject) -> None:
-    assert from_cluster(Held({**CLUSTER_IP, **kind}))(HOST, 443) == ("10.96.0.7", 443)
+    assert cluster_resolver(Held({**CLUSTER_IP, **kind}))(HOST, 443) == ("10.96.0.7", 443)
 
 
 def test_an_external_service_is_reached_at_its_name() -> None:
     spec = {"type": "ExternalName", "externalName": "hook.example.com"}
-    assert from_cluster(Held(spec))(HOST, 8443) == ("hook.example.com", 8443)
+    assert cluster_resolver(Held(spec))(HOST, 8443) == ("hook.example.com", 8443)
 
 
 def test_an_endpoint_is_reached_at_the_port_of_the_same_name() -> None:
     slices = endpoint_slice({"addresses": ["10.1.0.5", "10.1.0.6"]})
-    assert from_cluster(Held(CLUSTER_IP, slices))(HOST, 443) == ("10.1.0.5", 9443)
+    assert cluster_resolver(Held(CLUSTER_IP, slices))(HOST, 443) == ("10.1.0.5", 9443)
 
 
 def test_a_port_without_a_name_is_one_of_an_empty_name() -> None:
     slices = endpoint_slice({"addresses": ["10.1.0.5"]}, name="")
     spec = {"clusterIP": "None", "ports": [{"port": 443}]}
-    assert from_cluster(Held(spec, slices))(HOST, 443) == ("10.1.0.5", 9443)
+    assert cluster_resolver(Held(spec, slices))(HOST, 443) == ("10.1.0.5", 9443)
 
 
 def test_only_ready_endpoints_of_the_service_itself_are_reached() -> None:
@@ -84,7 +84,7 @@ def test_only_ready_endpoints_of_the_service_itself_are_reached() -> None:
             {"addresses": ["10.1.0.3"], "conditions": {"ready": True}}, {"addresses": ["10.1.0.4"]}
         ),
     ]
-    resolve = from_cluster(Held(CLUSTER_IP, *slices))
+    resolve = cluster_resolver(Held(CLUSTER_IP, *slices))
     assert {resolve(HOST, 443)[0] for _ in range(100)} == {"10.1.0.3", "10.1.0.4"}
 
 
@@ -102,5 +102,5 @@ def test_only_ready_endpoints_of_the_service_itself_are_reached() -> None:
 )
 def test_a_service_without_an_address_is_told_as_the_api_server_tells_it(cluster: Held, text: str) -> None:
     with pytest.raises(UnresolvedError) as raised:
-        from_cluster(cluster)(HOST, 443)
+        cluster_resolver(cluster)(HOST, 443)
     assert str(raised.value) == text

@@ -14,7 +14,7 @@ from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Allowed, Denied, Failed
 from pratique.configuration.settings import ChainSettings, Isolation
-from pratique.hosting.services import hosting
+from pratique.hosting.services import host_chain
 from serving.reviews import review_of
 from validator.host import ValidatorHost
 
@@ -58,7 +58,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
     chain = ChainSettings(admission_control=("ShopIsOpen",), cluster=(file,))
 
     async def run() -> list[type]:
-        async with hosting(chain, Phase.VALIDATE, ValidatorHost, isolation) as hosted:
+        async with host_chain(chain, Phase.VALIDATE, ValidatorHost, isolation) as hosted:
 
             async def ask(digest: str) -> Outcome:
                 host = hosted.held.get(digest)
@@ -88,7 +88,7 @@ def test_what_its_process_does_not_hold_it_does_not_decide(tmp_path: Path) -> No
     chain = ChainSettings(admission_control=("ShopIsOpen",), cluster=(file,))
 
     async def run() -> Outcome:
-        async with hosting(chain, Phase.VALIDATE, ValidatorHost, Isolation.PROCESS) as hosted:
+        async with host_chain(chain, Phase.VALIDATE, ValidatorHost, Isolation.PROCESS) as hosted:
             review = dataclasses.replace(review_of(), digest="0" * 32)
             calls = [Call("ShopIsOpen", 0.5)]
             [outcome] = await hosted.held.current.validate(review, calls, Deadline.after(10))

@@ -14,7 +14,7 @@ from isolating import Host, hostile_package
 from pratique.admission.controllers import Phase
 from pratique.admission.outcomes import Allowed, Failed, FailureKind
 from pratique.configuration.settings import ChainSettings, Isolation
-from pratique.hosting.services import hosting
+from pratique.hosting.services import host_chain
 from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _package(tmp_path: Path) -> Iterator[None]:
 async def outcomes() -> list[Outcome]:
     """Kill whoever answers, and go on asking, one call after another and none of them waiting for those before."""
     found: list[Outcome] = []
-    async with hosting(
+    async with host_chain(
         ChainSettings(admission_control=("SayPid",)), Phase.VALIDATE, ValidatorHost, Isolation.PROCESS
     ) as hosted:
         host = Host(asyncio.get_running_loop(), ValidatorHost(hosted.controllers, hosted.cluster))

@@ -14,7 +14,7 @@ from hostile_texts import HARMLESS, HOSTILE
 from pratique.apimachinery.json_reading import (
     LARGE_BYTES,
     JsonLimitError,
-    MemberFaultError,
+    InvalidMemberError,
     check_members,
     read_document,
 )
@@ -162,7 +162,7 @@ def looked_at_closely(raw: bytes) -> str:
     """What the slow way alone says."""
     try:
         check_members(raw)
-    except MemberFaultError as error:
+    except InvalidMemberError as error:
         return str(error)
     except msgspec.DecodeError:
         return "is not JSON"

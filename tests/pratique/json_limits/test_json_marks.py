@@ -9,10 +9,10 @@ import pytest
 
 from pratique.apimachinery import json_reading
 from pratique.apimachinery.json_reading import (
-    MOST_NODES,
-    TOO_MUCH,
+    MAX_VALUES,
+    TOO_MANY_VALUES,
     JsonLimitError,
-    holds_too_much,
+    has_too_many_values,
     read_document,
 )
 
@@ -35,7 +35,7 @@ def test_marks_in_strings_are_no_structure(
 ) -> None:
     monkeypatch.setattr("pratique.apimachinery.json_reading._PORTION_BYTES", portion_bytes)
     expected = json.dumps(blanked(json.loads(raw)), separators=(",", ":"))
-    assert json_reading.structure(raw).decode() == "".join(mark for mark in expected if mark in "{}[],")
+    assert json_reading.structural_characters(raw).decode() == "".join(mark for mark in expected if mark in "{}[],")
 
 
 def blanked(value: JSON) -> JSON:
@@ -54,22 +54,22 @@ def test_levels_are_counted_however_many_values_stand_side_by_side(
     nested = pair[:half] * depth + pair[half:] * depth
     marks = ("[" + ",".join([nested] * siblings) + "]").encode()
     levels = 1 + depth * half
-    found = [json_reading.has_more_levels(marks, most) for most in range(levels + 12)]
+    found = [json_reading.exceeds_depth(marks, most) for most in range(levels + 12)]
     assert found == [most < levels for most in range(levels + 12)]
 
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize(("item", "marks"), [(b"0", 1), (b'",[{"', 1), (b"[]", 2), (b"{}", 2)])
 def test_so_many_values_are_the_most(item: bytes, marks: int, more: int) -> None:
-    raw = b"[" + b",".join([item] * (MOST_NODES // marks + more)) + b"]"
-    assert holds_too_much(raw) is bool(more)
+    raw = b"[" + b",".join([item] * (MAX_VALUES // marks + more)) + b"]"
+    assert has_too_many_values(raw) is bool(more)
     if more:
-        with pytest.raises(JsonLimitError, match=f"^holds {TOO_MUCH}$"):
+        with pytest.raises(JsonLimitError, match=f"^holds {TOO_MANY_VALUES}$"):
             read_document(raw)
     else:
         assert not read_document(raw).is_null
 
 
 def test_few_values_are_not_too_many_however_long_the_text() -> None:
-    assert not holds_too_much(b"[" + b" " * MOST_NODES + b"]")
-    assert not holds_too_much(b'["' + b"," * MOST_NODES + b'"]')
+    assert not has_too_many_values(b"[" + b" " * MAX_VALUES + b"]")
+    assert not has_too_many_values(b'["' + b"," * MAX_VALUES + b'"]')

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.kubeconfigs import Context, Kubeconfig, Server, User, load_kubeconfig, read_kubeconfig
+from pratique.https.kubeconfigs import KubeconfigContext, Kubeconfig, KubeconfigCluster, KubeconfigUser, load_kubeconfig, read_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,15 +43,15 @@ users:
 """
     assert load_kubeconfig(written(tmp_path / "config", text)) == Kubeconfig(
         users={
-            "ann": User(token="secret"),
-            "*.example.com": User(client_certificate_data=b"pem", client_key_data=b"pem"),
+            "ann": KubeconfigUser(token="secret"),
+            "*.example.com": KubeconfigUser(client_certificate_data=b"pem", client_key_data=b"pem"),
         },
         servers={
-            "api": Server(
+            "api": KubeconfigCluster(
                 server="https://api.example.com", certificate_authority_data=b"pem", tls_server_name="api"
             )
         },
-        contexts={"here": Context("api", "ann")},
+        contexts={"here": KubeconfigContext("api", "ann")},
         current_context="here",
     )
 
@@ -76,7 +76,7 @@ clusters:
 def test_impersonation_is_read(tmp_path: Path) -> None:
     user = {"as": "ann", "as-uid": "7", "as-groups": ["devs"], "as-user-extra": {"team": ["a", "b"]}}
     config = read_kubeconfig({"users": [{"name": "u", "user": user}]}, tmp_path)
-    assert config.users["u"] == User(
+    assert config.users["u"] == KubeconfigUser(
         impersonate="ann",
         impersonate_uid="7",
         impersonate_groups=("devs",),
@@ -91,12 +91,12 @@ def test_a_kubeconfig_may_be_empty(tmp_path: Path, text: str) -> None:
 
 def test_a_null_field_is_one_that_is_not_there(tmp_path: Path) -> None:
     data = {"users": [{"name": "u", "user": {"token": None, "exec": None}}, {"name": "v", "user": None}]}
-    assert read_kubeconfig(data, tmp_path).users == {"u": User(), "v": User()}
+    assert read_kubeconfig(data, tmp_path).users == {"u": KubeconfigUser(), "v": KubeconfigUser()}
 
 
 def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
     data = {"preferences": {"colors": True}, "users": [{"name": "u", "user": {"hat": "red"}, "more": 1}]}
-    assert read_kubeconfig(data, tmp_path).users == {"u": User()}
+    assert read_kubeconfig(data, tmp_path).users == {"u": KubeconfigUser()}
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_credentials_are_never_shown() -> None:
-    user = User(token="secret", password="secret", client_key_data=b"secret")
+    user = KubeconfigUser(token="secret", password="secret", client_key_data=b"secret")
     assert "secret" not in f"{user!r} {user} {Kubeconfig(users={'u': user})}"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import decode
-from pratique.processes.large_text_frames import Cut, between, cut_out
+from pratique.processes.large_text_frames import MemberSelection, slice_pieces, strip_members
 from strategies.json_values import values
 
-CUT = Cut("request", ("object", "oldObject"))
+CUT = MemberSelection("request", ("object", "oldObject"))
 
 
 @given(
@@ -21,7 +21,7 @@ CUT = Cut("request", ("object", "oldObject"))
 )
 def test_what_is_taken_out_is_where_it_is_said_to_be(request: dict[str, object]) -> None:
     text = json.dumps({"kind": "AdmissionReview", "request": request}, indent=1).encode()
-    remainder = cut_out(text, CUT)
+    remainder = strip_members(text, CUT)
     assert remainder is not None
     found = {name: decode(text[begin:end]) for name, (begin, end) in remainder.spans.items()}
     assert found == {name: decode(json.dumps(request[name])) for name in CUT.names}
@@ -33,11 +33,11 @@ def test_what_is_taken_out_is_where_it_is_said_to_be(request: dict[str, object])
 
 @pytest.mark.parametrize("text", [b"{}", b'{"request":null}', b'{"request":[1]}', b"[]", b"1"])
 def test_where_there_is_no_such_member_nothing_is_taken_out(text: bytes) -> None:
-    assert cut_out(text, CUT) is None
+    assert strip_members(text, CUT) is None
 
 
 def test_a_value_that_is_not_there_is_not_made_up() -> None:
-    remainder = cut_out(b'{"request":{"object":{"a":1}}}', CUT)
+    remainder = strip_members(b'{"request":{"object":{"a":1}}}', CUT)
     assert remainder is not None
     assert (remainder.text, remainder.spans) == (b'{"request":{"object":null}}', {"object": (21, 28)})
 
@@ -48,4 +48,4 @@ def test_a_text_in_pieces_has_the_same_bytes_in_the_same_places(
 ) -> None:
     places = [0, *sorted(min(each, len(text)) for each in breaks), len(text)]
     pieces = [text[first:last] for first, last in itertools.pairwise(places)]
-    assert between(pieces, begin, max(begin, end)) == text[begin : max(begin, end)]
+    assert slice_pieces(pieces, begin, max(begin, end)) == text[begin : max(begin, end)]

@@ -217,7 +217,7 @@ def test_who_repeats_what_was_charged_charges_nothing(url: str) -> None:
         async with opened(url) as [ledger]:
             first = charge("web", request_uid="7")
             await ledger.charge([account()], first, up_to(1))
-            await ledger.charge([account()], charge("web", request_uid="7", repeats=True), up_to(1))
+            await ledger.charge([account()], charge("web", request_uid="7", is_retry=True), up_to(1))
             assert await pods_used(ledger, account()) == ["1"]
 
     asyncio.run(scenario())
@@ -230,7 +230,7 @@ def test_who_repeats_what_was_not_charged_does(fields: dict[str, str]) -> None:
     async def scenario() -> None:
         async with opened("") as [ledger]:
             await ledger.charge([account()], charge(request_uid="7"), plus())
-            await ledger.charge([account()], charge(**fields, repeats=True), plus())
+            await ledger.charge([account()], charge(**fields, is_retry=True), plus())
             assert await pods_used(ledger, account()) == ["2"]
 
     asyncio.run(scenario())

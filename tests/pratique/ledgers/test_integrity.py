@@ -15,7 +15,7 @@ import pytest
 
 from pratique.apimachinery.errors import CallError
 from pratique.cluster.store import ObjectStore
-from pratique.controllers.quota.ledger_urls import parse
+from pratique.controllers.quota.ledger_urls import parse_ledger_url
 from pratique.controllers.quota.sql_accounts import connect
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from quotas import account, admitted, charge, plus, pods_used, quota, sizes_of_pods, up_to
@@ -216,7 +216,7 @@ def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.
     async def scenario() -> None:
         ledger = SQLLedger(url)
         await ledger.charge([account()], charge(), plus())
-        database = connect(parse(url))
+        database = connect(parse_ledger_url(url))
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET identity = 'another'")
         database.close()
@@ -228,7 +228,7 @@ def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.
 
 
 def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path: Path) -> None:
-    database = connect(parse(str(tmp_path / "quotas.sqlite")))
+    database = connect(parse_ledger_url(str(tmp_path / "quotas.sqlite")))
     for engine in (database.reader, database.writer):
         with engine.connect() as connection:
             settings = [
@@ -266,7 +266,7 @@ def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
         await ledger.charge([account()], charge(), plus())
         for _ in range(3):
             await ledger.reconcile(ObjectStore([quota()]), 0, sizes_of_pods)
-        database = connect(parse(shared_url))
+        database = connect(parse_ledger_url(shared_url))
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET turn = 1")
         database.close()

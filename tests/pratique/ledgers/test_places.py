@@ -8,7 +8,7 @@ import pytest
 
 from pratique.configuration.plugins import load_plugin_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.controllers.quota.ledger_urls import default_file, is_placed, placed
+from pratique.controllers.quota.ledger_urls import default_ledger_file, has_ledger_url, with_ledger_url
 
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1
@@ -38,23 +38,23 @@ def test_it_is_the_folder_for_state(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert default_file() == Path(file)
+    assert default_ledger_file() == Path(file)
 
 
 def test_nobody_says_so_by_other_flags() -> None:
     settings = ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-sync-period": "1s"}})
-    assert not is_placed(settings)
-    assert load_plugin_configurations(placed(settings, "/b")) == {
+    assert not has_ledger_url(settings)
+    assert load_plugin_configurations(with_ledger_url(settings, "/b")) == {
         "ResourceQuota": {"resource-quota-sync-period": "1s", "resource-quota-ledger": "/b"}
     }
 
 
 @pytest.mark.parametrize("url", ["", "/a"])
 def test_a_flag_says_so(url: str) -> None:
-    assert is_placed(ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-ledger": url}}))
+    assert has_ledger_url(ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-ledger": url}}))
 
 
 def test_the_admission_configuration_says_so(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(CONFIGURATION)
-    assert is_placed(ChainSettings(admission_control_config_file=file))
+    assert has_ledger_url(ChainSettings(admission_control_config_file=file))

@@ -12,13 +12,13 @@ import pytest
 
 from pratique.apimachinery.errors import CallError, ConfigurationError
 from pratique.controllers.quota.ledger import open_ledger
-from pratique.controllers.quota.ledger_urls import Storage, parse
+from pratique.controllers.quota.ledger_urls import LedgerStorage, parse_ledger_url
 from quotas import account, charge, plus
 
 
 @pytest.mark.parametrize("url", ["", ":memory:", "sqlite://", "sqlite:///:memory:"])
 def test_no_place_is_memory(url: str) -> None:
-    assert parse(url).storage is Storage.MEMORY
+    assert parse_ledger_url(url).storage is LedgerStorage.MEMORY
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_no_place_is_memory(url: str) -> None:
     ],
 )
 def test_a_path_is_a_file_of_sqlite(url: str, path: str) -> None:
-    place = parse(url)
-    assert (place.storage, str(place.path)) == (Storage.SQLITE, path)
+    place = parse_ledger_url(url)
+    assert (place.storage, str(place.path)) == (LedgerStorage.SQLITE, path)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_path_is_a_file_of_sqlite(url: str, path: str) -> None:
     ],
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
-    place = parse(url)
-    assert (place.storage, place.shown) == (Storage.POSTGRESQL, shown)
+    place = parse_ledger_url(url)
+    assert (place.storage, place.shown) == (LedgerStorage.POSTGRESQL, shown)
     assert "s3cret" not in repr(place)
 
 

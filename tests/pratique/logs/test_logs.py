@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.telemetry.logs import FIELDS, LONGEST_TEXT, configure_logging, log_loop_error
+from pratique.telemetry.logs import FIELDS, MAX_TEXT_LENGTH, configure_logging, log_loop_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +139,7 @@ def test_whatever_is_logged_is_one_line_of_json_with_short_harmless_texts(text: 
     logger.error(text.replace("%", ""), extra={field: text})
     line = only_line(stream)
     assert stream.getvalue().isascii()
-    assert all(len(value) <= LONGEST_TEXT for value in line.values() if isinstance(value, str))
+    assert all(len(value) <= MAX_TEXT_LENGTH for value in line.values() if isinstance(value, str))
     assert all(value.isprintable() for value in line.values() if isinstance(value, str))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.admission.reviews import impersonated
+from pratique.admission.reviews import impersonated_user
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ from pratique.admission.reviews import impersonated
 def test_groups_are_added_as_by_an_api_server(
     name: str, groups: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    user = impersonated(name, groups)
+    user = impersonated_user(name, groups)
     assert (user.username, user.groups) == (name, expected)

@@ -11,7 +11,7 @@ import pytest
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.readings import unwrap_lists
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MANIFESTS = Path(__file__).parents[2] / "data" / "manifests"
 
 def reviews_of(name: str) -> list[Review]:
     documents = unwrap_lists(read_documents(MANIFESTS / name))
-    return [review_of_manifest(each.data, built_in(), index=i) for i, each in enumerate(documents)]
+    return [review_of_manifest(each.data, built_in_resources(), index=i) for i, each in enumerate(documents)]
 
 
 def test_the_online_boutique_is_of_known_kinds() -> None:

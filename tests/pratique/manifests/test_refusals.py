@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.errors import InputError
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def pod(**metadata: JSON) -> JSON:
 
 def refusal(document: JSON, **asked: JSON) -> str:
     with pytest.raises(InputError) as caught:
-        review_of_manifest(document, built_in(), **asked)
+        review_of_manifest(document, built_in_resources(), **asked)
     return str(caught.value)
 
 
@@ -170,7 +170,7 @@ def test_any_json_is_either_reviewed_or_refused(document: JSON, kind: str, opera
     group = "authorization.k8s.io/" if kind == "SubjectAccessReview" else ""
     for each in (document, {"apiVersion": f"{group}v1", "kind": kind, "metadata": document}):
         try:
-            review = review_of_manifest(each, built_in(), operation=operation)
+            review = review_of_manifest(each, built_in_resources(), operation=operation)
         except InputError:
             continue
         assert review.resource.resource

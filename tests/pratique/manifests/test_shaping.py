@@ -8,7 +8,7 @@ import pytest
 
 from pratique.admission.reviews import Operation, UserInfo
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
@@ -25,7 +25,7 @@ DEPLOYMENT = manifest("apps/v1", "Deployment", name="cart", namespace="shop")
 
 
 def review_of(document: JSONObject, **asked: JSON) -> Review:
-    return review_of_manifest(document, built_in(), **asked)
+    return review_of_manifest(document, built_in_resources(), **asked)
 
 
 def test_a_manifest_is_reviewed_as_a_create() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.admission.reviews import Operation
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectStore
 from pratique.manifests.requests import review_of_manifest
 
@@ -26,7 +26,7 @@ def manifest(api_version: str, kind: str, **more: JSON) -> JSONObject:
     [("v1", "Pod"), ("apps/v1", "Deployment"), ("extensions/v1beta1", "Ingress"), ("batch/v1", "Job")],
 )
 def test_a_create_chooses_no_status(api_version: str, kind: str) -> None:
-    review = review_of_manifest(manifest(api_version, kind, spec={}, status=SUCCEEDED), built_in())
+    review = review_of_manifest(manifest(api_version, kind, spec={}, status=SUCCEEDED), built_in_resources())
     assert "status" not in review.object
     assert review.object["spec"] == {}
 
@@ -36,12 +36,12 @@ def test_a_create_chooses_no_status(api_version: str, kind: str) -> None:
     [("v1", "Node"), ("networking.k8s.io/v1", "ServiceCIDR"), ("v1", "ConfigMap"), ("v1", "PodTemplate")],
 )
 def test_a_status_stays_where_it_is_the_writers_or_is_none(api_version: str, kind: str) -> None:
-    review = review_of_manifest(manifest(api_version, kind, status=SUCCEEDED), built_in())
+    review = review_of_manifest(manifest(api_version, kind, status=SUCCEEDED), built_in_resources())
     assert review.object["status"] == SUCCEEDED
 
 
 def test_a_new_namespace_is_active_whatever_it_says() -> None:
-    review = review_of_manifest(manifest("v1", "Namespace", status={"phase": "Terminating"}), built_in())
+    review = review_of_manifest(manifest("v1", "Namespace", status={"phase": "Terminating"}), built_in_resources())
     assert review.object["status"] == {"phase": "Active"}
 
 
@@ -49,7 +49,7 @@ def test_a_new_namespace_is_active_whatever_it_says() -> None:
 def test_an_update_leaves_the_status_as_it_is(old: JSON, expected: JSON) -> None:
     stored = manifest("v1", "Pod", **({"status": old} if old else {}))
     review = review_of_manifest(
-        manifest("v1", "Pod", status=SUCCEEDED), built_in(), operation=Operation.UPDATE, old=stored
+        manifest("v1", "Pod", status=SUCCEEDED), built_in_resources(), operation=Operation.UPDATE, old=stored
     )
     assert review.object.get("status") == expected
 
@@ -57,7 +57,7 @@ def test_an_update_leaves_the_status_as_it_is(old: JSON, expected: JSON) -> None
 def test_an_update_of_the_status_is_what_it_says() -> None:
     review = review_of_manifest(
         manifest("v1", "Pod", status=SUCCEEDED),
-        built_in(),
+        built_in_resources(),
         operation=Operation.UPDATE,
         subresource="status",
         old=manifest("v1", "Pod"),

@@ -10,7 +10,7 @@ from pratique.admission.reviews import Operation
 from pratique.admission.subresources import operation_on
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import decode, encode
-from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def manifest(api_version: str, kind: str, **more: JSON) -> JSONObject:
 
 
 def sent(document: JSONObject, subresource: str, operation: Operation, **asked: JSON) -> Review:
-    return review_of_manifest(document, built_in(), subresource=subresource, operation=operation, **asked)
+    return review_of_manifest(document, built_in_resources(), subresource=subresource, operation=operation, **asked)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_where_a_custom_resource_keeps_its_replicas_nobody_knows() -> None:
             "versions": [version],
         },
     }
-    known: Resources = built_in().with_crds([definition])
+    known: ApiResources = built_in_resources().with_crds([definition])
     document = manifest("example.com/v1", "Fleet")
     with pytest.raises(InputError, match="give the Scale itself"):
         review_of_manifest(document, known, subresource="scale", operation=Operation.UPDATE, old=document)
@@ -118,11 +118,11 @@ def test_a_stored_object_of_another_version_is_the_old_object_all_the_same() -> 
 
 
 def test_every_subresource_that_is_not_only_read_can_be_asked_for_by_some_manifest() -> None:
-    for each in built_in():
+    for each in built_in_resources():
         operation = operation_on(each) if each.subresource else None
         if operation is None or each.kind.kind == "DeploymentRollback":  # 1.15 was the last to have it
             continue
-        parent = built_in().for_resource(each.resource)
+        parent = built_in_resources().for_resource(each.resource)
         assert parent is not None
         own = each.kind if each.kind.kind in {"Binding", "TokenRequest"} else parent.kind
         document = manifest(own.api_version, own.kind)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.pods.nodes import forbidden_changes, may_set
+from pratique.pods.nodes import forbidden_label_changes, may_set_label
 
 LABELS = st.dictionaries(
     st.sampled_from(["own", "kubernetes.io/os", "other.k8s.io/x", "node-restriction.kubernetes.io/x"]),
@@ -30,7 +30,7 @@ LABELS = st.dictionaries(
     ],
 )
 def test_a_node_may_describe_itself(label: str) -> None:
-    assert may_set(label)
+    assert may_set_label(label)
 
 
 @pytest.mark.parametrize(
@@ -46,19 +46,19 @@ def test_a_node_may_describe_itself(label: str) -> None:
     ],
 )
 def test_a_node_may_not_choose_its_pods(label: str) -> None:
-    assert not may_set(label)
+    assert not may_set_label(label)
 
 
 @given(LABELS, LABELS)
 def test_every_way_of_changing_a_label_counts(new: dict[str, str], old: dict[str, str]) -> None:
-    found = forbidden_changes({"metadata": {"labels": new}}, {"metadata": {"labels": old}})
+    found = forbidden_label_changes({"metadata": {"labels": new}}, {"metadata": {"labels": old}})
     changed = {key for key, _ in new.items() ^ old.items()}
-    assert found == sorted(key for key in changed if not may_set(key))
+    assert found == sorted(key for key in changed if not may_set_label(key))
 
 
 def test_a_new_node_changes_all_that_it_has() -> None:
-    assert forbidden_changes({"metadata": {"labels": {"x.k8s.io/b": "", "x.k8s.io/a": ""}}}) == [
+    assert forbidden_label_changes({"metadata": {"labels": {"x.k8s.io/b": "", "x.k8s.io/a": ""}}}) == [
         "x.k8s.io/a",
         "x.k8s.io/b",
     ]
-    assert forbidden_changes({"metadata": {"labels": None}}) == []
+    assert forbidden_label_changes({"metadata": {"labels": None}}) == []

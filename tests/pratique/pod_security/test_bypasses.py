@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pratique.admission.answers import Answer
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 
@@ -267,7 +267,7 @@ def reviews_of(setting: Setting, kind: tuple[str, str]) -> Iterator[tuple[Review
         yield review_of(request, CLUSTER), passes, f"{field} {word!r} {user}{sandboxed}{namespace}"
 
 
-async def found_by(validate: Half, review: Review) -> Answer:
+async def found_by(validate: Handler, review: Review) -> Answer:
     answer: Any = validate(review)
     found: Answer = await answer if inspect.isawaitable(answer) else answer
     return found

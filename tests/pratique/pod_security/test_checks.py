@@ -10,7 +10,7 @@ import pod_security_cases
 from pratique.controllers.pod_security.checks import details
 from pratique.controllers.pod_security.evaluation import NEWEST, evaluate
 from pratique.controllers.pod_security.pod_shapes import MistypedError, read_pod
-from pratique.controllers.pod_security.standards import LATEST, PRIVILEGED, Level, LevelVersion, Version
+from pratique.controllers.pod_security.standards import LATEST, PRIVILEGED, PodSecurityLevel, LevelVersion, Version
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -20,7 +20,7 @@ SINGLE = pod_security_cases.cases("checks.jsonl")
 
 
 def told(pod: JSONObject, level: str, minor: int | None = None, *, template: bool = False) -> str:
-    level_version = LevelVersion(Level(level), Version(minor))
+    level_version = LevelVersion(PodSecurityLevel(level), Version(minor))
     return details(evaluate(level_version, read_pod(pod, is_template=template)))
 
 
@@ -45,7 +45,7 @@ def test_all_fixtures_are_there() -> None:
 @pytest.mark.parametrize("case", SINGLE, ids=pod_security_cases.title)
 def test_what_is_newest_counts_for_all_versions_to_come(case: JSONObject) -> None:
     pod = read_pod(case["pod"])
-    for level in Level:
+    for level in PodSecurityLevel:
         newest = evaluate(LevelVersion(level, Version(NEWEST)), pod)
         assert newest == evaluate(LevelVersion(level, Version(NEWEST + 60)), pod)
         assert newest == evaluate(LevelVersion(level, LATEST), pod)

@@ -9,13 +9,13 @@ import pytest
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.controllers.pod_security.configuration import Exempt, PodSecurityConfiguration, read_standards
-from pratique.controllers.pod_security.standards import Policy
-from pratique.hosting.configured_controllers import configured
+from pratique.controllers.pod_security.configuration import ExemptNames, PodSecurityConfiguration, read_configuration
+from pratique.controllers.pod_security.standards import NamespacePolicy
+from pratique.hosting.configured_controllers import configure_controller
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.pod_security.configuration import Standards
+    from pratique.controllers.pod_security.configuration import PodSecuritySettings
 
 GROUP = "pod-security.admission.config.k8s.io"
 
@@ -24,11 +24,11 @@ def configuration(version: str = "v1", **members: JSON) -> JSONObject:
     return {"apiVersion": f"{GROUP}/{version}", "kind": "PodSecurityConfiguration", **members}
 
 
-def standards_of(document: JSONObject) -> Standards:
-    return read_standards(decode_strictly(document, PodSecurityConfiguration))
+def standards_of(document: JSONObject) -> PodSecuritySettings:
+    return read_configuration(decode_strictly(document, PodSecurityConfiguration))
 
 
-def modes(policy: Policy) -> list[str]:
+def modes(policy: NamespacePolicy) -> list[str]:
     return [str(policy.enforce), str(policy.audit), str(policy.warn)]
 
 
@@ -37,8 +37,8 @@ def modes(policy: Policy) -> list[str]:
 )
 def test_nothing_is_forbidden_by_default(document: JSONObject) -> None:
     found = standards_of(document)
-    assert found.policies.defaults == Policy()
-    assert found.exempt == Exempt()
+    assert found.policies.defaults == NamespacePolicy()
+    assert found.exempt == ExemptNames()
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
@@ -55,14 +55,14 @@ def test_every_version_says_the_same(version: str) -> None:
         )
     )
     assert modes(found.policies.defaults) == ["baseline:v1.7", "privileged:latest", "privileged:v1.8"]
-    assert found.exempt == Exempt(
+    assert found.exempt == ExemptNames(
         frozenset({"alice", "bob"}), frozenset({"kube-system"}), frozenset({"special"})
     )
 
 
 def fault(document: JSON) -> str:
     with pytest.raises(ConfigurationError) as error:
-        configured(CONTROLLER, document)
+        configure_controller(CONTROLLER, document)
     return str(error.value).removeprefix('couldn\'t init admission plugin "PodSecurity": ')
 
 

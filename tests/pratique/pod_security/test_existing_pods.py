@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.controllers.pod_security.configuration import Exempt
-from pratique.controllers.pod_security.namespaces import KUBERNETES, Limits, warnings_of
-from pratique.controllers.pod_security.standards import Level, LevelVersion
+from pratique.controllers.pod_security.configuration import ExemptNames
+from pratique.controllers.pod_security.namespaces import DEFAULT_LIMITS, PodEvaluationLimits, evaluate_pods_in_namespace
+from pratique.controllers.pod_security.standards import PodSecurityLevel, LevelVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pratique.apimachinery.json_values import JSON, JSONObject
 
-BASELINE = LevelVersion(Level.BASELINE)
-SANDBOXED = Exempt(runtime_classes=frozenset({"sandbox"}))
+BASELINE = LevelVersion(PodSecurityLevel.BASELINE)
+SANDBOXED = ExemptNames(runtime_classes=frozenset({"sandbox"}))
 VIOLATE = 'existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"'
 
 
@@ -34,12 +34,12 @@ def good(name: str) -> JSONObject:
     return pod(name, hostNetwork=False)
 
 
-def warnings(pods: Iterable[JSONObject], limits: Limits = KUBERNETES) -> list[str]:
-    return list(asyncio.run(warnings_of(list(pods), SANDBOXED, BASELINE, "shop", limits)))
+def warnings(pods: Iterable[JSONObject], limits: PodEvaluationLimits = DEFAULT_LIMITS) -> list[str]:
+    return list(asyncio.run(evaluate_pods_in_namespace(list(pods), SANDBOXED, BASELINE, "shop", limits)))
 
 
 def test_as_many_are_looked_at_as_in_kubernetes() -> None:
-    assert (KUBERNETES.pods, KUBERNETES.seconds) == (3000, 1.0)
+    assert (DEFAULT_LIMITS.pods, DEFAULT_LIMITS.seconds) == (3000, 1.0)
 
 
 def test_nothing_is_said_where_nothing_is_wrong() -> None:
@@ -84,7 +84,7 @@ def test_a_pod_that_cannot_be_read_is_none_that_may_stay() -> None:
 
 
 def test_only_so_many_are_looked_at() -> None:
-    assert warnings([pod(f"pod{number}") for number in range(1, 6)], Limits(pods=4)) == [
+    assert warnings([pod(f"pod{number}") for number in range(1, 6)], PodEvaluationLimits(pods=4)) == [
         "new PodSecurity enforce level only checked against the first 4 of 5 existing pods",
         VIOLATE,
         "pod1 (and 3 other pods): host namespaces",
@@ -94,7 +94,7 @@ def test_only_so_many_are_looked_at() -> None:
 def test_only_so_long_they_are_looked_at() -> None:
     # Each look takes half a second and a bit, so that the second is over at the end of the second one.
     ticks = itertools.count(0.0, 0.55)
-    assert warnings([pod(name) for name in "abcd"], Limits(clock=lambda: next(ticks))) == [
+    assert warnings([pod(name) for name in "abcd"], PodEvaluationLimits(clock=lambda: next(ticks))) == [
         "new PodSecurity enforce level only checked against the first 2 of 4 existing pods",
         VIOLATE,
         "a (and 1 other pod): host namespaces",
@@ -102,7 +102,7 @@ def test_only_so_long_they_are_looked_at() -> None:
 
 
 def test_that_not_all_were_looked_at_is_told_even_where_nothing_is_wrong() -> None:
-    assert warnings([good("a"), good("b")], Limits(pods=1)) == [
+    assert warnings([good("a"), good("b")], PodEvaluationLimits(pods=1)) == [
         "new PodSecurity enforce level only checked against the first 1 of 2 existing pods"
     ]
 
@@ -113,12 +113,12 @@ def test_one_replica_of_each_comes_before_the_others() -> None:
         pod(f"{owner}-{number}", owner, hostPID=True) for owner in ("one", "two") for number in range(4)
     ]
     alone = [pod(f"unique{number}") for number in range(4)]
-    assert warnings([*exempt, *replicas, *alone], Limits(pods=4)) == [
+    assert warnings([*exempt, *replicas, *alone], PodEvaluationLimits(pods=4)) == [
         "new PodSecurity enforce level only checked against the first 4 of 12 existing pods",
         VIOLATE,
         "one-0 (and 3 other pods): host namespaces",
     ]
-    assert warnings([*replicas, *(good(f"good{number}") for number in range(2))], Limits(pods=4)) == [
+    assert warnings([*replicas, *(good(f"good{number}") for number in range(2))], PodEvaluationLimits(pods=4)) == [
         "new PodSecurity enforce level only checked against the first 4 of 10 existing pods",
         VIOLATE,
         "one-0 (and 1 other pod): host namespaces",
@@ -128,7 +128,7 @@ def test_one_replica_of_each_comes_before_the_others() -> None:
 def test_others_get_their_turn_meanwhile() -> None:
     async def counted() -> int:
         looking = asyncio.ensure_future(
-            warnings_of([pod(str(number)) for number in range(500)], Exempt(), BASELINE, "shop")
+            evaluate_pods_in_namespace([pod(str(number)) for number in range(500)], ExemptNames(), BASELINE, "shop")
         )
         turns = 0
         while not looking.done():

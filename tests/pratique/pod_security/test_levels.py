@@ -9,14 +9,14 @@ import pytest
 from pratique.apimachinery.errors import InputError
 from pratique.controllers.pod_security.standards import (
     LATEST,
-    Level,
+    PodSecurityLevel,
     LevelVersion,
     Version,
     parse_level,
     parse_version,
 )
 
-ALL = [LevelVersion(*pair) for pair in itertools.product(Level, [LATEST, Version(18), Version(30)])]
+ALL = [LevelVersion(*pair) for pair in itertools.product(PodSecurityLevel, [LATEST, Version(18), Version(30)])]
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_levels_are_in_the_order_of_their_strictness() -> None:
 @pytest.mark.parametrize("other", ALL, ids=str)
 @pytest.mark.parametrize("one", ALL, ids=str)
 def test_only_of_privileged_the_version_does_not_matter(one: LevelVersion, other: LevelVersion) -> None:
-    both_privileged = one.level is other.level is Level.PRIVILEGED
+    both_privileged = one.level is other.level is PodSecurityLevel.PRIVILEGED
     assert one.is_equivalent(other) is (both_privileged or str(one) == str(other))

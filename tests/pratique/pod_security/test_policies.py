@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pod_security_cases import labelled
 from pratique.controllers.pod_security.standards import (
     LATEST,
-    PREFIX,
-    Level,
+    LABEL_PREFIX,
+    PodSecurityLevel,
     LevelVersion,
-    Policies,
-    Policy,
+    NamespacePolicies,
+    NamespacePolicy,
     Version,
     parse_level,
     parse_version,
@@ -24,16 +24,16 @@ from pratique.controllers.pod_security.standards import (
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
 
-UNLABELLED = Policy()
-LEVELS = [level.value for level in Level]
+UNLABELLED = NamespacePolicy()
+LEVELS = [level.value for level in PodSecurityLevel]
 WORDS = st.sampled_from([*LEVELS, "", "latest", "v1.24", "v2", "Baseline"])
 MODES = st.sampled_from(["enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version"])
 
 
-def policy_of(*modes: str) -> Policy:
+def policy_of(*modes: str) -> NamespacePolicy:
     """Make a policy of ``baseline:v1.22``, in the order enforce, audit, warn."""
     parts = [mode.split(":") for mode in modes]
-    return Policy(*(LevelVersion(parse_level(level), parse_version(version)) for level, version in parts))
+    return NamespacePolicy(*(LevelVersion(parse_level(level), parse_version(version)) for level, version in parts))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def policy_of(*modes: str) -> Policy:
     ],
 )
 def test_labels_say_what_counts(labels: dict[str, str], expected: tuple[str, ...]) -> None:
-    found = Policies(UNLABELLED).of(labelled("shop", **labels))
+    found = NamespacePolicies(UNLABELLED).of(labelled("shop", **labels))
     assert (found.policy, found.errors) == (policy_of(*expected), ())
 
 
@@ -114,16 +114,16 @@ VERSION_ERROR = 'must be "latest" or "v1.x"'
 def test_what_cannot_be_read_is_strict_where_it_refuses_and_lax_elsewhere(
     labels: dict[str, str], expected: tuple[str, ...], errors: list[tuple[str, str, str]]
 ) -> None:
-    found = Policies(UNLABELLED).of(labelled("shop", **labels))
+    found = NamespacePolicies(UNLABELLED).of(labelled("shop", **labels))
     assert found.policy == policy_of(*expected)
     assert list(map(str, found.errors)) == [
-        f'metadata.labels[{PREFIX}{name}]: Invalid value: "{value}": {text}' for name, value, text in errors
+        f'metadata.labels[{LABEL_PREFIX}{name}]: Invalid value: "{value}": {text}' for name, value, text in errors
     ]
 
 
 def test_what_labels_leave_open_is_as_by_default() -> None:
     defaults = policy_of("baseline:v1.20", "restricted:v1.21", "baseline:v1.22")
-    policies = Policies(defaults)
+    policies = NamespacePolicies(defaults)
     assert policies.of(labelled("shop")).policy == policies.of({}).policy == defaults
     assert policies.of(labelled("shop", enforce="privileged")).policy == policy_of(
         "privileged:v1.20", "restricted:v1.21", "baseline:v1.22"
@@ -137,14 +137,14 @@ def test_what_labels_leave_open_is_as_by_default() -> None:
     ("value", "error"), [(None, '""'), (True, '"true"'), (["baseline"], '"[\\"baseline\\"]"'), ({}, '"{}"')]
 )
 def test_a_label_that_is_no_text_cannot_be_read(value: JSON, error: str) -> None:
-    found = Policies(UNLABELLED).of({"metadata": {"labels": {f"{PREFIX}enforce": value}}})
-    assert found.policy.enforce.level is Level.RESTRICTED
+    found = NamespacePolicies(UNLABELLED).of({"metadata": {"labels": {f"{LABEL_PREFIX}enforce": value}}})
+    assert found.policy.enforce.level is PodSecurityLevel.RESTRICTED
     assert error in str(found.errors[0])
 
 
 @pytest.mark.parametrize("namespace", [None, {}, {"metadata": None}, {"metadata": {"labels": []}}])
 def test_a_namespace_without_labels_says_nothing(namespace: JSON) -> None:
-    assert Policies(UNLABELLED).of(namespace).policy == UNLABELLED
+    assert NamespacePolicies(UNLABELLED).of(namespace).policy == UNLABELLED
 
 
 def test_policies_have_the_same_effect_where_versions_of_privileged_differ() -> None:
@@ -158,15 +158,15 @@ def test_policies_have_the_same_effect_where_versions_of_privileged_differ() -> 
 
 @given(st.dictionaries(MODES, WORDS))
 def test_a_label_that_cannot_be_read_never_lets_more_through(labels: dict[str, str]) -> None:
-    named = {f"{PREFIX}{name}": value for name, value in labels.items()}
-    found = Policies(UNLABELLED).of({"metadata": {"labels": named}})
+    named = {f"{LABEL_PREFIX}{name}": value for name, value in labels.items()}
+    found = NamespacePolicies(UNLABELLED).of({"metadata": {"labels": named}})
     assert bool(found.errors) is any(
         value not in (["latest", "v1.24"] if name.endswith("-version") else LEVELS)
         for name, value in labels.items()
     )
     if "enforce" in labels:
         wanted = labels["enforce"]
-        assert found.policy.enforce.level == (wanted if wanted in LEVELS else Level.RESTRICTED)
+        assert found.policy.enforce.level == (wanted if wanted in LEVELS else PodSecurityLevel.RESTRICTED)
     if labels.get("enforce-version") == "v1.24":
         assert found.policy.enforce.version == Version(24)
     elif "enforce-version" in labels:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from pod_security_policies import pod, policy
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.patches import apply_patch
-from pratique.controllers.pod_security_policy.providers import EARLY, LAST, Release, make_provider
-from pratique.controllers.pod_security_policy.strategies import ANNOTATION, SAFE, UNSAFE_ANNOTATION
+from pratique.controllers.pod_security_policy.providers import RELEASE_1_10, RELEASE_1_24, ReleaseBehavior, make_provider
+from pratique.controllers.pod_security_policy.strategies import SYSCTLS_ANNOTATION, SAFE_SYSCTLS, UNSAFE_SYSCTLS_ANNOTATION
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ SECCOMP = "seccomp.security.alpha.kubernetes.io"
 APP_ARMOR = "apparmor.security.beta.kubernetes.io"
 
 
-def filled(reviewed: JSONObject, release: Release = LAST, *, annotations: JSON = None, **spec: JSON) -> Edits:
+def filled(reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON) -> Edits:
     return make_provider(policy(annotations=annotations, **spec), release).filled(reviewed)
 
 
 def faults(
-    reviewed: JSONObject, release: Release = LAST, *, annotations: JSON = None, **spec: JSON
+    reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> list[str]:
     """What a policy has against a Pod, as it fills it in first."""
     provider = make_provider(policy(annotations=annotations, **spec), release)
@@ -413,7 +413,7 @@ def sysctls(*names: str) -> JSONObject:
 @pytest.mark.parametrize(
     ("names", "spec", "texts"),
     [
-        (SAFE, {}, []),
+        (SAFE_SYSCTLS, {}, []),
         (
             ("kernel.msgmax", "net.core.x"),
             {"allowedUnsafeSysctls": ["net.*"]},
@@ -421,9 +421,9 @@ def sysctls(*names: str) -> JSONObject:
         ),
         (("kernel.msgmax",), {"allowedUnsafeSysctls": ["*"]}, []),
         (
-            SAFE[:1],
+            SAFE_SYSCTLS[:1],
             {"forbiddenSysctls": ["kernel.*"]},
-            [f'[0]: Forbidden: sysctl "{SAFE[0]}" is not allowed'],
+            [f'[0]: Forbidden: sysctl "{SAFE_SYSCTLS[0]}" is not allowed'],
         ),
         (
             ("net.a", "net.b"),
@@ -434,10 +434,10 @@ def sysctls(*names: str) -> JSONObject:
 )
 def test_sysctls(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> None:
     assert faults(sysctls(*names), **spec) == [f"pod.spec.securityContext.sysctls{text}" for text in texts]
-    assert faults(sysctls(*names), EARLY, **spec) == []
+    assert faults(sysctls(*names), RELEASE_1_10, **spec) == []
 
 
-@pytest.mark.parametrize("key", [ANNOTATION, UNSAFE_ANNOTATION])
+@pytest.mark.parametrize("key", [SYSCTLS_ANNOTATION, UNSAFE_SYSCTLS_ANNOTATION])
 @pytest.mark.parametrize(
     ("allowed", "asked", "text"),
     [
@@ -451,10 +451,10 @@ def test_sysctls(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> 
     ],
 )
 def test_sysctls_of_early_releases(key: str, allowed: str | None, asked: str, text: str | None) -> None:
-    annotations = None if allowed is None else {ANNOTATION: allowed}
+    annotations = None if allowed is None else {SYSCTLS_ANNOTATION: allowed}
     reviewed = pod(annotations={key: asked})
     expected = [] if text is None else [f"pod.metadata.annotations[{key}]{text}"]
-    assert faults(reviewed, EARLY, annotations=annotations) == expected
+    assert faults(reviewed, RELEASE_1_10, annotations=annotations) == expected
     assert faults(reviewed, annotations=annotations) == []
 
 
@@ -537,15 +537,15 @@ def test_seccomp(allowed: JSON, reviewed: JSONObject, of_pod: JSON, of_container
 def test_a_pod_that_says_its_profile_by_field_is_not_annotated() -> None:
     default = {f"{SECCOMP}/defaultProfileName": "localhost/d"}
     assert not filled(pod(securityContext=RUNTIME_DEFAULT), annotations=default).changed
-    found = filled(pod(securityContext=RUNTIME_DEFAULT), EARLY, annotations=default)
+    found = filled(pod(securityContext=RUNTIME_DEFAULT), RELEASE_1_10, annotations=default)
     assert found.document["metadata"]["annotations"] == {POD_KEY: "localhost/d"}
 
 
 def test_early_releases_tell_the_names_of_the_default_apart_and_know_no_fields() -> None:
     allowed = {f"{SECCOMP}/allowedProfileNames": "runtime/default"}
     docker = pod(annotations={POD_KEY: "docker/default"})
-    assert len(faults(docker, EARLY, annotations=allowed)) == 2
-    assert faults(pod(securityContext=UNCONFINED), EARLY) == []
+    assert len(faults(docker, RELEASE_1_10, annotations=allowed)) == 2
+    assert faults(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
 
 
 def test_faults_come_in_the_order_of_kubernetes() -> None:

@@ -11,7 +11,7 @@ from pod_security_policies import RULES, policy
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security_policy.providers import make_provider
-from pratique.controllers.pod_security_policy.specs import Range, RangedRule, Spec, read_policy
+from pratique.controllers.pod_security_policy.specs import IDRange, IDStrategyOptions, PodSecurityPolicySpec, read_policy
 from strategies.pod_security_policies import policies
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def test_what_a_policy_leaves_out_is_what_an_api_server_stores() -> None:
     spec = read_policy({"metadata": {"name": "p"}, "spec": {}}).spec
-    assert spec == Spec()
+    assert spec == PodSecurityPolicySpec()
     assert spec.allow_privilege_escalation
     assert spec.run_as_group.rule == "RunAsAny"
     assert not (spec.privileged)
@@ -33,7 +33,7 @@ def test_null_says_nothing() -> None:
     nothing: JSON = dict.fromkeys(["privileged", "hostPorts", "runAsGroup", "allowPrivilegeEscalation"])
     assert read_policy(policy(**nothing)).spec == read_policy(policy()).spec
     ranges: JSON = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": None}]}
-    assert read_policy(policy(fsGroup=ranges)).spec.fs_group == RangedRule("MustRunAs", (Range(1, 0),))
+    assert read_policy(policy(fsGroup=ranges)).spec.fs_group == IDStrategyOptions("MustRunAs", (IDRange(1, 0),))
 
 
 def test_every_field_is_read_by_its_name() -> None:
@@ -60,8 +60,8 @@ def test_every_field_is_read_by_its_name() -> None:
         "allowedProcMountTypes": ["Unmasked"],
         "runtimeClass": {"allowedRuntimeClassNames": ["a"], "defaultRuntimeClassName": "a"},
     }
-    spec, plain = read_policy({"metadata": {"name": "p"}, "spec": written}).spec, Spec()
-    unread = {name for name in Spec.__struct_fields__ if getattr(spec, name) == getattr(plain, name)}
+    spec, plain = read_policy({"metadata": {"name": "p"}, "spec": written}).spec, PodSecurityPolicySpec()
+    unread = {name for name in PodSecurityPolicySpec.__struct_fields__ if getattr(spec, name) == getattr(plain, name)}
     assert not unread
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pratique.admission.reviews import Operation, Review
 from pratique.cluster.store import ObjectStore
-from pratique.manifests.pod_templates import MadePod, made_pod, safe_encoded, template_hash
+from pratique.manifests.pod_templates import WorkloadPod, pod_of_workload, safe_encoded, template_hash
 from pratique.manifests.requests import review_of_manifest
 
 SPEC = {"containers": [{"name": "c", "image": "i"}]}
@@ -40,9 +40,9 @@ def asked(document: dict[str, Any], *stored: dict[str, Any], **more: Any) -> Rev
     return review_of_manifest(document, cluster.resources, cluster=cluster, **more)
 
 
-def made(document: dict[str, Any], *stored: dict[str, Any]) -> MadePod:
+def made(document: dict[str, Any], *stored: dict[str, Any]) -> WorkloadPod:
     review = asked(document, *stored)
-    found = made_pod(review, review.object)
+    found = pod_of_workload(review, review.object)
     assert found is not None
     return found
 
@@ -152,7 +152,7 @@ def test_a_name_that_is_still_to_be_drawn_is_the_same_every_time() -> None:
 
 def test_an_owner_that_has_a_uid_keeps_it() -> None:
     review = asked(workload("ReplicaSet"))
-    pod = made_pod(review, {**workload("ReplicaSet"), "metadata": {"name": "web", "uid": "u"}})
+    pod = pod_of_workload(review, {**workload("ReplicaSet"), "metadata": {"name": "web", "uid": "u"}})
     assert pod is not None
     assert pod.document["metadata"]["ownerReferences"][0]["uid"] == "u"
 
@@ -273,16 +273,16 @@ def test_an_indexed_job_tells_its_pods_their_index() -> None:
 @pytest.mark.parametrize("template", [None, 3, [], {}, {"spec": None}, {"spec": "x"}])
 def test_what_is_no_template_makes_no_pod(template: Any) -> None:
     review = asked(workload("Deployment", template=template))
-    assert made_pod(review, review.object) is None
+    assert pod_of_workload(review, review.object) is None
 
 
 def test_other_objects_and_operations_make_none() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": SPEC}
     deletion = asked(workload("Deployment"), operation=Operation.DELETE)
     status = dataclasses.replace(asked(workload("Deployment")), subresource="status")
-    assert made_pod(status, status.object) is None
-    assert made_pod(asked(pod), pod) is None
-    assert made_pod(deletion, deletion.old_object) is None
+    assert pod_of_workload(status, status.object) is None
+    assert pod_of_workload(asked(pod), pod) is None
+    assert pod_of_workload(deletion, deletion.old_object) is None
 
 
 ANYTHING = st.recursive(

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.lint.deadlocks import Ring, find_rings
+from pratique.lint.deadlocks import DependencyCycle, find_cycles
 
 NODES = st.integers(0, 6)
 GRAPHS = st.dictionaries(NODES, st.sets(NODES)).map(
@@ -15,24 +15,24 @@ GRAPHS = st.dictionaries(NODES, st.sets(NODES)).map(
 
 def test_rings_are_told_apart_and_have_a_way_round() -> None:
     graph = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": ["d", "f"], "f": ["f"]}
-    assert list(find_rings(graph)) == [Ring(("a", "b", "c"), ("a", "b", "c")), Ring(("d", "e"), ("d", "e"))]
+    assert list(find_cycles(graph)) == [DependencyCycle(("a", "b", "c"), ("a", "b", "c")), DependencyCycle(("d", "e"), ("d", "e"))]
 
 
 def test_the_way_round_is_a_short_one() -> None:
     graph = {"a": ["b", "c"], "b": ["c"], "c": ["a"]}
-    assert list(find_rings(graph)) == [Ring(("a", "b", "c"), ("a", "c"))]
+    assert list(find_cycles(graph)) == [DependencyCycle(("a", "b", "c"), ("a", "c"))]
 
 
 def test_a_long_chain_is_no_burden() -> None:
     length = 2000
     graph = {node: [(node + 1) % length] for node in range(length)}
-    (ring,) = find_rings(graph)
+    (ring,) = find_cycles(graph)
     assert ring.way == tuple(range(length))
 
 
 @given(GRAPHS)
 def test_members_of_a_ring_wait_for_each_other_and_nobody_else_does(graph: dict[int, set[int]]) -> None:
-    rings = list(find_rings(graph))
+    rings = list(find_cycles(graph))
     ring_of = {node: number for number, ring in enumerate(rings) for node in ring.members}
     assert len(ring_of) == sum(len(ring.members) for ring in rings)
     for one, other in itertools.permutations(graph, 2):
@@ -42,7 +42,7 @@ def test_members_of_a_ring_wait_for_each_other_and_nobody_else_does(graph: dict[
 
 @given(GRAPHS)
 def test_a_way_round_is_walked_in_the_graph(graph: dict[int, set[int]]) -> None:
-    for ring in find_rings(graph):
+    for ring in find_cycles(graph):
         assert len(set(ring.way)) == len(ring.way) > 1
         assert set(ring.way) <= set(ring.members)
         assert all(after in graph[before] for before, after in itertools.pairwise((*ring.way, ring.way[0])))

@@ -12,23 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frontdoor.engines.local import LocalEngine
-from frontdoor.engines.outage_simulation import ChainTrial
+from frontdoor.engines.outage_simulation import OutageSimulation
 from practising import mutating, outside, rule, validating, webhook, write
 from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
-from pratique.admission.outcomes import Ending as StepOutcome
+from pratique.admission.outcomes import OutcomeStatus as StepOutcome
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.lint import system_objects
-from pratique.lint.registry import find
+from pratique.lint.registry import find_violations
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.lint.scopes import Sample
+    from pratique.lint.scopes import SampleRequest
 
 PRACTICES = {
     "intercepts-kube-system": system_objects.SYSTEM_OBJECTS,
@@ -48,15 +48,15 @@ IN_THE_WAY = ("LimitRanger", "NamespaceLifecycle", "ServiceAccount")
 """What would refuse or change a request before a webhook sees it, or bring steps that are not looked at."""
 
 
-def versions(samples: tuple[Sample, ...]) -> list[Sample]:
+def versions(samples: tuple[SampleRequest, ...]) -> list[SampleRequest]:
     return [each for sample in samples for each in sample.versions(CLUSTER.resources)]
 
 
-def asked(sample: Sample) -> Review:
+def asked(sample: SampleRequest) -> Review:
     return dataclasses.replace(sample.review(), cluster=CLUSTER)
 
 
-def called_in_review(path: Path, samples: list[Sample], chain: ChainSettings) -> bool:
+def called_in_review(path: Path, samples: list[SampleRequest], chain: ChainSettings) -> bool:
     """Whether the engine of ``pratique review`` comes to the webhook; it cannot be reached, and so refuses."""
 
     async def ask() -> bool:
@@ -78,9 +78,9 @@ def compare(folder: Path, document: JSONObject, off: str) -> None:
     path = write(folder, [document])
     chain = ChainSettings(config=(path,), disable_admission_plugins=(*IN_THE_WAY, *OFF[off]))
     configurations = load_configurations([path])
-    with ChainTrial(chain, configurations, CLUSTER) as trial:
+    with OutageSimulation(chain, configurations, CLUSTER) as trial:
         told = {
-            one.practice.rule for one in find(configurations, CLUSTER, trial, rules=set(PRACTICES), now=0.0)
+            one.lint_rule.rule for one in find_violations(configurations, CLUSTER, trial, rules=set(PRACTICES), now=0.0)
         }
     expected = {
         name for name, samples in PRACTICES.items() if called_in_review(path, versions(samples), chain)
@@ -137,9 +137,9 @@ def test_a_webhook_for_a_dropped_version_is_called_for_nothing(
     compare(tmp_path, mutating(hook) if mutates else validating(hook), off)
     path = write(tmp_path, [validating(hook)])
     configurations = load_configurations([path])
-    with ChainTrial(ChainSettings(), configurations, CLUSTER) as trial:
-        found = find(configurations, CLUSTER, trial, now=0.0)
-    assert {"intercepts-kube-system"}.isdisjoint(one.practice.rule for one in found)
+    with OutageSimulation(ChainSettings(), configurations, CLUSTER) as trial:
+        found = find_violations(configurations, CLUSTER, trial, now=0.0)
+    assert {"intercepts-kube-system"}.isdisjoint(one.lint_rule.rule for one in found)
     assert any("Kubernetes has none of it since 1.16" in str(one) for one in found)
 
 
@@ -149,6 +149,6 @@ def test_a_broken_condition_hides_no_webhook_after_it(tmp_path: Path) -> None:
     second = webhook(rule("pods"), name="b.example.com", namespaceSelector={})
     path = write(tmp_path, [mutating(first, second)])
     configurations = load_configurations([path])
-    with ChainTrial(ChainSettings(), configurations, CLUSTER) as trial:
-        found = find(configurations, CLUSTER, trial, rules={"intercepts-kube-system"}, now=0.0)
+    with OutageSimulation(ChainSettings(), configurations, CLUSTER) as trial:
+        found = find_violations(configurations, CLUSTER, trial, rules={"intercepts-kube-system"}, now=0.0)
     assert [one.breach.path[1] for one in found] == [0, 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from practising import findings_of
-from pratique.lint.registry import PRACTICES
+from pratique.lint.registry import LINT_RULES
 from pratique_cli.main import SUMMARIES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def rows() -> list[list[str]]:
 def test_every_rule_is_in_the_table_and_no_other() -> None:
     assert len(rows()) > 40
     named = {name for _, rules, _ in rows() for name in NAME.findall(rules)}
-    assert named == {practice.rule for practice in PRACTICES}
+    assert named == {lint_rule.rule for lint_rule in LINT_RULES}
 
 
 def test_what_no_rule_checks_has_a_reason() -> None:

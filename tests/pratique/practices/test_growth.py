@@ -13,7 +13,7 @@ import yaml
 from practising import findings_of, policy, rule, service, validating, webhook
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.loading import load_configurations
-from pratique.lint.deadlocks import find_rings
+from pratique.lint.deadlocks import find_cycles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +141,6 @@ def test_rings_cost_what_their_servers_and_ways_are_many(shape: str) -> None:
     counted = []
     for count in (200, 400):
         looked_at = 0
-        list(find_rings({node: Others((follow(node, count),)) for node in range(count)}))
+        list(find_cycles({node: Others((follow(node, count),)) for node in range(count)}))
         counted.append(looked_at)
     assert counted[1] <= 2.1 * counted[0]

@@ -23,7 +23,7 @@ from practising import (
     write,
 )
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.lint.registry import PRACTICES, RULES
+from pratique.lint.registry import LINT_RULES, RULE_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -678,7 +678,7 @@ def test_a_comment_above_a_document_switches_a_rule_off(case: Case, tmp_path: Pa
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_only_the_chosen_rules_are_gone_by(case: Case, tmp_path: Path) -> None:
     path, cluster = write(tmp_path, case.breaks), cluster_of(case)
-    assert case.rule not in rules_of(path, cluster, RULES - {case.rule})
+    assert case.rule not in rules_of(path, cluster, RULE_NAMES - {case.rule})
     assert rules_of(path, cluster, {case.rule}) == {case.rule}
 
 
@@ -687,8 +687,8 @@ def test_nothing_is_said_of_a_good_configuration(tmp_path: Path) -> None:
 
 
 def test_names_of_rules_are_unique_and_in_kebab_case() -> None:
-    assert len(RULES) == len(PRACTICES)
-    assert all(name.replace("-", "").isalpha() and name.islower() for name in RULES)
+    assert len(RULE_NAMES) == len(LINT_RULES)
+    assert all(name.replace("-", "").isalpha() and name.islower() for name in RULE_NAMES)
 
 
 @pytest.mark.parametrize(("replicas", "found"), [(0, set()), (1, {"single-backend"}), (2, set())])
@@ -767,5 +767,5 @@ def test_administrators_and_those_who_only_read_are_let_be(objects: list[JSONObj
 def test_every_rule_is_tested() -> None:
     by_time = {"ca-bundle-expired", "ca-bundle-expires-soon"}
     by_roles = {"configurations-writable"}
-    serving = {rule for rule in RULES if rule.startswith("serving-certificate-")}
-    assert {case.rule for case in CASES} | by_time | by_roles | serving == RULES
+    serving = {rule for rule in RULE_NAMES if rule.startswith("serving-certificate-")}
+    assert {case.rule for case in CASES} | by_time | by_roles | serving == RULE_NAMES

@@ -70,7 +70,7 @@ def rules_of(
 ) -> list[str]:
     client = {**service("hooks"), "caBundle": encoded(pem)} if pem else service("hooks")
     path = write(tmp_path, [validating(webhook(clientConfig=client))])
-    return [finding.practice.rule for finding in findings_of(path, ObjectStore(objects), RULES, now)]
+    return [finding.lint_rule.rule for finding in findings_of(path, ObjectStore(objects), RULES, now)]
 
 
 def test_nothing_is_said_of_a_good_certificate(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def found_in(folder: Path, text: str) -> list[str]:
     path = folder / "hooks.yaml"
     path.write_text(text)
     return [
-        f"{finding.practice.rule} {finding.breach.owner.source.position(finding.breach.path).line}"
+        f"{finding.lint_rule.rule} {finding.breach.owner.source.position(finding.breach.path).line}"
         for finding in findings_of(path)
         if finding.breach.owner.source
     ]
@@ -104,4 +104,4 @@ def test_json_has_no_comments(tmp_path: Path) -> None:
     }
     path = tmp_path / "hooks.json"
     path.write_text(json.dumps(document))
-    assert [finding.practice.rule for finding in findings_of(path)] == ["timeout-too-long"]
+    assert [finding.lint_rule.rule for finding in findings_of(path)] == ["timeout-too-long"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.quantities import Format, Quantity, QuantityError
+from pratique.apimachinery.quantities import QuantityFormat, Quantity, QuantityError
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
@@ -111,5 +111,5 @@ def test_rounding_up_takes_less_than_a_unit_more(text: str, scale: int) -> None:
 
 def test_a_sum_is_written_as_its_first_part_is() -> None:
     assert str(Quantity.parse("512Mi") + Quantity.parse("512M")) == "1024288Ki"
-    assert (Quantity.parse("1") + Quantity.parse("1Gi")).format is Format.DECIMAL_SI
-    assert (Quantity.parse("0") + Quantity.parse("1Gi")).format is Format.BINARY_SI
+    assert (Quantity.parse("1") + Quantity.parse("1Gi")).format is QuantityFormat.DECIMAL_SI
+    assert (Quantity.parse("0") + Quantity.parse("1Gi")).format is QuantityFormat.BINARY_SI

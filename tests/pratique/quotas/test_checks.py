@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import NULL
-from pratique.controllers.quota.checks import charged, evaluator_of, plan
+from pratique.controllers.quota.checks import usage_after, evaluator_of, quota_deltas
 from pratique.controllers.quota.quota_objects import add, exceeding, increase, read_quota
 from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement
 from quotas_of import amounts, container, document, pod, quota, review, texts
@@ -30,7 +30,7 @@ def planned(
     asked: Review, *stored: JSONObject, limited: Sequence[LimitedResource] = ()
 ) -> dict[str, dict[str, str]]:
     evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
-    dues = plan(asked, evaluator, [read_quota(each) for each in stored], limited)
+    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], limited)
     return {due.quota.name: texts(due.amounts) for due in dues}
 
 
@@ -42,8 +42,8 @@ def refused(asked: Review, *stored: JSONObject, limited: Sequence[LimitedResourc
 
 def settled(asked: Review, *stored: JSONObject) -> list[ResourceList]:
     evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
-    dues = plan(asked, evaluator, [read_quota(each) for each in stored], ())
-    return charged(asked, dues, [due.quota.used or {} for due in dues])
+    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], ())
+    return usage_after(asked, dues, [due.quota.used or {} for due in dues])
 
 
 ONE_CPU = pod(container(cpu="1"))
@@ -212,14 +212,14 @@ def test_a_status_is_charged_even_where_it_does_not_fit() -> None:
 @given(pods(), quotas())
 def test_all_quotas_are_charged_or_none(one: JSONObject, stored: list[JSONObject]) -> None:
     read = [read_quota(each) for each in stored]
-    dues = plan(review(one), evaluator_of("", "pods"), read, ())
+    dues = quota_deltas(review(one), evaluator_of("", "pods"), read, ())
     used = [due.quota.used or {} for due in dues]
     wanted = [add(before, due.amounts) for before, due in zip(used, dues, strict=True)]
     over = [
         exceeding(after, due.quota.hard) & due.amounts.keys() for after, due in zip(wanted, dues, strict=True)
     ]
     try:
-        assert charged(review(one), dues, used) == wanted
+        assert usage_after(review(one), dues, used) == wanted
     except RefusalError:
         assert any(over)
     else:
@@ -233,7 +233,7 @@ def test_the_order_of_charges_does_not_change_what_is_used(
     def used_after(order: Sequence[JSONObject]) -> dict[str, ResourceList]:
         used: dict[str, ResourceList] = {}
         for one in order:
-            for due in plan(review(one), evaluator_of("", "pods"), [read_quota(each) for each in stored], ()):
+            for due in quota_deltas(review(one), evaluator_of("", "pods"), [read_quota(each) for each in stored], ()):
                 used[due.quota.name] = add(used.get(due.quota.name, due.quota.used or {}), due.amounts)
         return used
 
@@ -247,7 +247,7 @@ def test_an_update_is_never_charged_less_than_nothing(
     old = {**old, "metadata": old["metadata"] | {"resourceVersion": "7"}}
     update = review(new, old=old, subresource="resize")
     evaluator = evaluator_of("", "pods")
-    for due in plan(update, evaluator, [read_quota(each) for each in stored], ()):
+    for due in quota_deltas(update, evaluator, [read_quota(each) for each in stored], ()):
         assert due.amounts
         assert all(amount.sign > 0 for amount in due.amounts.values())
         whole = evaluator.usage(new)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.controllers.quota.pods import EVALUATOR, is_over, measures, missing, usage
+from pratique.controllers.quota.pods import PODS, is_ended, measures_pods, missing_requirements, pod_usage
 from quotas_of import container, pod, review, texts
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ ALL = (
     ],
 )
 def test_a_pod_uses_what_it_requests(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
-    found = usage(pod(container(limits=limits, **requests)))
+    found = pod_usage(pod(container(limits=limits, **requests)))
     assert texts(found) == {"count/pods": "1", "pods": "1", **used}
-    assert all(map(measures, found))
+    assert all(map(measures_pods, found))
 
 
 @pytest.mark.parametrize("name", ["services", "secrets", "requests.storage", "requests.batteries", "cpus"])
 def test_other_resources_are_not_those_of_pods(name: str) -> None:
-    assert not measures(name)
+    assert not measures_pods(name)
 
 
 def deleted(when: JSON, grace: JSON) -> JSONObject:
@@ -78,8 +78,8 @@ def deleted(when: JSON, grace: JSON) -> JSONObject:
 )
 def test_a_pod_that_is_over_uses_nothing_but_its_place(written: JSONObject, *, over: bool) -> None:
     ended = {**pod(container(cpu="1")), **written}
-    assert is_over(ended) is over
-    assert (texts(usage(ended)) == {"count/pods": "1"}) is over
+    assert is_ended(ended) is over
+    assert (texts(pod_usage(ended)) == {"count/pods": "1"}) is over
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_pod_that_is_over_uses_nothing_but_its_place(written: JSONObject, *, o
 def test_containers_must_specify_processors_and_memory_where_a_quota_names_them(
     written: JSONObject, text: str
 ) -> None:
-    assert missing(ALL, written) == (f"must specify {text}" if text else "")
-    assert not missing(["pods", "ephemeral-storage"], written)
+    assert missing_requirements(ALL, written) == (f"must specify {text}" if text else "")
+    assert not missing_requirements(["pods", "ephemeral-storage"], written)
 
 
 def with_deadline(seconds: JSON) -> JSONObject:
@@ -123,4 +123,4 @@ def with_deadline(seconds: JSON) -> JSONObject:
 def test_pods_are_charged_when_they_are_made_or_resized_or_change_scope(
     new: JSON, old: JSON, subresource: str, *, charged: bool
 ) -> None:
-    assert EVALUATOR.is_charged(review(new, old=old, subresource=subresource)) is charged
+    assert PODS.is_charged(review(new, old=old, subresource=subresource)) is charged

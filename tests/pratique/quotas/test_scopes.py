@@ -8,7 +8,7 @@ import pytest
 
 from pratique.apimachinery.errors import InputError
 from pratique.controllers.quota import evaluators, pods
-from pratique.controllers.quota.scopes import ScopeRequirement, printed_scopes, scopes_of, selects
+from pratique.controllers.quota.scopes import ScopeRequirement, format_scopes, read_scopes, scope_selects
 from quotas_of import container, document, pod, quota
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
     ],
 )
 def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
-    assert pods.EVALUATOR.fits(scope(name), one) is fits
+    assert pods.PODS.fits(scope(name), one) is fits
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_priority_class_is_selected_by_name(
     operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
 ) -> None:
     one = pod(priorityClassName=named) if named else pod()
-    assert pods.EVALUATOR.fits(scope("PriorityClass", operator, *values), one) is fits
+    assert pods.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
 
 
 def claim(spec: JSON = None, **status: JSON) -> JSONObject:
@@ -124,7 +124,7 @@ def test_a_selector_that_selects_nothing_is_told_of(
     operator: str, values: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        selects(scope("PriorityClass", operator, *values), ["high"])
+        scope_selects(scope("PriorityClass", operator, *values), ["high"])
     assert str(caught.value).startswith("failed to parse and convert selector: ")
     assert text in str(caught.value)
 
@@ -132,5 +132,5 @@ def test_a_selector_that_selects_nothing_is_told_of(
 def test_a_quota_has_its_scopes_and_then_those_of_its_selector() -> None:
     expressions = [{"scopeName": "PriorityClass", "operator": "In", "values": ["a", "b"]}]
     written = quota({}, scopes=["BestEffort"], scopeSelector={"matchExpressions": expressions})
-    assert printed_scopes(scopes_of(written)) == "[{BestEffort Exists []} {PriorityClass In [a b]}]"
-    assert scopes_of(quota({}, scopes=None)) == ()
+    assert format_scopes(read_scopes(written)) == "[{BestEffort Exists []} {PriorityClass In [a b]}]"
+    assert read_scopes(quota({}, scopes=None)) == ()

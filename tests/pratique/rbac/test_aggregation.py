@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from granting import role_of, rule
-from pratique.cluster.rbac import all_rules
+from pratique.cluster.rbac import aggregated_rules
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -20,7 +20,7 @@ def one(name: str, *verbs: str, selecting: list[JSONObject] | None = None, **lab
 
 
 def verbs_of(name: str, *roles: JSONObject) -> list[str]:
-    rules = all_rules(name, {each["metadata"]["name"]: each for each in roles})
+    rules = aggregated_rules(name, {each["metadata"]["name"]: each for each in roles})
     return [verb for each in rules for verb in each.verbs or ()]
 
 

@@ -12,7 +12,7 @@ from granting import GROUP, binding, role, role_of, rule
 from pratique.admission.reviews import UserInfo
 from pratique.apimachinery.errors import InputError
 from pratique.cluster import authorization
-from pratique.cluster.authorization import Attributes, Decision, RbacAuthorizer
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore, ReloadableCluster
 from strategies import rbac
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 ANN = UserInfo("ann")
 
 
-def asked(verb: str = "get", resource: str = "pods", namespace: str = "", user: UserInfo = ANN) -> Attributes:
+def asked(verb: str = "get", resource: str = "pods", namespace: str = "", user: UserInfo = ANN) -> AuthorizationAttributes:
     plain, _, subresource = resource.partition("/")
-    return Attributes(user=user, verb=verb, resource=plain, subresource=subresource, namespace=namespace)
+    return AuthorizationAttributes(user=user, verb=verb, resource=plain, subresource=subresource, namespace=namespace)
 
 
-def url(verb: str, path: str, user: str = "", *groups: str) -> Attributes:
-    return Attributes(user=UserInfo(user, groups=groups), verb=verb, path=path)
+def url(verb: str, path: str, user: str = "", *groups: str) -> AuthorizationAttributes:
+    return AuthorizationAttributes(user=UserInfo(user, groups=groups), verb=verb, path=path)
 
 
 def by(user: str, *groups: str) -> UserInfo:
@@ -86,7 +86,7 @@ def for_pods(*resources: str) -> list[JSONObject]:
     ],
 )
 def test_questions_are_decided_as_in_kubernetes(
-    cluster: Sequence[JSONObject], question: Attributes, *, allowed: bool
+    cluster: Sequence[JSONObject], question: AuthorizationAttributes, *, allowed: bool
 ) -> None:
     assert RbacAuthorizer(ObjectStore(cluster)).authorize(question).allowed is allowed
 
@@ -123,7 +123,7 @@ def test_roles_are_for_their_namespace_and_cluster_roles_for_all(
         each
         for each in ("GET pods", "GET services", "PUT nodes")
         if authorizer.authorize(
-            Attributes(
+            AuthorizationAttributes(
                 user=user, verb=each.split()[0], group="v1", resource=each.split()[1], namespace=namespace
             )
         ).allowed
@@ -166,7 +166,7 @@ VIEW = role("view", verbs=["get"], resources=["pods"])
 )
 def test_a_grant_is_the_reason(cluster: list[JSONObject], reason: str) -> None:
     question = asked(namespace="shop", user=by("ann", "staff"))
-    assert RbacAuthorizer(ObjectStore(cluster)).authorize(question) == Decision(allowed=True, reason=reason)
+    assert RbacAuthorizer(ObjectStore(cluster)).authorize(question) == AuthorizationDecision(allowed=True, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,14 @@ def test_a_grant_is_the_reason(cluster: list[JSONObject], reason: str) -> None:
 )
 def test_a_denial_tells_what_could_not_be_found(cluster: list[JSONObject], reason: str) -> None:
     found = RbacAuthorizer(ObjectStore(cluster)).authorize(asked(namespace="shop"))
-    assert found == Decision(allowed=False, reason=reason)
+    assert found == AuthorizationDecision(allowed=False, reason=reason)
 
 
 def test_masters_may_do_everything_and_nobody_else_where_there_are_no_roles() -> None:
     question = asked("delete", "nodes", user=by("root", "system:masters"))
     for cluster in (ANY_NAMESPACE, ObjectStore()):
-        assert RbacAuthorizer(cluster).authorize(question) == Decision(allowed=True)
-        assert RbacAuthorizer(cluster).authorize(asked()) == Decision(allowed=False)
+        assert RbacAuthorizer(cluster).authorize(question) == AuthorizationDecision(allowed=True)
+        assert RbacAuthorizer(cluster).authorize(asked()) == AuthorizationDecision(allowed=False)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
@@ -264,7 +264,7 @@ def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
     store = ObjectStore([VIEW, binding("all", "ClusterRole/view", "User/ann")])
 
     def compiled() -> tuple[object, ...]:
-        found = authorization.compilation_of(store)
+        found = authorization.rbac_cache_of(store)
         RbacAuthorizer(store).authorize(asked(namespace="shop"))
         return found.cluster_role_bindings(store), found.cluster_roles(store)
 
@@ -277,13 +277,13 @@ def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
 
 def test_what_was_compiled_goes_with_its_cluster() -> None:
     gc.collect()
-    before = len(authorization._COMPILATIONS)  # noqa: SLF001 - nobody else can tell
+    before = len(authorization._RBAC_CACHES)  # noqa: SLF001 - nobody else can tell
     store = ObjectStore([VIEW])
     RbacAuthorizer(store).authorize(asked())
-    assert len(authorization._COMPILATIONS) == before + 1  # noqa: SLF001
+    assert len(authorization._RBAC_CACHES) == before + 1  # noqa: SLF001
     del store
     gc.collect()
-    assert len(authorization._COMPILATIONS) == before  # noqa: SLF001
+    assert len(authorization._RBAC_CACHES) == before  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_what_is_malformed_cannot_be_stored(document: JSONObject, text: str) -> 
     assert str(caught.value) == text
 
 
-def naive(cluster: ObjectStore, question: Attributes) -> bool:
+def naive(cluster: ObjectStore, question: AuthorizationAttributes) -> bool:
     """Ask every rule of every role of every binding, as the documentation of Kubernetes has it."""
     if "system:masters" in question.user.groups:
         return True
@@ -314,7 +314,7 @@ def naive(cluster: ObjectStore, question: Attributes) -> bool:
     )
 
 
-def applying(cluster: ObjectStore, question: Attributes) -> Iterator[JSONObject]:
+def applying(cluster: ObjectStore, question: AuthorizationAttributes) -> Iterator[JSONObject]:
     here = cluster.list(GROUP, "rolebindings", question.namespace) if question.namespace else ()
     for bound in (*cluster.list(GROUP, "clusterrolebindings"), *here):
         namespace = bound["metadata"].get("namespace", "")
@@ -353,7 +353,7 @@ def aggregated(cluster: ObjectStore, name: str, above: frozenset[str]) -> list[J
     return rules
 
 
-def grants(one: JSONObject, question: Attributes) -> bool:
+def grants(one: JSONObject, question: AuthorizationAttributes) -> bool:
     def names(field: str, value: str) -> bool:
         return not {"*", value}.isdisjoint(one.get(field, ()))
 
@@ -374,7 +374,7 @@ def grants(one: JSONObject, question: Attributes) -> bool:
 
 
 @given(rbac.clusters(), rbac.questions())
-def test_it_decides_as_if_every_rule_were_asked(objects: list[JSONObject], question: Attributes) -> None:
+def test_it_decides_as_if_every_rule_were_asked(objects: list[JSONObject], question: AuthorizationAttributes) -> None:
     store = ObjectStore(objects)
     found = RbacAuthorizer(store).authorize(question)
     assert found.allowed is naive(store, question)
@@ -383,7 +383,7 @@ def test_it_decides_as_if_every_rule_were_asked(objects: list[JSONObject], quest
 
 @given(rbac.clusters(), rbac.clusters(), rbac.questions())
 def test_more_roles_and_bindings_never_take_a_grant_away(
-    objects: list[JSONObject], more: list[JSONObject], question: Attributes
+    objects: list[JSONObject], more: list[JSONObject], question: AuthorizationAttributes
 ) -> None:
     smaller = ObjectStore(objects)
     larger = ObjectStore([*more, *objects])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import Attributes, Decision, RbacAuthorizer
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, RbacAuthorizer
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def fence(role: str) -> str:
 @pytest.mark.parametrize("question", yaml.safe_load(fence("questions")), ids=str)
 def test_a_question_is_answered_as_the_page_says(question: JSONObject) -> None:
     resource, _, subresource = question["resource"].partition("/")
-    asked = Attributes(
+    asked = AuthorizationAttributes(
         user=UserInfo(question["user"], groups=tuple(question.get("groups", ()))),
         verb=question["verb"],
         resource=resource,
@@ -35,5 +35,5 @@ def test_a_question_is_answered_as_the_page_says(question: JSONObject) -> None:
         namespace=question.get("namespace", ""),
     )
     cluster = ObjectStore(yaml.safe_load_all(fence("cluster")))
-    expected = Decision(allowed=question["allowed"], reason=question["reason"])
+    expected = AuthorizationDecision(allowed=question["allowed"], reason=question["reason"])
     assert RbacAuthorizer(cluster).authorize(asked) == expected

@@ -9,23 +9,23 @@ import pytest
 
 import granting
 from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.rbac import compile_rule, read_role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.rbac import Rule
+    from pratique.cluster.rbac import CompiledPolicyRule
 
 ANN = UserInfo("ann")
 
 
-def rule(verbs: str = "", **fields: Sequence[str]) -> Rule:
+def rule(verbs: str = "", **fields: Sequence[str]) -> CompiledPolicyRule:
     return compiled(granting.rule(verbs.split(), **fields))
 
 
-def compiled(written: JSONObject) -> Rule:
+def compiled(written: JSONObject) -> CompiledPolicyRule:
     (read,) = read_role({"rules": [written]}).rules or ()
     return compile_rule(read)
 
@@ -50,11 +50,11 @@ EVERY = list(itertools.product(["verb1", "verb2"], ["group1", "group2"], ["resou
         (rule("*", urls=["*"]), set()),
     ],
 )
-def test_verbs_groups_and_resources_all_have_to_be_named(asking: Rule, allowed: set[tuple[str, ...]]) -> None:
+def test_verbs_groups_and_resources_all_have_to_be_named(asking: CompiledPolicyRule, allowed: set[tuple[str, ...]]) -> None:
     found = {
         (verb, group, resource)
         for verb, group, resource in EVERY
-        if asking.allows(Attributes(user=ANN, verb=verb, group=group, resource=resource))
+        if asking.allows(AuthorizationAttributes(user=ANN, verb=verb, group=group, resource=resource))
     }
     assert found == allowed
 
@@ -88,7 +88,7 @@ def test_subresources_are_named_with_or_for_all_resources(
     resources: list[str], asked: str, *, allowed: bool
 ) -> None:
     resource, _, subresource = asked.partition("/")
-    question = Attributes(user=ANN, verb="get", resource=resource, subresource=subresource)
+    question = AuthorizationAttributes(user=ANN, verb="get", resource=resource, subresource=subresource)
     assert rule("get", resources=resources).allows(question) is allowed
 
 
@@ -97,7 +97,7 @@ def test_subresources_are_named_with_or_for_all_resources(
     [([], "web", True), ([], "", True), (["web"], "web", True), (["web"], "", False), (["*"], "web", False)],
 )
 def test_a_rule_may_be_for_objects_of_a_name(names: list[str], asked: str, *, allowed: bool) -> None:
-    question = Attributes(user=ANN, verb="get", resource="pods", name=asked)
+    question = AuthorizationAttributes(user=ANN, verb="get", resource="pods", name=asked)
     assert rule("get", resources=["pods"], names=names).allows(question) is allowed
 
 
@@ -122,17 +122,17 @@ def test_a_rule_may_be_for_objects_of_a_name(names: list[str], asked: str, *, al
 )
 def test_a_rule_may_be_for_urls(urls: list[str], asked: str, *, allowed: bool) -> None:
     for verbs in ("get", "*", "watch get"):
-        assert rule(verbs, urls=urls).allows(Attributes(user=ANN, verb="get", path=asked)) is allowed
-    assert not rule("watch", urls=urls).allows(Attributes(user=ANN, verb="get", path=asked))
+        assert rule(verbs, urls=urls).allows(AuthorizationAttributes(user=ANN, verb="get", path=asked)) is allowed
+    assert not rule("watch", urls=urls).allows(AuthorizationAttributes(user=ANN, verb="get", path=asked))
 
 
 def test_a_rule_for_all_resources_is_for_no_url() -> None:
     everything = rule("*", groups=["*"], resources=["*"])
-    assert not everything.allows(Attributes(user=ANN, verb="get", path="/metrics"))
+    assert not everything.allows(AuthorizationAttributes(user=ANN, verb="get", path="/metrics"))
 
 
 def test_selectors_are_not_looked_at() -> None:
-    narrowed = Attributes(
+    narrowed = AuthorizationAttributes(
         user=ANN, verb="list", resource="pods", field_selector="spec.nodeName=n", label_selector="a=b"
     )
     assert rule("list", resources=["pods"]).allows(narrowed)

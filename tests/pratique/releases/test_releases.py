@@ -17,11 +17,11 @@ from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.plugins import load_plugin_configurations
 from pratique.configuration.releases import (
-    CURRENT,
-    OLDEST,
+    CURRENT_RELEASE,
+    OLDEST_RELEASE,
     Release,
     notices,
-    overlaid,
+    merge_settings,
     read_release,
     release_settings,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSONObject
 
-EVERY = [Release(1, minor) for minor in range(CURRENT.minor + 1)]
+EVERY = [Release(1, minor) for minor in range(CURRENT_RELEASE.minor + 1)]
 
 
 @pytest.mark.parametrize("text", ["1.10", "v1.10", "1.10.13"])
@@ -45,7 +45,7 @@ def test_a_release_is_read(text: str) -> None:
     "text", ["", "1", "1.", "1.010", "1.38", "1.999", "2.0", "0.21", "1.10 ", "\u0661.\u0661\u0660", "latest"]
 )
 def test_what_is_no_release_is_refused_with_the_range(text: str) -> None:
-    with pytest.raises(InputError, match=f"name one from {OLDEST} to {CURRENT}"):
+    with pytest.raises(InputError, match=f"name one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"):
         read_release(text)
 
 
@@ -58,13 +58,13 @@ def test_every_controller_takes_what_its_release_says(release: Release) -> None:
 
     async def let_go() -> None:
         for one in catalogue.configure(controllers, settings):
-            await one.halves.close()
+            await one.handlers.close()
 
     asyncio.run(let_go())
 
 
 def test_the_current_release_is_what_controllers_do_unasked() -> None:
-    assert release_settings(None) == release_settings(CURRENT) == {}
+    assert release_settings(None) == release_settings(CURRENT_RELEASE) == {}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_a_file_or_a_flag_says_stands_above_the_release(tmp_path: Path) -> 
 
 
 def test_feature_gates_are_overlaid_one_by_one() -> None:
-    assert overlaid({"featureGates": {"A": 1, "B": 2}}, {"featureGates": {"B": 3}}) == {
+    assert merge_settings({"featureGates": {"A": 1, "B": 2}}, {"featureGates": {"B": 3}}) == {
         "featureGates": {"A": 1, "B": 3}
     }
 

@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 
 
 def found(api_version: str, kind: str) -> ResourceType | None:
     group, _, version = api_version.rpartition("/")
-    return built_in().for_kind(GroupVersionKind(group, version, kind))
+    return built_in_resources().for_kind(GroupVersionKind(group, version, kind))
 
 
 def resource(api_version: str, name: str) -> GroupVersionResource:
@@ -141,14 +141,14 @@ def test_a_removed_version_is_still_mapped_and_says_since_when_it_is_gone(
 def test_a_subresource_takes_a_kind_of_its_own(
     api_version: str, name: str, subresource: str, kind: str
 ) -> None:
-    type_ = built_in().for_resource(resource(api_version, name), subresource)
+    type_ = built_in_resources().for_resource(resource(api_version, name), subresource)
     assert type_ is not None
     assert f"{type_.kind.api_version} {type_.kind.kind}" == kind
     assert type_.subresource == subresource
 
 
 def test_a_subresource_has_the_scope_of_its_collection() -> None:
-    known = built_in()
+    known = built_in_resources()
     for each in known:
         parent = known.for_resource(each.resource)
         assert parent is not None
@@ -162,31 +162,31 @@ def test_the_kind_of_a_subresource_is_not_the_kind_of_a_collection() -> None:
 
 def test_what_nobody_registered_is_unknown() -> None:
     assert found("v1", "Deployment") is None
-    assert built_in().for_resource(resource("v1", "deployments")) is None
-    assert built_in().for_resource(resource("v1", "pods"), "scale") is None
+    assert built_in_resources().for_resource(resource("v1", "deployments")) is None
+    assert built_in_resources().for_resource(resource("v1", "pods"), "scale") is None
 
 
 def test_every_collection_has_one_kind_and_every_kind_one_collection() -> None:
-    collections = [each for each in built_in() if not each.subresource]
+    collections = [each for each in built_in_resources() if not each.subresource]
     assert len({each.kind for each in collections}) == len(collections)
     assert len({each.resource for each in collections}) == len(collections)
 
 
 def test_versions_come_with_the_preferred_one_first() -> None:
-    assert built_in().versions("apps", "deployments") == ("v1", "v1beta2", "v1beta1")
-    autoscalers = built_in().versions("autoscaling", "horizontalpodautoscalers")
+    assert built_in_resources().versions("apps", "deployments") == ("v1", "v1beta2", "v1beta1")
+    autoscalers = built_in_resources().versions("autoscaling", "horizontalpodautoscalers")
     assert autoscalers == ("v2", "v1", "v2beta2", "v2beta1")
-    assert built_in().versions("apps", "pods") == ()
+    assert built_in_resources().versions("apps", "pods") == ()
 
 
 def test_the_core_group_is_registered_first() -> None:
-    groups = [group for group, _ in itertools.groupby(built_in(), lambda each: each.resource.group)]
+    groups = [group for group, _ in itertools.groupby(built_in_resources(), lambda each: each.resource.group)]
     assert groups[0] == ""
     assert len(groups) == len(set(groups))
 
 
 def test_the_catalogue_is_read_once() -> None:
-    assert built_in() is built_in()
+    assert built_in_resources() is built_in_resources()
 
 
 def test_of_two_types_for_one_collection_the_first_counts() -> None:
@@ -196,6 +196,6 @@ def test_of_two_types_for_one_collection_the_first_counts() -> None:
     second = ResourceType(
         resource=resource("v1", "things"), kind=GroupVersionKind("", "v1", "B"), namespaced=False
     )
-    known = Resources([first, second])
+    known = ApiResources([first, second])
     assert known.for_resource(resource("v1", "things")) == first
     assert known.for_kind(second.kind) is None

@@ -9,7 +9,7 @@ import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.cluster.api_resources import built_in
+from pratique.cluster.api_resources import built_in_resources
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -55,7 +55,7 @@ def v1beta1(**spec: JSON) -> JSONObject:
 
 
 def test_each_served_version_becomes_a_collection() -> None:
-    known = built_in().with_crds([ORDERS])
+    known = built_in_resources().with_crds([ORDERS])
     for version in ("v1", "v2"):
         type_ = known.for_kind(order_kind(version))
         assert type_ is not None
@@ -64,16 +64,16 @@ def test_each_served_version_becomes_a_collection() -> None:
 
 
 def test_a_version_that_is_not_served_takes_no_objects() -> None:
-    assert built_in().with_crds([ORDERS]).for_kind(order_kind("v1alpha1")) is None
+    assert built_in_resources().with_crds([ORDERS]).for_kind(order_kind("v1alpha1")) is None
 
 
 def test_a_version_that_is_not_served_is_equivalent_all_the_same() -> None:
-    found = built_in().with_crds([ORDERS]).equivalents(order_resource("v1"))
+    found = built_in_resources().with_crds([ORDERS]).equivalents(order_resource("v1"))
     assert found == (order_resource("v2"), order_resource("v1"), order_resource("v1alpha1"))
 
 
 def test_subresources_are_those_of_the_version() -> None:
-    known = built_in().with_crds([ORDERS])
+    known = built_in_resources().with_crds([ORDERS])
     status, scale = (known.for_resource(order_resource("v2"), each) for each in ("status", "scale"))
     assert status is not None
     assert scale is not None
@@ -83,23 +83,23 @@ def test_subresources_are_those_of_the_version() -> None:
 
 
 def test_a_cluster_scoped_definition_makes_a_cluster_scoped_collection() -> None:
-    type_ = built_in().with_crds([with_member("Cluster", "spec", "scope")]).for_kind(order_kind("v1"))
+    type_ = built_in_resources().with_crds([with_member("Cluster", "spec", "scope")]).for_kind(order_kind("v1"))
     assert type_ is not None
     assert not type_.namespaced
 
 
 def test_the_catalogue_that_is_added_to_stays_as_it_was() -> None:
-    before = built_in()
+    before = built_in_resources()
     assert before.with_crds([ORDERS]) is not before
     assert before.for_kind(order_kind("v1")) is None
 
 
 def test_no_definitions_add_nothing() -> None:
-    assert built_in().with_crds([]) is built_in()
+    assert built_in_resources().with_crds([]) is built_in_resources()
 
 
 def test_v1beta1_defaults_to_one_served_version_in_namespaces() -> None:
-    known = built_in().with_crds([v1beta1(version="v1", subresources={"status": {}})])
+    known = built_in_resources().with_crds([v1beta1(version="v1", subresources={"status": {}})])
     type_ = known.for_kind(order_kind("v1"))
     assert type_ is not None
     assert type_.namespaced
@@ -108,7 +108,7 @@ def test_v1beta1_defaults_to_one_served_version_in_namespaces() -> None:
 
 def test_v1beta1_with_several_versions_shares_the_subresources() -> None:
     versions = [{"name": "v2", "served": True}, {"name": "v1", "served": True}]
-    known = built_in().with_crds([v1beta1(scope="Cluster", versions=versions, subresources={"scale": {}})])
+    known = built_in_resources().with_crds([v1beta1(scope="Cluster", versions=versions, subresources={"scale": {}})])
     assert known.equivalents(order_resource("v1"), "scale") == (order_resource("v2"), order_resource("v1"))
 
 
@@ -116,7 +116,7 @@ def test_a_built_in_collection_cannot_be_replaced() -> None:
     pods = with_member("apps", "spec", "group")
     pods["spec"] |= {"names": {"plural": "deployments", "kind": "Deploy"}, "scope": "Cluster"}
     pods["metadata"] = {"name": "deployments.apps"}
-    type_ = built_in().with_crds([pods]).for_resource(GroupVersionResource("apps", "v1", "deployments"))
+    type_ = built_in_resources().with_crds([pods]).for_resource(GroupVersionResource("apps", "v1", "deployments"))
     assert type_ is not None
     assert type_.kind.kind == "Deployment"
 
@@ -143,5 +143,5 @@ def test_a_built_in_collection_cannot_be_replaced() -> None:
 )  # fmt: skip
 def test_a_malformed_definition_is_refused_with_its_field(definition: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        built_in().with_crds([definition])
+        built_in_resources().with_crds([definition])
     assert text in str(caught.value)

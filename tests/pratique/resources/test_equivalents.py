@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.cluster.api_resources import Resources, built_in, storage_group
+from pratique.cluster.api_resources import ApiResources, built_in_resources, storage_group
 
 
 def names(api_version: str, resource: str, subresource: str = "") -> list[str]:
     group, _, version = api_version.rpartition("/")
-    found = built_in().equivalents(GroupVersionResource(group, version, resource), subresource)
+    found = built_in_resources().equivalents(GroupVersionResource(group, version, resource), subresource)
     assert all(each.resource == resource for each in found)
     return [f"{each.group}/{each.version}" for each in found]
 
@@ -47,7 +47,7 @@ def test_an_unknown_collection_has_no_equivalents() -> None:
 
 
 def test_equivalence_is_mutual() -> None:
-    known = built_in()
+    known = built_in_resources()
     for each in known:
         equivalents = known.equivalents(each.resource, each.subresource)
         assert each.resource in equivalents
@@ -55,7 +55,7 @@ def test_equivalence_is_mutual() -> None:
 
 
 def test_equivalent_collections_are_of_one_scope() -> None:
-    known = built_in()
+    known = built_in_resources()
     for each in known:
         others = [
             known.for_resource(r, each.subresource)
@@ -80,5 +80,5 @@ def test_a_catalogue_of_ones_own_registers_in_its_own_order() -> None:
         )
         for group, version in [("apps", "v1"), ("apps", "v1beta1"), ("extensions", "v1beta1")]
     ]
-    found = Resources(types).equivalents(GroupVersionResource("extensions", "v1beta1", "deployments"))
+    found = ApiResources(types).equivalents(GroupVersionResource("extensions", "v1beta1", "deployments"))
     assert found == tuple(each.resource for each in types)

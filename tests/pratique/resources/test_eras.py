@@ -10,13 +10,13 @@ from pratique.apimachinery.kinds import (
     ResourceType,
     parse_api_version,
 )
-from pratique.cluster.api_resources import Resources, built_in
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 from pratique.cluster.served_versions import served_beside
 
 
 def beside(api_version: str, resource: str, subresource: str = "") -> list[str]:
     at = GroupVersionResource(*parse_api_version(api_version), resource)
-    found = served_beside(built_in(), at, subresource)
+    found = served_beside(built_in_resources(), at, subresource)
     assert all(each.resource == resource for each in found)
     return [GroupVersionKind(each.group, each.version).api_version for each in found]
 
@@ -93,5 +93,5 @@ def test_all_versions_of_a_custom_resource_are_served_together() -> None:
         )
         for version, served in (("v2", True), ("v1", True), ("v1alpha1", False))
     ]
-    found = served_beside(Resources(types), types[1].resource)
+    found = served_beside(ApiResources(types), types[1].resource)
     assert [each.version for each in found] == ["v2", "v1alpha1"]

@@ -6,7 +6,7 @@ import pytest
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.api_resources import built_in, nearest_kind, unknown_kind
+from pratique.cluster.api_resources import built_in_resources, nearest_kind, unknown_kind
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ from pratique.cluster.api_resources import built_in, nearest_kind, unknown_kind
 def test_the_nearest_kind_is_the_one_that_was_meant(
     written: tuple[str, str, str], meant: tuple[str, str, str]
 ) -> None:
-    assert nearest_kind(GroupVersionKind(*written), built_in()) == GroupVersionKind(*meant)
+    assert nearest_kind(GroupVersionKind(*written), built_in_resources()) == GroupVersionKind(*meant)
 
 
 def test_nothing_is_near_to_a_word_of_ones_own() -> None:
-    assert nearest_kind(GroupVersionKind("example.com", "v1", "Frobnicator"), built_in()) is None
+    assert nearest_kind(GroupVersionKind("example.com", "v1", "Frobnicator"), built_in_resources()) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_nothing_is_near_to_a_word_of_ones_own() -> None:
 )
 def test_an_unknown_kind_is_told_what_would_be_right(kind: GroupVersionKind, hint: str) -> None:
     text = f'no matches for kind "{kind.kind}" in version "{kind.api_version}": {hint}'
-    assert unknown_kind(kind, built_in()) == text
+    assert unknown_kind(kind, built_in_resources()) == text
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_an_unknown_kind_is_told_what_would_be_right(kind: GroupVersionKind, hin
 )  # fmt: skip
 def test_a_document_without_a_known_type_is_refused(document: object, text: str) -> None:
     with pytest.raises(InputError) as caught:
-        built_in().for_object(document)
+        built_in_resources().for_object(document)
     assert text in str(caught.value)

@@ -12,7 +12,7 @@ from pratique.admission.outcomes import ALLOWED, Denied, Failed, Patched
 from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.patches import apply_patch
-from pratique.hosting.running import conclude
+from pratique.hosting.running import evaluate_answer
 from serving.reviews import POD, review_of
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ LABELLING = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
 @pytest.mark.parametrize("answer", [allow(), warn("careful")])
 def test_an_allowance_leaves_the_object_as_it_is(answer: Answer, phase: Phase) -> None:
     review = review_of()
-    decision, document = conclude(answer, review, phase)
+    decision, document = evaluate_answer(answer, review, phase)
     assert decision is ALLOWED
     assert document is review.object_document
 
 
 def test_a_message_becomes_the_refusal_of_a_built_in_controller() -> None:
-    decision, _ = conclude(deny("no"), review_of(), Phase.VALIDATE)
+    decision, _ = evaluate_answer(deny("no"), review_of(), Phase.VALIDATE)
     assert isinstance(decision, Denied)
     assert decision.status.message == 'pods "web" is forbidden: no'
     assert (decision.status.code, decision.status.reason) == (403, "Forbidden")
@@ -41,12 +41,12 @@ def test_a_message_becomes_the_refusal_of_a_built_in_controller() -> None:
 
 def test_a_status_is_used_whole() -> None:
     status = statuses.not_found("", "namespaces", "shop")
-    decision, _ = conclude(deny(status=status), review_of(), Phase.MUTATE)
+    decision, _ = evaluate_answer(deny(status=status), review_of(), Phase.MUTATE)
     assert decision == Denied(status)
 
 
 def test_a_refusal_has_a_code_of_at_least_400_and_says_failure() -> None:
-    decision, _ = conclude(Deny(statuses.Status(message="no", code=200)), review_of(), Phase.MUTATE)
+    decision, _ = evaluate_answer(Deny(statuses.Status(message="no", code=200)), review_of(), Phase.MUTATE)
     assert decision == Denied(statuses.failure(400, "", "no"))
 
 
@@ -54,7 +54,7 @@ def test_a_refusal_has_a_code_of_at_least_400_and_says_failure() -> None:
     "answer", [patch(LABELLED), patch(operations=[LABELLING])], ids=["new object", "operations"]
 )
 def test_a_patch_says_what_changes_and_changes_it(answer: Patch) -> None:
-    decision, document = conclude(answer, review_of(), Phase.MUTATE)
+    decision, document = evaluate_answer(answer, review_of(), Phase.MUTATE)
     assert decision == Patched((LABELLING,))
     assert document.data == LABELLED
 
@@ -70,18 +70,18 @@ def test_a_patch_says_what_changes_and_changes_it(answer: Patch) -> None:
 )
 def test_a_patch_that_changes_nothing_is_an_allowance(answer: Patch) -> None:
     review = review_of()
-    assert conclude(answer, review, Phase.MUTATE) == (ALLOWED, review.object_document)
+    assert evaluate_answer(answer, review, Phase.MUTATE) == (ALLOWED, review.object_document)
 
 
 def test_a_patch_does_not_change_the_object_that_was_reviewed() -> None:
     review = review_of({"spec": {"a": [1]}})
-    conclude(patch(operations=[{"op": "add", "path": "/spec/a/-", "value": 2}]), review, Phase.MUTATE)
+    evaluate_answer(patch(operations=[{"op": "add", "path": "/spec/a/-", "value": 2}]), review, Phase.MUTATE)
     assert review.object == {"spec": {"a": [1]}}
 
 
 def failure_of(answer: object, phase: Phase = Phase.MUTATE, operation: Operation = Operation.CREATE) -> str:
     review = review_of(operation=operation)
-    decision, document = conclude(answer, review, phase)
+    decision, document = evaluate_answer(answer, review, phase)
     assert isinstance(decision, Failed)
     assert document is review.object_document
     return decision.message
@@ -108,7 +108,7 @@ def additions(count: int) -> list[JSONObject]:
 
 
 def test_a_patch_has_a_thousand_operations_at_most() -> None:
-    decision, _ = conclude(patch(operations=additions(1_000)), review_of(), Phase.MUTATE)
+    decision, _ = evaluate_answer(patch(operations=additions(1_000)), review_of(), Phase.MUTATE)
     assert isinstance(decision, Patched)
     told = "answered with a patch of more than 1000 operations"
     assert failure_of(patch(operations=additions(1_001))) == told
@@ -125,7 +125,7 @@ def test_a_patch_has_a_thousand_operations_at_most() -> None:
 )
 def test_what_is_copied_moved_or_tested_is_sent_on_as_what_changes(operations: list[JSONObject]) -> None:
     review = review_of()
-    decision, document = conclude(patch(operations=operations), review, Phase.MUTATE)
+    decision, document = evaluate_answer(patch(operations=operations), review, Phase.MUTATE)
     assert isinstance(decision, Patched)
     assert {operation["op"] for operation in decision.operations} <= {"add", "remove", "replace"}
     assert apply_patch(review.object, decision.operations) == document.data
@@ -145,7 +145,7 @@ def test_operations_that_nest_without_end_together_fail() -> None:
 
 def test_the_object_changed_in_place_is_no_patch() -> None:
     review = review_of()
-    decision, _ = conclude(patch(review.object), review, Phase.MUTATE)
+    decision, _ = evaluate_answer(patch(review.object), review, Phase.MUTATE)
     assert isinstance(decision, Failed)
     assert "takes a changed copy" in decision.message
 
@@ -168,7 +168,7 @@ def test_a_controller_that_makes_something_of_another_type_refuses_as_an_api_ser
     answer: Patch,
 ) -> None:
     review = review_of()
-    decision, document = conclude(answer, review, Phase.MUTATE)
+    decision, document = evaluate_answer(answer, review, Phase.MUTATE)
     assert isinstance(decision, Denied)
     told = "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
     assert decision.status == statuses.internal_error(f"json: {told}")
@@ -178,8 +178,8 @@ def test_a_controller_that_makes_something_of_another_type_refuses_as_an_api_ser
 def test_fields_that_the_kind_does_not_have_are_not_sent_on() -> None:
     review = review_of()
     more = {"nonsense": 1, "status": {"phase": "Pending", "nonsense": 1}}
-    decision, document = conclude(patch(POD | more), review, Phase.MUTATE)
+    decision, document = evaluate_answer(patch(POD | more), review, Phase.MUTATE)
     assert isinstance(decision, Patched)
     assert document.data == POD | {"status": {"phase": "Pending"}}
     assert apply_patch(review.object, decision.operations) == document.data
-    assert conclude(patch(POD | {"nonsense": 1}), review, Phase.MUTATE)[0] == ALLOWED
+    assert evaluate_answer(patch(POD | {"nonsense": 1}), review, Phase.MUTATE)[0] == ALLOWED

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission.controllers import MUTATE, VALIDATE, Controller, Halves, Phase
+from pratique.admission.controllers import MUTATE, VALIDATE, Controller, Handlers, Phase
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting import services as hosting_module
 from pratique.hosting.catalogue import Catalogue
-from pratique.hosting.services import hosting
+from pratique.hosting.services import host_chain
 from serving import controllers
 from validator.host import ValidatorHost
 
@@ -38,8 +38,8 @@ def closing(name: str, closed: list[str], error: Exception | None = None) -> Con
         if error is not None:
             raise error
 
-    halves = Halves(validate=controllers.allowing, close=close)
-    return Controller(name=name, summary="", phases=VALIDATE, build=lambda _: halves, default=True)
+    handlers = Handlers(validate=controllers.allowing, close=close)
+    return Controller(name=name, summary="", phases=VALIDATE, build=lambda _: handlers, default=True)
 
 
 def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
     settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
 
     async def run() -> None:
-        async with hosting(settings, Phase.VALIDATE, ValidatorHost) as made:
+        async with host_chain(settings, Phase.VALIDATE, ValidatorHost) as made:
             assert [one.controller.name for one in made.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
             assert made.cluster.get("", "namespaces", "shop") is not None
             assert made.cluster.get("", "namespaces", "other") is None
@@ -58,7 +58,7 @@ def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
 
 def test_without_cluster_files_every_namespace_exists() -> None:
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
             assert made.cluster.get("", "namespaces", "any") is not None
             assert made.cluster.list("", "pods") == ()
 
@@ -71,7 +71,7 @@ def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.Mon
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost):
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost):
             assert closed == []
 
     with pytest.raises(OSError, match="busy"):
@@ -84,7 +84,7 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
 ) -> None:
     noted: list[object] = []
 
-    async def follow(cluster: Cluster) -> None:
+    async def run_in_background(cluster: Cluster) -> None:
         try:
             noted.append(cluster)
             await asyncio.Event().wait()
@@ -94,8 +94,8 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
     async def close() -> None:
         noted.append("closed")
 
-    here = Halves(validate=controllers.allowing, follow=follow, close=close)
-    there = Halves(mutate=controllers.allowing, follow=follow, close=close)
+    here = Handlers(validate=controllers.allowing, run_in_background=run_in_background, close=close)
+    there = Handlers(mutate=controllers.allowing, run_in_background=run_in_background, close=close)
     catalogue = Catalogue(
         (
             Controller(name="A", summary="", phases=VALIDATE, build=lambda _: here, default=True),
@@ -105,7 +105,7 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
             await asyncio.sleep(0)
             assert noted == [made.cluster]
             assert [one.controller.name for one in made.controllers] == ["A"]
@@ -117,15 +117,15 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
 def test_one_that_breaks_beside_reviews_ends_alone_and_is_told_of_at_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def follow(cluster: Cluster) -> None:
+    async def run_in_background(cluster: Cluster) -> None:
         raise OSError(f"secret of {cluster}")
 
-    halves = Halves(validate=controllers.allowing, follow=follow)
-    one = Controller(name="A", summary="", phases=VALIDATE, build=lambda _: halves, default=True)
+    handlers = Handlers(validate=controllers.allowing, run_in_background=run_in_background)
+    one = Controller(name="A", summary="", phases=VALIDATE, build=lambda _: handlers, default=True)
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: Catalogue((one,)))
 
     async def run() -> None:
-        async with hosting(ChainSettings(), Phase.VALIDATE, ValidatorHost):
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost):
             while not caplog.records:  # noqa: ASYNC110 - the log is no event that could be waited for
                 await asyncio.sleep(0)
 
@@ -139,7 +139,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     file.write_text(CONFIGURATION)
 
     async def run(settings: ChainSettings) -> None:
-        async with hosting(settings, Phase.VALIDATE, ValidatorHost):
+        async with host_chain(settings, Phase.VALIDATE, ValidatorHost):
             pass
 
     for settings, words in (

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pratique.admission.answers import allow
-from pratique.processes.thread_pool import Lane
+from pratique.processes.thread_pool import ControllerThreads
 from serving import controllers
 from serving.reviews import review_of
 
@@ -24,7 +24,7 @@ def test_a_thread_serves_one_review_after_another() -> None:
         return allow()
 
     async def run() -> None:
-        lane = Lane("c")
+        lane = ControllerThreads("c")
         for _ in range(20):
             await lane.submit(noting, review_of())
             await asyncio.sleep(0.002)  # the thread needs a moment until it counts as idle
@@ -41,7 +41,7 @@ def test_calls_run_side_by_side() -> None:
         return allow()
 
     async def run() -> list[object]:
-        lane = Lane("c", most_threads=4)
+        lane = ControllerThreads("c", most_threads=4)
         return await asyncio.gather(*(lane.submit(meeting, review_of()) for _ in range(4)))
 
     assert asyncio.run(run()) == [allow()] * 4
@@ -49,7 +49,7 @@ def test_calls_run_side_by_side() -> None:
 
 def test_more_calls_than_threads_wait_in_line() -> None:
     async def run() -> list[object]:
-        lane = Lane("c", most_threads=2)
+        lane = ControllerThreads("c", most_threads=2)
         return await asyncio.gather(*(lane.submit(controllers.allowing, review_of()) for _ in range(50)))
 
     assert asyncio.run(run()) == [allow()] * 50
@@ -60,7 +60,7 @@ def test_calls_that_nobody_waits_for_are_not_run() -> None:
     ran: list[Review] = []
 
     async def run() -> None:
-        lane = Lane("c", most_threads=1)
+        lane = ControllerThreads("c", most_threads=1)
         first = lane.submit(controllers.blocking(release), review_of())
         given_up = [lane.submit(ran.append, review_of()) for _ in range(10)]
         for future in given_up:
@@ -82,7 +82,7 @@ def test_an_answer_that_comes_after_its_loop_has_closed_is_dropped() -> None:
         done.set()
         return allow()
 
-    lane = Lane("c", most_threads=1)
+    lane = ControllerThreads("c", most_threads=1)
 
     async def give_up() -> None:
         lane.submit(late, review_of()).cancel()

@@ -18,7 +18,7 @@ from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Pa
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.patches import apply_patch
-from pratique.hosting.running import runners, unknown
+from pratique.hosting.running import handler_runners, unknown_controller_outcome
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.reviews import review_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.admission.answers import Answer
-    from pratique.admission.controllers import Half
+    from pratique.admission.controllers import Handler
     from pratique.admission.outcomes import Outcome
     from pratique.admission.reviews import Review
 
@@ -36,9 +36,9 @@ TIMED_OUT = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
 
 
 def outcome_of(
-    half: Half, call: Call = BRIEF, review: Review | None = None, *, trusted: bool = False
+    half: Handler, call: Call = BRIEF, review: Review | None = None, *, trusted: bool = False
 ) -> Outcome:
-    runner = runners([hosted("c", half, trusted=trusted)], Phase.VALIDATE)["c"]
+    runner = handler_runners([hosted("c", half, trusted=trusted)], Phase.VALIDATE)["c"]
     return asyncio.run(runner.run(review or review_of(), call)).outcome
 
 
@@ -78,7 +78,7 @@ def returning_a_coroutine(review: Review) -> object:
     ],
     ids=["function", "object", "async function", "async object", "coroutine", "partial", "lambda"],
 )
-def test_every_kind_of_callable_is_a_half(half: Half, *, trusted: bool) -> None:
+def test_every_kind_of_callable_is_a_half(half: Handler, *, trusted: bool) -> None:
     outcome = outcome_of(half, trusted=trusted)
     assert outcome.decision is ALLOWED
     assert outcome.controller == "c"
@@ -112,7 +112,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_is_told_by_type_alone(
     error: BaseException,
-    when: Callable[[BaseException], Half],
+    when: Callable[[BaseException], Handler],
     caplog: pytest.LogCaptureFixture,
     *,
     trusted: bool,
@@ -132,7 +132,7 @@ def test_a_refusal_from_below_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize("half", [controllers.hanging, controllers.stubborn])
-def test_one_that_never_answers_is_left_behind(half: Half) -> None:
+def test_one_that_never_answers_is_left_behind(half: Handler) -> None:
     assert outcome_of(half).decision == TIMED_OUT
 
 
@@ -145,7 +145,7 @@ def test_one_that_blocks_is_left_behind() -> None:
 
 
 def test_the_deadline_holds_where_the_call_allows_more() -> None:
-    runner = runners([hosted("c", controllers.hanging)], Phase.VALIDATE)["c"]
+    runner = handler_runners([hosted("c", controllers.hanging)], Phase.VALIDATE)["c"]
 
     async def run() -> Outcome:
         return (await runner.run(review_of(), Call("c", 60), Deadline.after(0.05))).outcome
@@ -190,7 +190,7 @@ def test_giving_up_on_a_review_cancels_its_half() -> None:
         return allow()
 
     async def run() -> None:
-        runner = runners([hosted("c", noticing)], Phase.VALIDATE)["c"]
+        runner = handler_runners([hosted("c", noticing)], Phase.VALIDATE)["c"]
         running = asyncio.ensure_future(runner.run(review_of(), Call("c")))
         await asyncio.sleep(0.01)
         running.cancel()
@@ -228,12 +228,12 @@ def test_controllers_that_cannot_block_run_where_they_are_called() -> None:
 
 def test_only_the_halves_of_the_phase_are_run() -> None:
     only_mutating = hosted("m", controllers.allowing, mutating_only=True)
-    assert list(runners([only_mutating], Phase.MUTATE)) == ["m"]
-    assert list(runners([only_mutating], Phase.VALIDATE)) == []
+    assert list(handler_runners([only_mutating], Phase.MUTATE)) == ["m"]
+    assert list(handler_runners([only_mutating], Phase.VALIDATE)) == []
 
 
 def test_what_is_not_hosted_is_a_failure_of_its_own_kind() -> None:
-    decision = unknown(Call("Nobody")).decision
+    decision = unknown_controller_outcome(Call("Nobody")).decision
     assert isinstance(decision, Failed)
     assert decision.kind is FailureKind.UNKNOWN_CONTROLLER
 
@@ -249,9 +249,9 @@ def edited(review: Review) -> Answer:
 
 
 @pytest.mark.parametrize("half", [edited, lambda _: patch(operations=[LABELLING])])
-def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Half) -> None:
+def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Handler) -> None:
     hosts = [hosted("c", half, trusted=True)]
-    ran = asyncio.run(runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    ran = asyncio.run(handler_runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert isinstance(ran.outcome.decision, Patched)
     assert ran.outcome.document is ran.document
     assert ran.document.data == apply_patch(review_of().object, ran.outcome.decision.operations)
@@ -260,14 +260,14 @@ def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Ha
 @pytest.mark.parametrize(
     "half", [lambda _: allow(), lambda _: patch({"kind": "Pod"}), lambda _: patch(operations=[COPYING])]
 )
-def test_no_object_comes_with_operations_that_nobody_has_carried_out_yet(half: Half) -> None:
+def test_no_object_comes_with_operations_that_nobody_has_carried_out_yet(half: Handler) -> None:
     hosts = [hosted("c", half, trusted=True)]
-    ran = asyncio.run(runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    ran = asyncio.run(handler_runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert ran.outcome.document is None
 
 
 def test_somebody_elses_object_has_to_come_of_its_operations_wherever_it_runs() -> None:
     lying = Patch((LABELLING,), {"kind": "Secret"})
-    ran = asyncio.run(runners([hosted("c", lambda _: lying)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
+    ran = asyncio.run(handler_runners([hosted("c", lambda _: lying)], Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert isinstance(ran.outcome.decision, Patched)
     assert ran.outcome.document is None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.api_resources import built_in
-from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of, structure
+from pratique.cluster.api_resources import built_in_resources
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of, built_in_type
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def widget(**properties: JSON) -> Structure:
     [
         (("metadata", "labels"), MapType(Scalar.STRING)),
         (("metadata", "creationTimestamp"), Scalar.DATE_TIME),
-        (("metadata", "finalizers"), ListType(Scalar.STRING, Merge.SET)),
+        (("metadata", "finalizers"), ListType(Scalar.STRING, MergeStrategy.SET)),
         (("spec", "nodeSelector"), MapType(Scalar.STRING, atomic=True)),
         (("spec", "overhead"), MapType(Scalar.QUANTITY)),
         (("spec", "hostNetwork"), Scalar.BOOLEAN),
@@ -74,7 +74,7 @@ def test_fields_of_built_in_kinds_have_types(path: tuple[str, ...], kind: Type) 
 def test_keyed_lists_say_their_keys_and_what_stands_for_one_that_is_not_there() -> None:
     ports = at(schema_of(POD, ANY_NAMESPACE), "spec", "containers", "[]", "ports")
     assert isinstance(ports, ListType)
-    assert (ports.merge, ports.keys) == (Merge.MAP, ("containerPort", "protocol"))
+    assert (ports.merge, ports.keys) == (MergeStrategy.MAP, ("containerPort", "protocol"))
     assert isinstance(ports.items, Structure)
     assert ports.items.defaults == {"containerPort": 0, "protocol": "TCP"}
 
@@ -84,7 +84,7 @@ def test_a_field_may_be_merged_otherwise_than_its_type_says() -> None:
     claim = at(volume, "spec", "claimRef")
     assert isinstance(claim, Structure)
     assert not claim.atomic
-    assert structure("api.core.v1.ObjectReference").atomic
+    assert built_in_type("api.core.v1.ObjectReference").atomic
 
 
 def test_types_may_hold_themselves() -> None:
@@ -94,7 +94,7 @@ def test_types_may_hold_themselves() -> None:
 
 
 def test_every_current_kind_has_a_schema() -> None:
-    current = {each.kind for each in built_in() if each.removed_in is None and not each.subresource}
+    current = {each.kind for each in built_in_resources() if each.removed_in is None and not each.subresource}
     assert [kind for kind in current if schema_of(kind, ANY_NAMESPACE) is None] == []
 
 
@@ -118,7 +118,7 @@ def test_unknown_kinds_have_none() -> None:
         ({"type": "array", "items": {"type": "string"}}, ListType(Scalar.STRING)),
         (
             {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
-            ListType(Scalar.STRING, Merge.SET),
+            ListType(Scalar.STRING, MergeStrategy.SET),
         ),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, MapType(Scalar.INTEGER)),
         ({"type": "object", "additionalProperties": True}, MapType(Scalar.ANY)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.field_errors import ROOT
-from pratique.apimachinery.selectors import LabelSelector, Requirement, validate_selector
+from pratique.apimachinery.selectors import LabelSelector, LabelSelectorRequirement, validate_selector
 
 PATH = ROOT / "objectSelector"
 
@@ -14,23 +14,23 @@ PATH = ROOT / "objectSelector"
     ("selector", "message"),
     [
         (
-            LabelSelector(match_expressions=(Requirement("a", "In"),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In"),)),
             "objectSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In'",
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a", "Exists", ("1",)),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Exists", ("1",)),)),
             "objectSelector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists'",
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a", "Gt", ("1",)),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Gt", ("1",)),)),
             'objectSelector.matchExpressions[0].operator: Invalid value: "Gt": not a valid selector operator',
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a b", "Exists"),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a b", "Exists"),)),
             'objectSelector.matchExpressions[0].key: Invalid value: "a b": name part must consist of',
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a", "In", ("x", "a b")),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In", ("x", "a b")),)),
             'objectSelector.matchExpressions[0].values[1]: Invalid value: "a b": a valid label must be',
         ),
         (
@@ -54,5 +54,5 @@ def test_no_selector_and_the_empty_one_are_right() -> None:
 
 
 def test_values_that_were_let_pass_before_can_be_tolerated() -> None:
-    selector = LabelSelector(match_expressions=(Requirement("a", "In", ("x y",)),))
+    selector = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In", ("x y",)),))
     assert validate_selector(selector, PATH, allow_invalid_values=True) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, Requirement, compile_selector
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, LabelSelectorRequirement, compile_selector
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
@@ -18,12 +18,12 @@ KEYS = st.sampled_from(["app", "tier", "example.com/zone"])
 VALUES = st.sampled_from(["", "a", "b", "c"])
 LABELS = st.dictionaries(KEYS, VALUES)
 IN_OR_NOT = st.builds(
-    Requirement,
+    LabelSelectorRequirement,
     KEYS,
     st.sampled_from(["In", "NotIn"]),
     st.lists(VALUES, min_size=1).map(tuple),
 )
-THERE_OR_NOT = st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
+THERE_OR_NOT = st.builds(LabelSelectorRequirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"]))
 REQUIREMENTS = st.one_of(IN_OR_NOT, THERE_OR_NOT)
 OPPOSITES = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 
@@ -35,24 +35,24 @@ def selects(selector: LabelSelector, labels: dict[str, str]) -> bool:
 @pytest.mark.parametrize(
     ("requirement", "labels", "chosen"),
     [
-        (Requirement("a", "In", ("1", "2")), {"a": "2"}, True),
-        (Requirement("a", "In", ("1",)), {}, False),
-        (Requirement("a", "NotIn", ("1",)), {"a": "1"}, False),
-        (Requirement("a", "NotIn", ("1",)), {}, True),
-        (Requirement("a", "Exists"), {"a": ""}, True),
-        (Requirement("a", "Exists"), {"b": ""}, False),
-        (Requirement("a", "DoesNotExist"), {"b": ""}, True),
-        (Requirement("a", "DoesNotExist"), {"a": ""}, False),
+        (LabelSelectorRequirement("a", "In", ("1", "2")), {"a": "2"}, True),
+        (LabelSelectorRequirement("a", "In", ("1",)), {}, False),
+        (LabelSelectorRequirement("a", "NotIn", ("1",)), {"a": "1"}, False),
+        (LabelSelectorRequirement("a", "NotIn", ("1",)), {}, True),
+        (LabelSelectorRequirement("a", "Exists"), {"a": ""}, True),
+        (LabelSelectorRequirement("a", "Exists"), {"b": ""}, False),
+        (LabelSelectorRequirement("a", "DoesNotExist"), {"b": ""}, True),
+        (LabelSelectorRequirement("a", "DoesNotExist"), {"a": ""}, False),
     ],
 )
 def test_each_operator_means_what_it_says(
-    requirement: Requirement, labels: dict[str, str], *, chosen: bool
+    requirement: LabelSelectorRequirement, labels: dict[str, str], *, chosen: bool
 ) -> None:
     assert selects(LabelSelector(match_expressions=(requirement,)), labels) is chosen
 
 
 def test_all_of_a_selector_must_hold() -> None:
-    selector = LabelSelector({"a": "1"}, (Requirement("b", "Exists"),))
+    selector = LabelSelector({"a": "1"}, (LabelSelectorRequirement("b", "Exists"),))
     assert selects(selector, {"a": "1", "b": ""})
     assert not selects(selector, {"a": "1"})
     assert not selects(selector, {"a": "2", "b": ""})
@@ -72,13 +72,13 @@ def test_all_of_a_selector_must_hold() -> None:
     ],
 )
 def test_only_what_has_metadata_can_be_chosen(candidate: JSON, *, chosen: bool) -> None:
-    selector = compile_selector(LabelSelector(match_expressions=(Requirement("a", "NotIn", ("1",)),)))
+    selector = compile_selector(LabelSelector(match_expressions=(LabelSelectorRequirement("a", "NotIn", ("1",)),)))
     assert selector.matches_object(candidate) is chosen
 
 
 def test_a_selector_is_empty_where_it_asks_for_nothing() -> None:
     labels = LabelSelector(match_labels={"a": "b"})
-    expressions = LabelSelector(match_expressions=(Requirement("a", "Exists"),))
+    expressions = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Exists"),))
     assert LabelSelector().is_empty
     assert not labels.is_empty
     assert not expressions.is_empty
@@ -96,15 +96,15 @@ def test_the_empty_selector_chooses_even_what_is_not_there() -> None:
     ("selector", "message"),
     [
         (
-            LabelSelector(match_expressions=(Requirement("a", "Gt", ("1",)),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Gt", ("1",)),)),
             '"Gt" is not a valid label selector operator',
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a", "In"),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In"),)),
             "values: Invalid value: []string(nil): for 'in', 'notin' operators, values set can't be empty",
         ),
         (
-            LabelSelector(match_expressions=(Requirement("a", "Exists", ("1",)),)),
+            LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Exists", ("1",)),)),
             'values: Invalid value: []string{"1"}: values set must be empty for exists and does not exist',
         ),
         (LabelSelector({"a": "bad value"}), 'values[0][a]: Invalid value: "bad value": a valid label must'),
@@ -122,16 +122,16 @@ def test_a_wrong_selector_is_refused_in_the_words_of_apimachinery(
 
 @given(REQUIREMENTS, LABELS)
 def test_an_operator_and_its_opposite_share_all_labels_between_them(
-    requirement: Requirement, labels: dict[str, str]
+    requirement: LabelSelectorRequirement, labels: dict[str, str]
 ) -> None:
-    opposite = Requirement(requirement.key, OPPOSITES[requirement.operator], requirement.values)
+    opposite = LabelSelectorRequirement(requirement.key, OPPOSITES[requirement.operator], requirement.values)
     chosen = selects(LabelSelector(match_expressions=(requirement,)), labels)
     assert chosen is not selects(LabelSelector(match_expressions=(opposite,)), labels)
 
 
 @given(st.lists(REQUIREMENTS, max_size=4), LABELS, LABELS)
 def test_a_selector_chooses_what_all_its_parts_choose(
-    requirements: list[Requirement], wanted: dict[str, str], labels: dict[str, str]
+    requirements: list[LabelSelectorRequirement], wanted: dict[str, str], labels: dict[str, str]
 ) -> None:
     whole = selects(LabelSelector(wanted, tuple(requirements)), labels)
     parts = [selects(LabelSelector(match_expressions=(one,)), labels) for one in requirements]
@@ -142,5 +142,5 @@ def test_a_selector_chooses_what_all_its_parts_choose(
 def test_equal_labels_and_in_with_one_value_are_the_same(
     wanted: dict[str, str], labels: dict[str, str]
 ) -> None:
-    as_expressions = tuple(Requirement(key, "In", (value,)) for key, value in wanted.items())
+    as_expressions = tuple(LabelSelectorRequirement(key, "In", (value,)) for key, value in wanted.items())
     assert selects(LabelSelector(wanted), labels) is selects(LabelSelector({}, as_expressions), labels)

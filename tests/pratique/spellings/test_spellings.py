@@ -9,7 +9,7 @@ import pytest
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.releases import Release
-from pratique.lint.spellings import unread, unread_in_cluster, unread_in_settings
+from pratique.lint.spellings import unread_spellings, unread_in_cluster, unread_in_settings
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
@@ -64,7 +64,7 @@ NEVER_READ = [
 
 
 def places(document: JSONObject, release: Release | None) -> list[str]:
-    return [str(FieldPath(path)) for path, _ in unread(document, release)]
+    return [str(FieldPath(path)) for path, _ in unread_spellings(document, release)]
 
 
 @pytest.mark.parametrize("release", [None, Release(1, 9), Release(1, 10), Release(1, 36)], ids=str)
@@ -108,7 +108,7 @@ def test_what_no_release_has_read_is_found_in_the_oldest(document: JSONObject, p
     ],
 )
 def test_nothing_else_is_found(document: object) -> None:
-    assert list(unread(document, None)) == []
+    assert list(unread_spellings(document, None)) == []
 
 
 def test_a_cluster_names_the_object() -> None:

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.schemas import ListType, MapType, Merge, Scalar, Structure, schema_of
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.cluster.structured_merge import ApplyError, apply, merge
+from pratique.cluster.structured_merge import ApplyError, structured_apply, merge
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 ITEM = Structure("", lambda: {"name": Scalar.STRING, "n": Scalar.INTEGER, "m": Scalar.INTEGER})
-KEYED = ListType(ITEM, Merge.MAP, ("name",))
-SET = ListType(Scalar.STRING, Merge.SET)
+KEYED = ListType(ITEM, MergeStrategy.MAP, ("name",))
+SET = ListType(Scalar.STRING, MergeStrategy.SET)
 
 
 def deployment(**spec: JSON) -> JSONObject:
@@ -33,7 +33,7 @@ def deployment(**spec: JSON) -> JSONObject:
 def applied(stored: JSONObject, part: JSONObject) -> JSONObject:
     schema = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)
     assert schema is not None
-    return apply(schema, stored, part)
+    return structured_apply(schema, stored, part)
 
 
 def containers(*items: JSON) -> JSONObject:
@@ -165,7 +165,7 @@ def test_what_does_not_fit_the_schema_is_refused(spec: JSONObject, told: str) ->
 )
 def test_items_that_are_known_by_nothing_are_refused(items: JSON, told: str) -> None:
     with pytest.raises(ApplyError) as refused:
-        apply(Structure("", lambda: {"items": KEYED}), {}, {"items": items})
+        structured_apply(Structure("", lambda: {"items": KEYED}), {}, {"items": items})
     assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
 
 

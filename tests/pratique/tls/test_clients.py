@@ -12,18 +12,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mounts import bundle_of, chain_of
-from pratique.https.client_certificates import Client, ClientCertificates, leads_to, names_of
-from pratique.https.tls import Kept, read_authorities
+from pratique.https.client_certificates import TlsClient, ClientCertificateAuthenticator, chains_to_authority, certificate_names
+from pratique.https.tls import ReloadedCertificate, read_authorities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 
-def clients_of(folder: Path, *authorities: trustme.CA, names: tuple[str, ...] = ()) -> ClientCertificates:
+def clients_of(folder: Path, *authorities: trustme.CA, names: tuple[str, ...] = ()) -> ClientCertificateAuthenticator:
     file = folder / "ca.crt"
     file.write_bytes(bundle_of(*authorities))
-    return ClientCertificates(Kept("authorities", lambda: read_authorities(file, "--ca"), (file,)), names)
+    return ClientCertificateAuthenticator(ReloadedCertificate("authorities", lambda: read_authorities(file, "--ca"), (file,)), names)
 
 
 def der_of(issued: trustme.LeafCert) -> tuple[bytes, ...]:
@@ -38,15 +38,15 @@ def test_a_client_is_known_by_any_of_its_names(
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("one", "b.example.com"))
     shown = authority.issue_cert("a.example.com", "b.example.com", common_name="zero")
-    assert clients.client(chain(shown)) == Client(("zero", "a.example.com", "b.example.com"), is_allowed=True)
+    assert clients.client(chain(shown)) == TlsClient(("zero", "a.example.com", "b.example.com"), is_allowed=True)
     other = authority.issue_cert("c.example.com")
-    assert clients.client(chain(other)) == Client(("c.example.com",), is_allowed=False)
+    assert clients.client(chain(other)) == TlsClient(("c.example.com",), is_allowed=False)
     assert clients.client(chain(trustme.CA().issue_cert("b.example.com"))) is None
     assert clients.client(()) is None
 
 
 def test_a_client_is_called_by_its_first_name_or_by_none() -> None:
-    assert [Client(names, is_allowed=False).name for names in (("one", "two"), ("one",), ())] == [
+    assert [TlsClient(names, is_allowed=False).name for names in (("one", "two"), ("one",), ())] == [
         "one",
         "one",
         "",
@@ -58,7 +58,7 @@ def test_a_common_name_alone_is_a_name() -> None:
     now = dt.datetime.now(dt.UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "door")])
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(days=1))
-    assert names_of(builder.sign(key, hashes.SHA256())) == ("door",)
+    assert certificate_names(builder.sign(key, hashes.SHA256())) == ("door",)
 
 
 @pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])
@@ -68,7 +68,7 @@ def test_a_client_has_its_own_names_and_not_those_of_the_authority_that_it_shows
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("a.example.com",))
     client = clients.client(chain(authority.create_child_ca().issue_cert("a.example.com")))
-    assert client == Client(("a.example.com",), is_allowed=True)
+    assert client == TlsClient(("a.example.com",), is_allowed=True)
 
 
 def test_who_is_trusted_is_what_the_authorities_are_now(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_uris_are_names() -> None:
     builder = x509.CertificateBuilder(
         x509.Name([]), x509.Name([]), key.public_key(), 1, now, now + dt.timedelta(days=1)
     ).add_extension(x509.SubjectAlternativeName([spiffe, x509.RFC822Name("a@example.com")]), critical=True)
-    assert names_of(builder.sign(key, hashes.SHA256())) == ("spiffe://example.com/ns/shop",)
+    assert certificate_names(builder.sign(key, hashes.SHA256())) == ("spiffe://example.com/ns/shop",)
 
 
 def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it_may() -> None:
@@ -130,12 +130,12 @@ def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it
         deep = deep.create_child_ca()
     leaf, *between = x509.load_pem_x509_certificates(chain_of(deep.issue_cert("a.example.com")))
     roots = x509.load_pem_x509_certificates(bundle_of(root))
-    assert leads_to([leaf, *between], roots)
-    assert leads_to([leaf, *reversed(between)], roots)
-    assert leads_to([leaf, *between], [between[0]])
-    assert not leads_to([leaf], roots)
-    assert not leads_to([leaf, *between], x509.load_pem_x509_certificates(bundle_of(stranger)))
-    assert not leads_to([roots[0]], x509.load_pem_x509_certificates(bundle_of(stranger)))
+    assert chains_to_authority([leaf, *between], roots)
+    assert chains_to_authority([leaf, *reversed(between)], roots)
+    assert chains_to_authority([leaf, *between], [between[0]])
+    assert not chains_to_authority([leaf], roots)
+    assert not chains_to_authority([leaf, *between], x509.load_pem_x509_certificates(bundle_of(stranger)))
+    assert not chains_to_authority([roots[0]], x509.load_pem_x509_certificates(bundle_of(stranger)))
 
 
 @pytest.mark.parametrize(("links", "leads"), [(7, True), (8, False)])
@@ -145,4 +145,4 @@ def test_a_chain_is_followed_so_far_and_believed_no_further(links: int, leads: b
         last = last.create_child_ca()
     chain = x509.load_pem_x509_certificates(chain_of(last.issue_cert("a.example.com")))
     assert len(chain) == links + 1
-    assert leads_to(chain, x509.load_pem_x509_certificates(bundle_of(root))) is leads
+    assert chains_to_authority(chain, x509.load_pem_x509_certificates(bundle_of(root))) is leads

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.https.tls import WARNING_SECONDS, Kept, keep_fresh
+from pratique.https.tls import EXPIRY_WARNING_SECONDS, ReloadedCertificate, keep_certificates_fresh
 from waiting import until
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _file(tmp_path: Path) -> Path:
 
 
 def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
-    one = Kept("number", lambda: number_in(file), (file,))
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,))
     file.write_text("no number")
     asyncio.run(one.refresh())
     assert one.warning() == "number kept, the new one cannot be used"
@@ -39,24 +39,24 @@ def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("left", "warned"),
-    [(WARNING_SECONDS + 60, ""), (WARNING_SECONDS - 60, "number ends "), (-60, "number ended ")],
+    [(EXPIRY_WARNING_SECONDS + 60, ""), (EXPIRY_WARNING_SECONDS - 60, "number ends "), (-60, "number ended ")],
 )
 def test_what_ends_within_a_week_is_warned_of(file: Path, left: float, warned: str) -> None:
     end = time.time() + left
-    one = Kept("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
     assert one.ends_at == end
     assert one.warning().startswith(warned)
     assert bool(one.warning()) is bool(warned)
 
 
 def test_what_ends_soon_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = Kept("number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60)
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60)
 
     async def warned() -> bool:
         return "certificate to be renewed" in caplog.messages
 
     async def run() -> None:
-        watching = asyncio.ensure_future(keep_fresh([one]))
+        watching = asyncio.ensure_future(keep_certificates_fresh([one]))
         await until(10, warned)
         watching.cancel()
         await asyncio.wait([watching])

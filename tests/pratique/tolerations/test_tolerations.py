@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.field_errors import ROOT, join
 from pratique.pods import tolerations
-from pratique.pods.tolerations import Toleration, covers
+from pratique.pods.tolerations import Toleration, is_superset
 from strategies.json_values import values
 from strategies.tolerations import any_tolerations, lists
 
@@ -56,11 +56,11 @@ IMPLIED = Toleration("foo", "", "bar")
 def test_one_covers_another_as_in_kubernetes(
     general: Toleration, special: Toleration, *, expected: bool
 ) -> None:
-    assert covers(general, special) is expected
+    assert is_superset(general, special) is expected
 
 
 def merged(*all_of_them: Toleration) -> list[Toleration]:
-    return [all_of_them[index] for index in tolerations.merge(all_of_them)]
+    return [all_of_them[index] for index in tolerations.merge_tolerations(all_of_them)]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_what_is_covered_is_left_out(given_ones: list[Toleration], expected: lis
 
 @given(any_tolerations())
 def test_each_covers_itself(one: Toleration) -> None:
-    assert covers(one, one)
+    assert is_superset(one, one)
 
 
 @given(lists())
 def test_merging_loses_nothing_that_was_tolerated(some: list[Toleration]) -> None:
-    assert all(any(covers(kept, one) for kept in merged(*some)) for one in some)
+    assert all(any(is_superset(kept, one) for kept in merged(*some)) for one in some)
 
 
 @given(lists())
@@ -110,9 +110,9 @@ def test_a_list_allows_itself_and_what_is_merged_from_it(some: list[Toleration])
 
 @given(lists(), lists())
 def test_a_conflict_is_one_from_both_sides(first: list[Toleration], second: list[Toleration]) -> None:
-    assert tolerations.conflict(first, second) is tolerations.conflict(second, first)
-    assert not tolerations.conflict(first, [])
-    assert not tolerations.conflict(first, first)
+    assert tolerations.is_conflict(first, second) is tolerations.is_conflict(second, first)
+    assert not tolerations.is_conflict(first, [])
+    assert not tolerations.is_conflict(first, first)
 
 
 @given(lists(), lists())
@@ -124,20 +124,20 @@ def test_what_is_listed_to_the_letter_is_covered(own: list[Toleration], allowed:
 
 @given(any_tolerations())
 def test_reading_what_was_written_changes_nothing(one: Toleration) -> None:
-    assert tolerations.read(one.document) == one
+    assert tolerations.read_toleration(one.document) == one
     assert "" not in one.document.values()
 
 
 @given(values())
 def test_anything_can_be_read(value: JSON) -> None:
-    assert isinstance(tolerations.read(value), Toleration)
-    assert isinstance(tolerations.of_pod({"spec": {"tolerations": value}}), list)
+    assert isinstance(tolerations.read_toleration(value), Toleration)
+    assert isinstance(tolerations.pod_tolerations({"spec": {"tolerations": value}}), list)
 
 
 @given(any_tolerations(), st.none() | st.integers(0, 5))
 def test_sameness_does_not_look_at_seconds(one: Toleration, seconds: int | None) -> None:
     other = Toleration(one.key, one.operator, one.value, one.effect, seconds)
-    assert tolerations.is_same(one, other)
+    assert tolerations.match_toleration(one, other)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_sameness_does_not_look_at_seconds(one: Toleration, seconds: int | None)
     ],
 )
 def test_wrong_forms_are_refused_in_kubernetes_words(one: Toleration, text: str | None) -> None:
-    faults = tolerations.check([one], ROOT / "p")
+    faults = tolerations.validate_tolerations([one], ROOT / "p")
     assert (join(faults) if faults else None) == text
 
 
 def test_a_value_of_the_wrong_form_is_refused() -> None:
-    (fault,) = tolerations.check([Toleration("foo", "Equal", "a b")], ROOT / "p")
+    (fault,) = tolerations.validate_tolerations([Toleration("foo", "Equal", "a b")], ROOT / "p")
     assert str(fault).startswith(
         'p[0].operator: Invalid value: "a b": a valid label must be an empty string or'
     )

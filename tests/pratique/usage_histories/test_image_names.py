@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.controllers.usage_history.histories import repository_of
+from pratique.controllers.usage_history.histories import image_repository
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from pratique.controllers.usage_history.histories import repository_of
     ],
 )
 def test_a_repository_is_an_image_without_tag_and_digest(image: str, repository: str) -> None:
-    assert repository_of(image) == repository
+    assert image_repository(image) == repository

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.controllers.usage_history.histories import UsageQuery
-from pratique.controllers.usage_history.prometheus import promql, quoted
+from pratique.controllers.usage_history.prometheus import promql, promql_string
 
 ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
@@ -76,7 +76,7 @@ def test_the_pattern_matches_all_versions_of_an_image_and_nothing_else(image: st
 
 @given(st.text())
 def test_a_string_is_read_as_what_was_written(text: str) -> None:
-    assert unquoted(quoted(text)) == text
+    assert unquoted(promql_string(text)) == text
 
 
 @given(st.text(st.characters(codec="ascii"), min_size=1), st.booleans())

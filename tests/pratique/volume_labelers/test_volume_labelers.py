@@ -10,7 +10,7 @@ import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.pods.volumes import (
-    SOURCES,
+    DISK_SOURCES,
     ListedVolumes,
     VolumeLabelError,
     VolumeLabels,
@@ -32,14 +32,14 @@ EBS = "awsElasticBlockStore"
 
 
 def volume(source: str, name: str) -> JSONObject:
-    return {"spec": {source: {SOURCES[source].id_field: name}}}
+    return {"spec": {source: {DISK_SOURCES[source].id_field: name}}}
 
 
 def listed(*entries: tuple[str, str, dict[str, str]]) -> ListedVolumes:
     return ListedVolumes([VolumeLabels(source, name, labels) for source, name, labels in entries])
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", DISK_SOURCES)
 def test_the_disk_of_a_volume_is_found(source: str) -> None:
     assert disk_of(volume(source, "vol-1")) == (source, "vol-1")
 

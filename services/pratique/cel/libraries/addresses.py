@@ -11,7 +11,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class AddressError(InputError):
     """A text is no IP address."""
 
 
-class _Refusal(Exception):  # noqa: N818 - it is turned into an AddressError where the whole text is known
+class _AddressParseError(Exception):  # noqa: N818 - it is turned into an AddressError where the whole text is known
     """Why, and from where in the text on."""
 
     def __init__(self, why: str, rest: str = "") -> None:
@@ -44,7 +44,7 @@ def parse_address(text: str) -> tuple[Address, str]:
     """Read an address and its zone, empty where it has none. Raises AddressError in Go's words."""
     try:
         return _parse(text)
-    except _Refusal as refusal:
+    except _AddressParseError as refusal:
         rest = f" (at {go_quoted(refusal.rest)})" if refusal.rest else ""
         raise AddressError(f"ParseAddr({go_quoted(text)}): {refusal.why}{rest}") from None
 
@@ -56,7 +56,7 @@ def _parse(text: str) -> tuple[Address, str]:
         return ipaddress.IPv4Address(_octets(text)), ""
     if mark == ":":
         return _parse_ipv6(text)
-    raise _Refusal("missing IPv6 address" if mark else "unable to parse IP")
+    raise _AddressParseError("missing IPv6 address" if mark else "unable to parse IP")
 
 
 def _octets(text: str) -> bytes:
@@ -64,18 +64,18 @@ def _octets(text: str) -> bytes:
     octets = []
     for place, field in enumerate(fields):
         if not field:
-            raise _Refusal("IPv4 field must have at least one digit", _from(text, fields, place))
+            raise _AddressParseError("IPv4 field must have at least one digit", _from(text, fields, place))
         if not _DIGITS.issuperset(field):
-            raise _Refusal("unexpected character", _from_character(text, fields, place))
+            raise _AddressParseError("unexpected character", _from_character(text, fields, place))
         if len(field) > 1 and field[0] == "0":
-            raise _Refusal("IPv4 field has octet with leading zero")
+            raise _AddressParseError("IPv4 field has octet with leading zero")
         if int(field[:4]) > 255:
-            raise _Refusal("IPv4 field has value >255")
+            raise _AddressParseError("IPv4 field has value >255")
         if place == 4:
-            raise _Refusal("IPv4 address too long")
+            raise _AddressParseError("IPv4 address too long")
         octets.append(int(field))
     if len(octets) < 4:
-        raise _Refusal("IPv4 address too short")
+        raise _AddressParseError("IPv4 address too short")
     return bytes(octets)
 
 
@@ -92,14 +92,14 @@ def _from_character(text: str, fields: list[str], place: int) -> str:
 def _parse_ipv6(text: str) -> tuple[Address, str]:
     body, percent, zone = text.partition("%")
     if percent and not zone:
-        raise _Refusal("zone must be a non-empty string")
+        raise _AddressParseError("zone must be a non-empty string")
     groups, ellipsis = _groups(body)
     if len(groups) < _GROUPS:
         if ellipsis is None:
-            raise _Refusal("address string too short")
+            raise _AddressParseError("address string too short")
         groups[ellipsis:ellipsis] = [0] * (_GROUPS - len(groups))
     elif ellipsis is not None:
-        raise _Refusal("the :: must expand to at least one field of zeros")
+        raise _AddressParseError("the :: must expand to at least one field of zeros")
     return ipaddress.IPv6Address(b"".join(group.to_bytes(2, "big") for group in groups)), zone
 
 
@@ -121,34 +121,34 @@ def _groups(text: str) -> tuple[list[int], int | None]:
         rest = _behind_colon(rest)
         if rest.startswith(":"):
             if ellipsis is not None:
-                raise _Refusal("multiple :: in address", rest)
+                raise _AddressParseError("multiple :: in address", rest)
             ellipsis, rest = len(groups), rest[1:]
     if rest:
-        raise _Refusal("trailing garbage after address", rest)
+        raise _AddressParseError("trailing garbage after address", rest)
     return groups, ellipsis
 
 
 def _check_group(rest: str, digits: int) -> None:
     if digits == 0:
-        raise _Refusal("each colon-separated field must have at least one digit", rest)
+        raise _AddressParseError("each colon-separated field must have at least one digit", rest)
     if digits > 4 and rest[digits : digits + 1] != ".":
-        raise _Refusal("each group must have 4 or less digits", rest)
+        raise _AddressParseError("each group must have 4 or less digits", rest)
 
 
 def _behind_colon(rest: str) -> str:
     if rest[0] != ":":
-        raise _Refusal("unexpected character, want colon", rest)
+        raise _AddressParseError("unexpected character, want colon", rest)
     if len(rest) == 1:
-        raise _Refusal("colon must be followed by more characters", rest)
+        raise _AddressParseError("colon must be followed by more characters", rest)
     return rest[1:]
 
 
 def _embedded(rest: str, found: int, ellipsis: int | None) -> list[int]:
     """Read the IPv4 address that an IPv6 address may end with."""
     if ellipsis is None and found != _GROUPS - 2:
-        raise _Refusal("embedded IPv4 address must replace the final 2 fields of the address", rest)
+        raise _AddressParseError("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if found > _GROUPS - 2:
-        raise _Refusal("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
+        raise _AddressParseError("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
     octets = _octets(rest)
     return [octets[0] << 8 | octets[1], octets[2] << 8 | octets[3]]
 
@@ -248,18 +248,18 @@ def _parse_prefix(text: str) -> NetworkValue:
 def _ip(_: Frame, value: Value) -> AddressValue:
     if type(value) is NetworkValue:
         return AddressValue(value.address)
-    require((str,), value)
+    require_types((str,), value)
     return _parse_ip(value)
 
 
 def _cidr(_: Frame, text: Value) -> NetworkValue:
-    require((str,), text)
+    require_types((str,), text)
     return _parse_cidr(text)
 
 
 def _is(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
     def run(_: Frame, text: Value) -> bool:
-        require((str,), text)
+        require_types((str,), text)
         try:
             parse(text)
         except EvaluationError:
@@ -270,7 +270,7 @@ def _is(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
 
 
 def _is_canonical(_: Frame, text: Value) -> bool:
-    require((str,), text)
+    require_types((str,), text)
     return bool(_parse_ip(text).cel_string == text)
 
 

@@ -12,8 +12,8 @@ from pratique.admission.reviews import UserInfo
 from pratique.apimachinery import names
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
-from pratique.cel.libraries.strings import require
-from pratique.cluster.authorization import Attributes, Authorizer, Decision
+from pratique.cel.libraries.strings import require_types
+from pratique.cluster.authorization import AuthorizationAttributes, Authorizer, AuthorizationDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,19 +76,19 @@ class ResourceCheck:
 
 
 def _path(_: Frame, authorizer: Value, path: Value) -> PathCheck:
-    require((AuthorizerValue, str), authorizer, path)
+    require_types((AuthorizerValue, str), authorizer, path)
     if not path.strip():
         raise EvaluationError("path must not be empty")
     return PathCheck(authorizer, path)
 
 
 def _group(_: Frame, authorizer: Value, group: Value) -> GroupCheck:
-    require((AuthorizerValue, str), authorizer, group)
+    require_types((AuthorizerValue, str), authorizer, group)
     return GroupCheck(authorizer, group)
 
 
 def _service_account(_: Frame, authorizer: Value, namespace: Value, name: Value) -> AuthorizerValue:
-    require((AuthorizerValue, str, str), authorizer, namespace, name)
+    require_types((AuthorizerValue, str, str), authorizer, namespace, name)
     if names.check_dns1123_subdomain(name):
         raise EvaluationError("Invalid service account name")
     if names.check_dns1123_label(namespace):
@@ -99,28 +99,28 @@ def _service_account(_: Frame, authorizer: Value, namespace: Value, name: Value)
 
 
 def _resource(_: Frame, check: Value, resource: Value) -> ResourceCheck:
-    require((GroupCheck, str), check, resource)
+    require_types((GroupCheck, str), check, resource)
     if not resource.strip():
         raise EvaluationError("resource must not be empty")
     return ResourceCheck(authorizer=check.authorizer, group=check.group, resource=resource)
 
 
-def _narrowed(field: str) -> Callable[[Frame, Value, Value], ResourceCheck]:
+def _with_field(field: str) -> Callable[[Frame, Value, Value], ResourceCheck]:
     def run(_: Frame, check: Value, value: Value) -> ResourceCheck:
-        require((ResourceCheck, str), check, value)
+        require_types((ResourceCheck, str), check, value)
         narrowed: ResourceCheck = dataclasses.replace(check, **{field: value})
         return narrowed
 
     return run
 
 
-def _check(_: Frame, check: Value, verb: Value) -> Decision:
-    require((PathCheck if type(check) is PathCheck else ResourceCheck, str), check, verb)
+def _check(_: Frame, check: Value, verb: Value) -> AuthorizationDecision:
+    require_types((PathCheck if type(check) is PathCheck else ResourceCheck, str), check, verb)
     authorizer = check.authorizer
     if type(check) is PathCheck:
-        attributes = Attributes(user=authorizer.user, verb=verb, path=check.path)
+        attributes = AuthorizationAttributes(user=authorizer.user, verb=verb, path=check.path)
     else:
-        attributes = Attributes(
+        attributes = AuthorizationAttributes(
             user=authorizer.user,
             verb=verb,
             group=check.group,
@@ -134,9 +134,9 @@ def _check(_: Frame, check: Value, verb: Value) -> Decision:
     return authorizer.authorizer.authorize(attributes)  # type: ignore[no-any-return] # a CEL value is Any
 
 
-def _said(read: Callable[[Decision], Value]) -> Callable[[Frame, Value], Value]:
+def _decision_field(read: Callable[[AuthorizationDecision], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, decision: Value) -> Value:
-        require((Decision,), decision)
+        require_types((AuthorizationDecision,), decision)
         return read(decision)
 
     return run
@@ -168,15 +168,15 @@ LIBRARY = Library(
         "group": _group,
         "serviceAccount": _service_account,
         "resource": _resource,
-        "subresource": _narrowed("subresource"),
-        "namespace": _narrowed("namespace"),
-        "name": _narrowed("name"),
-        "fieldSelector": _narrowed("field_selector"),
-        "labelSelector": _narrowed("label_selector"),
+        "subresource": _with_field("subresource"),
+        "namespace": _with_field("namespace"),
+        "name": _with_field("name"),
+        "fieldSelector": _with_field("field_selector"),
+        "labelSelector": _with_field("label_selector"),
         "check": _check,
-        "errored": _said(lambda decision: bool(decision.error)),
-        "error": _said(lambda decision: decision.error),
-        "allowed": _said(lambda decision: decision.allowed),
-        "reason": _said(lambda decision: decision.reason),
+        "errored": _decision_field(lambda decision: bool(decision.error)),
+        "error": _decision_field(lambda decision: decision.error),
+        "allowed": _decision_field(lambda decision: decision.allowed),
+        "reason": _decision_field(lambda decision: decision.reason),
     },
 )

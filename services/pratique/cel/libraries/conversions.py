@@ -45,14 +45,14 @@ _LONGEST = 1000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def _failure(source: str, target: str) -> EvaluationError:
+def _conversion_error(source: str, target: str) -> EvaluationError:
     return EvaluationError(f"type conversion error from '{source}' to '{target}'")
 
 
-def _parsed(text: str, target: str, minimum: int, maximum: int) -> int:
+def _parse_integer(text: str, target: str, minimum: int, maximum: int) -> int:
     if len(text) < _LONGEST and _INTEGER.fullmatch(text) and minimum <= int(text) <= maximum:
         return int(text)
-    raise _failure("string", target)
+    raise _conversion_error("string", target)
 
 
 def _int(_: Frame, value: Value) -> Value:
@@ -66,7 +66,7 @@ def _int(_: Frame, value: Value) -> Value:
                 raise EvaluationError("integer overflow")
             return int(value)
         case str():
-            return _parsed(value, "int", MINIMUM_INT, MAXIMUM_INT)
+            return _parse_integer(value, "int", MINIMUM_INT, MAXIMUM_INT)
         case Duration(nanoseconds):
             return nanoseconds
         case Timestamp(nanoseconds):
@@ -86,9 +86,9 @@ def _uint(_: Frame, value: Value) -> Value:
                 raise EvaluationError("unsigned integer overflow")
             return Uint(value)
         case str() if not value.startswith(("+", "-")):
-            return Uint(_parsed(value, "uint", 0, MAXIMUM_UINT))
+            return Uint(_parse_integer(value, "uint", 0, MAXIMUM_UINT))
         case str():
-            raise _failure("string", "uint")
+            raise _conversion_error("string", "uint")
         case _:
             raise NoSuchOverloadError
 
@@ -100,12 +100,12 @@ def _double(_: Frame, value: Value) -> Value:
         case int() | float():
             return float(value)
         case str():
-            return _parsed_double(value)
+            return _parse_double(value)
         case _:
             raise NoSuchOverloadError
 
 
-def _parsed_double(text: str) -> float:
+def _parse_double(text: str) -> float:
     """Read a double. One too large for a double is none, unless it says that it is infinite."""
     if (
         len(text) < _LONGEST
@@ -113,7 +113,7 @@ def _parsed_double(text: str) -> float:
         and ("inf" in text.lower() or not math.isinf(float(text)))
     ):
         return float(text)
-    raise _failure("string", "double")
+    raise _conversion_error("string", "double")
 
 
 def _bool(_: Frame, value: Value) -> Value:
@@ -125,7 +125,7 @@ def _bool(_: Frame, value: Value) -> Value:
         case str() if value in _FALSE:
             return False
         case str():
-            raise _failure("string", "bool")
+            raise _conversion_error("string", "bool")
         case _:
             raise NoSuchOverloadError
 
@@ -146,13 +146,13 @@ def _string(frame: Frame, value: Value) -> Value:
         return to_text(value)
     if type(value) is bytes:
         frame.work(len(value))
-        return _decoded(value)
+        return _decode_utf8(value)
     if hasattr(value, "cel_string"):
         return value.cel_string
     raise NoSuchOverloadError
 
 
-def _decoded(value: bytes) -> str:
+def _decode_utf8(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -164,13 +164,13 @@ def _duration(_: Frame, value: Value) -> Value:
         case Duration():
             return value
         case str():
-            return _parsed_duration(value)
+            return _parse_duration(value)
         case _:
             raise NoSuchOverloadError
 
 
-def _parsed_duration(text: str) -> Duration:
-    failure = _failure("string", "google.protobuf.Duration")
+def _parse_duration(text: str) -> Duration:
+    failure = _conversion_error("string", "google.protobuf.Duration")
     if len(text) >= _LONGEST:
         raise failure
     try:
@@ -188,14 +188,14 @@ def _timestamp(_: Frame, value: Value) -> Value:
         case int():
             return checked_timestamp(value * NANOSECONDS)
         case str():
-            return checked_timestamp(_nanoseconds(value))
+            return checked_timestamp(_parse_timestamp(value))
         case _:
             raise NoSuchOverloadError
 
 
-def _nanoseconds(text: str) -> int:
+def _parse_timestamp(text: str) -> int:
     """Read RFC 3339 as Go's ``time.Parse`` does; what is finer than a nanosecond is cut off."""
-    failure = _failure("string", "google.protobuf.Timestamp")
+    failure = _conversion_error("string", "google.protobuf.Timestamp")
     match = _TIMESTAMP.fullmatch(text) if len(text) < _LONGEST else None
     if match is None:
         raise failure
@@ -216,7 +216,7 @@ def _dyn(_: Frame, value: Value) -> Value:
     return value
 
 
-LIBRARY = Library(
+CONVERSIONS = Library(
     overloads=tuple(
         Overload(identifier, f"string({source})", "string")
         for identifier, source in (
@@ -244,5 +244,5 @@ LIBRARY = Library(
         "dyn": _dyn,
     },
 )
-EXCLUDED = ("string",)
+EXCLUDED_CONVERSIONS = ("string",)
 """What is declared here in place of the checker's own: it knows nothing of addresses."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.cel.declarations import Library, Overload
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def _escape_key(_: Frame, text: Value) -> str:
-    require((str,), text)
+    require_types((str,), text)
     return str(text.replace("~", "~0").replace("/", "~1"))
 
 
-LIBRARY = Library(
+JSON_PATCH = Library(
     overloads=(Overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey(string)", "string"),),
     functions={"jsonpatch.escapeKey": _escape_key},
 )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
-from pratique.cel.libraries.strings import index_of, last_index_of, require
+from pratique.cel.libraries.strings import index_of, last_index_of, require_types
 from pratique.cel.structs import compare, contains, equal
-from pratique.cel.values import NOTHING, Optional, Value, something
+from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _COMPARABLE = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 
 
 def _is_sorted(_: Frame, items: Value) -> bool:
-    require((list,), items)
+    require_types((list,), items)
     kinds = set(map(type, items))
     if len(kinds) == 1 and kinds <= _PLAINLY_ORDERED:
         return all(map(operator.le, items, items[1:]))
@@ -37,13 +37,13 @@ def _is_sorted(_: Frame, items: Value) -> bool:
 
 
 def _sum(frame: Frame, items: Value) -> Value:
-    require((list,), items)
+    require_types((list,), items)
     return functools.reduce(functools.partial(add, frame), items) if items else 0
 
 
-def _extreme(name: str, better: int) -> Value:
+def _max_or_min(name: str, better: int) -> Value:
     def run(_: Frame, items: Value) -> Value:
-        require((list,), items)
+        require_types((list,), items)
         if not items:
             raise EvaluationError(f"{name} called on empty list")
         return functools.reduce(
@@ -55,17 +55,17 @@ def _extreme(name: str, better: int) -> Value:
 
 def _index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> int:
     if type(items) is str:
-        require((str, int), value, 0 if start is None else start)
+        require_types((str, int), value, 0 if start is None else start)
         return index_of(items, value, start or 0)
-    require((list, type(None)), items, start)
+    require_types((list, type(None)), items, start)
     return next((place for place, item in enumerate(items) if equal(item, value, frame)), -1)
 
 
 def _last_index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> int:
     if type(items) is str:
-        require((str, int), value, 0 if start is None else start)
+        require_types((str, int), value, 0 if start is None else start)
         return last_index_of(items, value, start)
-    require((list, type(None)), items, start)
+    require_types((list, type(None)), items, start)
     places = range(len(items) - 1, -1, -1)
     return next((place for place in places if equal(items[place], value, frame)), -1)
 
@@ -75,7 +75,7 @@ def _includes(frame: Frame, target: Value, value: Value) -> bool:
 
 
 def _slice(_: Frame, items: Value, start: Value, end: Value) -> list[Value]:
-    require((list, int, int), items, start, end)
+    require_types((list, int, int), items, start, end)
     if start < 0 or end < 0:
         raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -88,34 +88,34 @@ def _slice(_: Frame, items: Value, start: Value, end: Value) -> list[Value]:
 
 
 def _flatten(frame: Frame, items: Value, depth: Value = 1) -> list[Value]:
-    require((list, int), items, depth)
+    require_types((list, int), items, depth)
     if depth < 0:
         raise EvaluationError("level must be non-negative")
-    flat = list(_flat(items, depth))
+    flat = list(_flattened(items, depth))
     frame.work(len(flat))
     return flat
 
 
-def _flat(items: list[Value], depth: int) -> Iterator[Value]:
+def _flattened(items: list[Value], depth: int) -> Iterator[Value]:
     for item in items:
         if type(item) is list and depth > 0:
-            yield from _flat(item, depth - 1)
+            yield from _flattened(item, depth - 1)
         else:
             yield item
 
 
 def _range(_: Frame, length: Value) -> list[Value]:
-    require((int,), length)
+    require_types((int,), length)
     return list(range(length))
 
 
 def _reverse(_: Frame, items: Value) -> list[Value]:
-    require((list,), items)
+    require_types((list,), items)
     return list(items[::-1])
 
 
 def _distinct(frame: Frame, items: Value) -> list[Value]:
-    require((list,), items)
+    require_types((list,), items)
     found: list[Value] = []
     for item in items:
         frame.work(len(found))
@@ -125,12 +125,12 @@ def _distinct(frame: Frame, items: Value) -> list[Value]:
 
 
 def _sort(_: Frame, items: Value) -> list[Value]:
-    require((list,), items)
+    require_types((list,), items)
     return _sorted_by(items, items)
 
 
 def _sort_by(_: Frame, items: Value, keys: Value) -> list[Value]:
-    require((list, list), items, keys)
+    require_types((list, list), items, keys)
     return _sorted_by(items, keys)
 
 
@@ -150,16 +150,16 @@ def _compare_keys(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
 
 
 def _first(_: Frame, items: Value) -> Optional:
-    require((list,), items)
-    return something(items[0]) if items else NOTHING
+    require_types((list,), items)
+    return optional_of(items[0]) if items else OPTIONAL_NONE
 
 
 def _last(_: Frame, items: Value) -> Optional:
-    require((list,), items)
-    return something(items[-1]) if items else NOTHING
+    require_types((list,), items)
+    return optional_of(items[-1]) if items else OPTIONAL_NONE
 
 
-def _templates() -> tuple[Overload, ...]:
+def _aggregate_overloads() -> tuple[Overload, ...]:
     return (
         *(
             Overload(f"list_{kind}_is_sorted_bool", f"list<{kind}>.isSorted()", "bool")
@@ -171,9 +171,9 @@ def _templates() -> tuple[Overload, ...]:
     )
 
 
-LIBRARY = Library(
+LISTS = Library(
     overloads=(
-        *_templates(),
+        *_aggregate_overloads(),
         Overload("list_a_index_of_int", "list<~A>.indexOf(~A)", "int"),
         Overload("string_index_of_string", "string.indexOf(string)", "int"),
         Overload("string_index_of_string_int", "string.indexOf(string,int)", "int"),
@@ -185,8 +185,8 @@ LIBRARY = Library(
     functions={
         "isSorted": _is_sorted,
         "sum": _sum,
-        "max": _extreme("max", 1),
-        "min": _extreme("min", -1),
+        "max": _max_or_min("max", 1),
+        "min": _max_or_min("min", -1),
         "indexOf": _index_of,
         "lastIndexOf": _last_index_of,
         "includes": _includes,

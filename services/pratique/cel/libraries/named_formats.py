@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pratique.apimachinery import names
 from pratique.cel.declarations import Library, Overload
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 from pratique.cel.libraries.urls import parse_request_url
-from pratique.cel.values import NOTHING, Optional, Value, something
+from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,14 +103,14 @@ FORMATS = {
 
 
 def _validate(_: Frame, form: Value, text: Value) -> Optional:
-    require((FormatValue, str), form, text)
+    require_types((FormatValue, str), form, text)
     problems = form.check(text)
-    return something(problems) if problems else NOTHING
+    return optional_of(problems) if problems else OPTIONAL_NONE
 
 
 def _named(_: Frame, name: Value) -> Optional:
-    require((str,), name)
-    return something(FORMATS[name]) if name in FORMATS else NOTHING
+    require_types((str,), name)
+    return optional_of(FORMATS[name]) if name in FORMATS else OPTIONAL_NONE
 
 
 def _giving(form: FormatValue) -> Implementation:

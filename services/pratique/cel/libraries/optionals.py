@@ -10,58 +10,58 @@ from typing import TYPE_CHECKING
 
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
-from pratique.cel.libraries.strings import require
-from pratique.cel.values import NOTHING, Optional, Value, something, to_text
+from pratique.cel.libraries.strings import require_types
+from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of, to_text
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
 
 
-def _of(_: Frame, value: Value) -> Optional:
-    return something(value)
+def _optional_of(_: Frame, value: Value) -> Optional:
+    return optional_of(value)
 
 
-def _of_non_zero(_: Frame, value: Value) -> Optional:
+def _optional_of_non_zero(_: Frame, value: Value) -> Optional:
     """An empty text, list or map, zero, false and null are no values."""
-    return NOTHING if value is None or value in (0, "", b"", [], {}) else something(value)
+    return OPTIONAL_NONE if value is None or value in (0, "", b"", [], {}) else optional_of(value)
 
 
-def _none(_: Frame) -> Optional:
-    return NOTHING
+def _optional_none(_: Frame) -> Optional:
+    return OPTIONAL_NONE
 
 
-def _value(_: Frame, optional: Value) -> Value:
-    require((Optional,), optional)
+def _optional_value(_: Frame, optional: Value) -> Value:
+    require_types((Optional,), optional)
     if not optional.present:
         raise EvaluationError("optional.none() dereference")
     return optional.value
 
 
 def _has_value(_: Frame, optional: Value) -> bool:
-    require((Optional,), optional)
+    require_types((Optional,), optional)
     return bool(optional.present)
 
 
-def _unwrap(_: Frame, items: Value) -> list[Value]:
-    require((list,), items)
+def _unwrap_optionals(_: Frame, items: Value) -> list[Value]:
+    require_types((list,), items)
     for item in items:
         if type(item) is not Optional:
             raise EvaluationError(f"value {to_text(item)} is not optional")
     return [item.value for item in items if item.present]
 
 
-LIBRARY = Library(
+OPTIONALS = Library(
     overloads=(
         Overload("optional_unwrap", "optional.unwrap(list<optional_type<~T>>)", "list<~T>"),
         Overload("optional_unwrapOpt", "list<optional_type<~T>>.unwrapOpt()", "list<~T>"),
     ),
     functions={
-        "optional.of": _of,
-        "optional.ofNonZeroValue": _of_non_zero,
-        "optional.none": _none,
-        "value": _value,
+        "optional.of": _optional_of,
+        "optional.ofNonZeroValue": _optional_of_non_zero,
+        "optional.none": _optional_none,
+        "value": _optional_value,
         "hasValue": _has_value,
-        "optional.unwrap": _unwrap,
-        "unwrapOpt": _unwrap,
+        "optional.unwrap": _unwrap_optionals,
+        "unwrapOpt": _unwrap_optionals,
     },
 )

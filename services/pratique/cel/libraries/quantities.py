@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from pratique.apimachinery.quantities import Format, Quantity, QuantityError
+from pratique.apimachinery.quantities import QuantityFormat, Quantity, QuantityError
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class QuantityValue:
 
 
 def _quantity(_: Frame, text: Value) -> QuantityValue:
-    require((str,), text)
+    require_types((str,), text)
     try:
         return QuantityValue(Quantity.parse(text))
     except QuantityError as error:
@@ -42,7 +42,7 @@ def _quantity(_: Frame, text: Value) -> QuantityValue:
 
 
 def _is_quantity(_: Frame, text: Value) -> bool:
-    require((str,), text)
+    require_types((str,), text)
     try:
         Quantity.parse(text)
     except QuantityError:
@@ -52,7 +52,7 @@ def _is_quantity(_: Frame, text: Value) -> bool:
 
 def _of(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
-        require((QuantityValue,), value)
+        require_types((QuantityValue,), value)
         return read(value.quantity)
 
     return run
@@ -72,8 +72,8 @@ def _combined(
         if type(left) is not QuantityValue:
             raise NoSuchOverloadError
         if type(right) is int:
-            return QuantityValue(combine(left.quantity, Quantity(right, format=Format.DECIMAL_EXPONENT)))
-        require((QuantityValue,), right)
+            return QuantityValue(combine(left.quantity, Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT)))
+        require_types((QuantityValue,), right)
         return QuantityValue(combine(left.quantity, right.quantity))
 
     return run

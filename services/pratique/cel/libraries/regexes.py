@@ -14,7 +14,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
@@ -62,7 +62,7 @@ def _in_go_words(error: Exception) -> str:
 def _matches(_: Frame, text: Value, pattern: Value) -> bool:
     if type(text) is not str:
         raise NoSuchOverloadError("matches")
-    require((str,), pattern)
+    require_types((str,), pattern)
     return compile_pattern(pattern).search(text) is not None
 
 
@@ -74,13 +74,13 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 
 def _find(_: Frame, text: Value, pattern: Value) -> str:
-    require((str, str), text, pattern)
+    require_types((str, str), text, pattern)
     found = _compiled(pattern).search(text)
     return found.group(0) if found else ""
 
 
 def _find_all(frame: Frame, text: Value, pattern: Value, limit: Value = -1) -> list[str]:
-    require((str, str, int), text, pattern, limit)
+    require_types((str, str, int), text, pattern, limit)
     found: list[str] = []
     end = -1
     for match in itertools.takewhile(

@@ -13,7 +13,7 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.quantities import QuantityValue
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def _check_build(text: str) -> None:
         raise EvaluationError(f"Invalid character(s) found in build meta data {go_quoted(text)}")
 
 
-def normalized(text: str) -> str:
+def normalize_version(text: str) -> str:
     """Complete a version such as ``v1.02`` to ``1.2.0``. Raises EvaluationError where that cannot be."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
@@ -116,12 +116,12 @@ def _without_zeros(part: str) -> str:
 
 
 def _semver(_: Frame, text: Value, normalize: Value = False) -> SemverValue:  # noqa: FBT002 - as CEL calls it
-    require((str, bool), text, normalize)
-    return parse_semver(normalized(text) if normalize else text)
+    require_types((str, bool), text, normalize)
+    return parse_semver(normalize_version(text) if normalize else text)
 
 
 def _is_semver(frame: Frame, text: Value, normalize: Value = False) -> bool:  # noqa: FBT002 - likewise
-    require((str, bool), text, normalize)
+    require_types((str, bool), text, normalize)
     try:
         _semver(frame, text, normalize)
     except EvaluationError:
@@ -131,7 +131,7 @@ def _is_semver(frame: Frame, text: Value, normalize: Value = False) -> bool:  # 
 
 def _part(place: int) -> Callable[[Frame, Value], int]:
     def run(_: Frame, version: Value) -> int:
-        require((SemverValue,), version)
+        require_types((SemverValue,), version)
         return int(version.numbers[place])
 
     return run

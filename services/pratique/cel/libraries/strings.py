@@ -74,7 +74,7 @@ def _precision(digits: str | None) -> int:
     return int(digits)
 
 
-def _refusal(text: str, value: Value) -> EvaluationError:
+def _formatting_error(text: str, value: Value) -> EvaluationError:
     return EvaluationError(f"error during formatting: {text}, was given {type_name(value)}")
 
 
@@ -94,7 +94,7 @@ def _string(value: Value, _: int) -> str:
         return str(value.decode(errors="replace"))
     if type(value) in (str, int, Uint, float, bool, type(None), Duration, Timestamp, TypeName):
         return to_text(value)
-    raise _refusal(_NO_STRING, value)
+    raise _formatting_error(_NO_STRING, value)
 
 
 def _element(value: Value) -> str:
@@ -118,14 +118,14 @@ def _element(value: Value) -> str:
 
 def _decimal(value: Value, _: int) -> str:
     if type(value) not in (int, Uint):
-        raise _refusal("decimal clause can only be used on integers", value)
+        raise _formatting_error("decimal clause can only be used on integers", value)
     return str(int(value))
 
 
 def _double(value: Value, clause: str) -> float:
     if type(value) is float or (type(value) is str and value in _SPECIAL_DOUBLES):
         return float(value)
-    raise _refusal(f"{clause} clause can only be used on doubles", value)
+    raise _formatting_error(f"{clause} clause can only be used on doubles", value)
 
 
 def _fixed(value: Value, precision: int) -> str:
@@ -146,13 +146,13 @@ def _infinite(number: float) -> str:
 
 def _binary(value: Value, _: int) -> str:
     if type(value) not in (int, Uint, bool):
-        raise _refusal("only integers and bools can be formatted as binary", value)
+        raise _formatting_error("only integers and bools can be formatted as binary", value)
     return format(int(value), "b")
 
 
 def _octal(value: Value, _: int) -> str:
     if type(value) not in (int, Uint):
-        raise _refusal("octal clause can only be used on integers", value)
+        raise _formatting_error("octal clause can only be used on integers", value)
     return format(int(value), "o")
 
 
@@ -160,7 +160,7 @@ def _hexadecimal(value: Value, _: int) -> str:
     if type(value) in (str, bytes):
         return (value if type(value) is bytes else value.encode()).hex()
     if type(value) not in (int, Uint):
-        raise _refusal("only integers, byte buffers, and strings can be formatted as hex", value)
+        raise _formatting_error("only integers, byte buffers, and strings can be formatted as hex", value)
     return format(int(value), "x")
 
 
@@ -187,14 +187,14 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def require(kinds: tuple[type, ...], *values: Value) -> None:
+def require_types(kinds: tuple[type, ...], *values: Value) -> None:
     """Check the types of arguments. Raises NoSuchOverloadError where one is of another."""
     if any(type(value) is not kind for kind, value in zip(kinds, values, strict=True)):
         raise NoSuchOverloadError
 
 
 def _char_at(_: Frame, text: Value, place: Value) -> str:
-    require((str, int), text, place)
+    require_types((str, int), text, place)
     if not 0 <= place <= len(text):
         raise EvaluationError(f"index out of range: {place}")
     return str(text[place : place + 1])
@@ -226,22 +226,22 @@ def _find_last(text: str, part: str) -> int:
     return -1 if place < 0 else len(text) - len(part) - place
 
 
-def _case(frame: Frame, text: Value, *, upper: bool) -> str:
-    require((str,), text)
+def _change_case(frame: Frame, text: Value, *, upper: bool) -> str:
+    require_types((str,), text)
     frame.work(len(text))
     encoded = text.encode()
     return str((encoded.upper() if upper else encoded.lower()).decode())
 
 
 def _replace(frame: Frame, text: Value, old: Value, new: Value, limit: Value = -1) -> str:
-    require((str, str, str, int), text, old, new, limit)
+    require_types((str, str, str, int), text, old, new, limit)
     count = text.count(old) if limit < 0 else min(text.count(old), limit)
     frame.work(len(text) + count * len(new))
     return str(text.replace(old, new, limit))
 
 
 def _split(frame: Frame, text: Value, separator: Value, limit: Value = -1) -> list[str]:
-    require((str, str, int), text, separator, limit)
+    require_types((str, str, int), text, separator, limit)
     frame.work(len(text))
     if limit == 0:
         return []
@@ -251,7 +251,7 @@ def _split(frame: Frame, text: Value, separator: Value, limit: Value = -1) -> li
 
 
 def _join(_: Frame, items: Value, separator: Value = "") -> str:
-    require((list, str), items, separator)
+    require_types((list, str), items, separator)
     for item in items:
         if type(item) is not str:
             raise EvaluationError(f"join: invalid input: {to_text(item)}")
@@ -259,7 +259,7 @@ def _join(_: Frame, items: Value, separator: Value = "") -> str:
 
 
 def _substring(_: Frame, text: Value, start: Value, end: Value = None) -> str:
-    require((str, int, int), text, start, len(text) if end is None and type(text) is str else end)
+    require_types((str, int, int), text, start, len(text) if end is None and type(text) is str else end)
     stop = len(text) if end is None else end
     if end is not None and start > stop:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
@@ -270,21 +270,21 @@ def _substring(_: Frame, text: Value, start: Value, end: Value = None) -> str:
 
 
 def _trim(_: Frame, text: Value) -> str:
-    require((str,), text)
+    require_types((str,), text)
     return str(text.strip(_SPACE))
 
 
 def _quote(_: Frame, text: Value) -> str:
-    require((str,), text)
+    require_types((str,), text)
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
 
 
 def _format(frame: Frame, text: Value, values: Value) -> str:
-    require((str, list), text, values)
+    require_types((str, list), text, values)
     return format_text(frame, text, values)
 
 
-LIBRARY = Library(
+STRINGS = Library(
     overloads=(
         Overload("string_char_at_int", "string.charAt(int)", "string"),
         Overload("string_lower_ascii", "string.lowerAscii()", "string"),
@@ -303,8 +303,8 @@ LIBRARY = Library(
     ),
     functions={
         "charAt": _char_at,
-        "lowerAscii": lambda frame, text: _case(frame, text, upper=False),
-        "upperAscii": lambda frame, text: _case(frame, text, upper=True),
+        "lowerAscii": lambda frame, text: _change_case(frame, text, upper=False),
+        "upperAscii": lambda frame, text: _change_case(frame, text, upper=True),
         "replace": _replace,
         "split": _split,
         "join": _join,

@@ -66,7 +66,7 @@ def _offset(name: str, hours: str, minutes: str) -> int:
     return offset
 
 
-def _part(name: str, read: Callable[[dt.datetime], int]) -> Callable[..., int]:
+def _time_part(name: str, read: Callable[[dt.datetime], int]) -> Callable[..., int]:
     unit = _UNITS.get(name)
 
     def run(frame: Frame, value: Value, zone: Value = None) -> int:
@@ -94,4 +94,4 @@ _PARTS: dict[str, Callable[[dt.datetime], int]] = {
     "getMilliseconds": lambda moment: moment.microsecond // 1000,
 }
 
-LIBRARY = Library(functions={name: _part(name, read) for name, read in _PARTS.items()})
+TIMES = Library(functions={name: _time_part(name, read) for name, read in _PARTS.items()})

@@ -14,7 +14,7 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import Url, parse_url
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.libraries.strings import require
+from pratique.cel.libraries.strings import require_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def parse_request_url(text: str) -> Url:
 
 
 def _url(_: Frame, text: Value) -> UrlValue:
-    require((str,), text)
+    require_types((str,), text)
     try:
         return UrlValue(parse_request_url(text))
     except ValueError as error:
@@ -54,7 +54,7 @@ def _url(_: Frame, text: Value) -> UrlValue:
 
 
 def _is_url(_: Frame, text: Value) -> bool:
-    require((str,), text)
+    require_types((str,), text)
     try:
         parse_request_url(text)
     except ValueError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.image_policy_webhook.configurations import Settings
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pratique.admission.controllers import OpenBackend
 
 
-def _build(settings: Settings, open_backend: OpenBackend) -> Halves:
+def _build(settings: Settings, open_backend: OpenBackend) -> Handlers:
     # Here, because retries and caches are slow to import, and most chains ask no backend.
-    from pratique.controllers.image_policy_webhook.reviewers import Reviewer  # noqa: PLC0415
+    from pratique.controllers.image_policy_webhook.reviewers import ImageReviewer  # noqa: PLC0415
 
     policy = settings.image_policy
     if policy is None:
@@ -32,7 +32,7 @@ def _build(settings: Settings, open_backend: OpenBackend) -> Halves:
         backend = open_backend(Path(policy.kube_config_file))
     except ConfigurationError as error:
         raise ConfigurationError(f"imagePolicy.kubeConfigFile: {error}") from None
-    return Halves(validate=Reviewer(backend, limits).validate, close=backend.close)
+    return Handlers(validate=ImageReviewer(backend, limits).validate, close=backend.close)
 
 
 CONTROLLER = Controller(
@@ -42,8 +42,8 @@ CONTROLLER = Controller(
     rules=(rule("pods", "pods/ephemeralcontainers"),),
     build=_build,
     settings=Settings,
-    asks_backend=True,
-    places=("kubeConfigFile",),
-    amends=True,
+    needs_backend=True,
+    location_settings=("kubeConfigFile",),
+    may_patch=True,
     trusted=True,
 )

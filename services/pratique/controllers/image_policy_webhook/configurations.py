@@ -9,7 +9,7 @@ import dataclasses
 
 import msgspec
 
-from pratique.apimachinery.durations import Duration
+from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
 
@@ -21,23 +21,23 @@ _DEFAULT = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Span:
+class _DurationRange:
     """What a number may be, and what it is where it is not given."""
 
     unit: int
     """Nanoseconds."""
-    above: Duration
-    up_to: Duration
-    default: Duration
+    above: GoDuration
+    up_to: GoDuration
+    default: GoDuration
 
 
-_BACKOFF = _Span(_MILLISECOND, Duration(1), Duration(5 * _MINUTE), Duration(500 * _MILLISECOND))
-_ALLOWED = _Span(_SECOND, Duration(_SECOND), Duration(30 * _MINUTE), Duration(5 * _MINUTE))
-_DENIED = _Span(_SECOND, Duration(_SECOND), Duration(30 * _MINUTE), Duration(30 * _SECOND))
+_BACKOFF_RANGE = _DurationRange(_MILLISECOND, GoDuration(1), GoDuration(5 * _MINUTE), GoDuration(500 * _MILLISECOND))
+_ALLOW_TTL_RANGE = _DurationRange(_SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(5 * _MINUTE))
+_DENY_TTL_RANGE = _DurationRange(_SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(30 * _SECOND))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class ImagePolicyLimits:
     """What the configuration comes to, in seconds."""
 
     allow_seconds: float
@@ -64,16 +64,16 @@ class ImagePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     default_allow: bool = False
     """Whether Pods are let through while the backend gives no answer."""
 
-    def limits(self) -> Limits:
+    def limits(self) -> ImagePolicyLimits:
         """Say what the numbers come to.
 
         Raises:
             ConfigurationError: one of them is out of bounds.
         """
-        backoff = _normalised("retryBackoff", self.retry_backoff, _BACKOFF)
-        allow = _normalised("allowTTL", self.allow_ttl, _ALLOWED)
-        deny = _normalised("denyTTL", self.deny_ttl, _DENIED)
-        return Limits(allow.seconds, deny.seconds, backoff.seconds, self.default_allow)
+        backoff = _normalize_duration("retryBackoff", self.retry_backoff, _BACKOFF_RANGE)
+        allow = _normalize_duration("allowTTL", self.allow_ttl, _ALLOW_TTL_RANGE)
+        deny = _normalize_duration("denyTTL", self.deny_ttl, _DENY_TTL_RANGE)
+        return ImagePolicyLimits(allow.seconds, deny.seconds, backoff.seconds, self.default_allow)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -89,13 +89,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Another controller's, in a file from before there was an AdmissionConfiguration."""
 
 
-def _normalised(field: str, value: int, span: _Span) -> Duration:
+def _normalize_duration(field: str, value: int, span: _DurationRange) -> GoDuration:
     """``normalizeConfigDuration``: the lower bound itself is out of bounds."""
     if value == _DISABLED:
-        return Duration(0)
+        return GoDuration(0)
     if value == _DEFAULT:
         return span.default
-    found = Duration(value * span.unit)
+    found = GoDuration(value * span.unit)
     if not span.above < found <= span.up_to:
         raise ConfigurationError(
             f"imagePolicy.{field}: valid value is between {span.above} and {span.up_to}, got {found}"

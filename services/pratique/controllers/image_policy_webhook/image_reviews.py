@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.apimachinery.decoding import AnswerDecoder
+from pratique.apimachinery.decoding import ResponseDecoder
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
 from pratique.apimachinery.names import check_qualified_name
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import Review
 
-EPHEMERAL = "ephemeralcontainers"
+EPHEMERAL_CONTAINERS = "ephemeralcontainers"
 """The subresource of which only what it adds is reviewed."""
 
 AUDIT_PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 """Begins the key of every audit annotation."""
 
 _GROUP, _VERSION, _KIND = "imagepolicy.k8s.io", "v1alpha1", "ImageReview"
-_SHOWN = ".image-policy.k8s.io/"
+_ANNOTATION_INFIX = ".image-policy.k8s.io/"
 """Which annotations of a Pod the backend sees: those with this anywhere in their key."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class ImageReviewStatus:
     """What a backend says of images."""
 
     allowed: bool
@@ -48,10 +48,10 @@ class Verdict:
         return len(self.reason) + sum(len(key) + len(value) for key, value in self.audit_annotations.items())
 
 
-def spec_of(review: Review) -> str:
+def review_spec(review: Review) -> str:
     """What the backend is told of a Pod, as JSON: the same for the same question."""
     pod = review.object
-    fields = ("ephemeralContainers",) if review.subresource == EPHEMERAL else ("containers", "initContainers")
+    fields = ("ephemeralContainers",) if review.subresource == EPHEMERAL_CONTAINERS else ("containers", "initContainers")
     told: JSONObject = {
         "containers": [_container(each) for field in fields for each in _items(pod, field)],
         "annotations": dict(sorted(_annotations(pod))),
@@ -60,7 +60,7 @@ def spec_of(review: Review) -> str:
     return go_json({name: value for name, value in told.items() if value})
 
 
-def question(spec: str) -> bytes:
+def encode_review(spec: str) -> bytes:
     """Write an ImageReview as Kubernetes' client does."""
     return (
         f'{{"kind":"{_KIND}","apiVersion":"{_GROUP}/{_VERSION}","metadata":{{}},'
@@ -68,24 +68,24 @@ def question(spec: str) -> bytes:
     ).encode()
 
 
-def read_verdict(body: bytes) -> Verdict:
+def decode_review(body: bytes) -> ImageReviewStatus:
     """Read a backend's answer.
 
     Raises:
         BadAnswerError: it is no ImageReview. The text is that of Kubernetes' decoder.
     """
     document = _decoder.decode(body)
-    _check_type(document.api_version or "", document.kind or "")
-    status = document.status or _Status()
+    _check_api_type(document.api_version or "", document.kind or "")
+    status = document.status or _WireStatus()
     annotations = {AUDIT_PREFIX + key: value or "" for key, value in (status.audit_annotations or {}).items()}
-    return Verdict(
+    return ImageReviewStatus(
         allowed=bool(status.allowed),
         reason=status.reason or "",
-        audit_annotations={key: value for key, value in annotations.items() if _is_key(key)},
+        audit_annotations={key: value for key, value in annotations.items() if _is_audit_key(key)},
     )
 
 
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
+class _WireStatus(msgspec.Struct, frozen=True, rename="camel"):
     allowed: bool | None = None
     reason: str | None = None
     audit_annotations: dict[str, str | None] | None = None
@@ -94,10 +94,10 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 class _ImageReview(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str | None = None
     kind: str | None = None
-    status: _Status | None = None
+    status: _WireStatus | None = None
 
 
-_decoder = AnswerDecoder(
+_decoder = ResponseDecoder(
     _ImageReview,
     _KIND,
     {
@@ -112,7 +112,7 @@ _decoder = AnswerDecoder(
 )
 
 
-def _check_type(api_version: str, kind: str) -> None:
+def _check_api_type(api_version: str, kind: str) -> None:
     """Refuse what says that it is something else; what it does not say it is taken for."""
     group, slash, version = api_version.rpartition("/")
     if not api_version or (group == _GROUP and slash and not version):
@@ -129,7 +129,7 @@ def _check_type(api_version: str, kind: str) -> None:
     )
 
 
-def _is_key(key: str) -> bool:
+def _is_audit_key(key: str) -> bool:
     """``checkKeyFormat`` in ``k8s.io/apiserver/pkg/admission/attributes.go``."""
     return key.count("/") == 1 and not check_qualified_name(key)
 
@@ -148,5 +148,5 @@ def _annotations(pod: JSON) -> Iterable[tuple[str, str]]:
     annotations = member(pod, "metadata", "annotations")
     if isinstance(annotations, dict):
         for key, value in annotations.items():
-            if _SHOWN in key:
+            if _ANNOTATION_INFIX in key:
                 yield key, value if isinstance(value, str) else ""

@@ -10,22 +10,22 @@ import functools
 
 import msgspec
 
-from pratique.admission.controllers import MUTATE, Controller, Halves
+from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.rules import rule
-from pratique.controllers.node_restriction.requests import FeatureGates
+from pratique.controllers.node_restriction.requests import NodeRestrictionFeatureGates
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What an API server takes from its own flags."""
 
-    feature_gates: FeatureGates = FeatureGates()
+    feature_gates: NodeRestrictionFeatureGates = NodeRestrictionFeatureGates()
 
 
-def _build(settings: Settings) -> Halves:
+def _build(settings: Settings) -> Handlers:
     # Here, because most chains have no nodes to restrict, and need not wait for what is known of them.
     from pratique.controllers.node_restriction.checks import mutate  # noqa: PLC0415
 
-    return Halves(mutate=functools.partial(mutate, settings.feature_gates))
+    return Handlers(mutate=functools.partial(mutate, settings.feature_gates))
 
 
 _OPERATIONS = ("CREATE", "UPDATE", "DELETE")
@@ -47,6 +47,6 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     looks_up=("pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "csidrivers"),
-    guards=True,
+    denies_in_mutate=True,
     trusted=True,
 )

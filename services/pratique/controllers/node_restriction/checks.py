@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.admission.reviews import Review
-    from pratique.controllers.node_restriction.requests import Check, FeatureGates
+    from pratique.controllers.node_restriction.requests import NodeCheck, NodeRestrictionFeatureGates
 
-_CHECKS: Mapping[tuple[str, str], Check] = {
-    ("", "pods"): pods.check,
+_CHECKS: Mapping[tuple[str, str], NodeCheck] = {
+    ("", "pods"): pods.check_pod,
     ("", "nodes"): objects.check_node,
     ("", "persistentvolumeclaims"): objects.check_claim,
-    ("", "serviceaccounts"): tokens.check,
+    ("", "serviceaccounts"): tokens.check_token,
     ("coordination.k8s.io", "leases"): objects.check_lease,
     ("storage.k8s.io", "csinodes"): objects.check_csi_node,
     ("resource.k8s.io", "resourceslices"): objects.check_resource_slice,
@@ -29,7 +29,7 @@ _CHECKS: Mapping[tuple[str, str], Check] = {
 }
 
 
-def mutate(feature_gates: FeatureGates, review: Review) -> Answer:
+def mutate(feature_gates: NodeRestrictionFeatureGates, review: Review) -> Answer:
     """Refuse a node what is not its own; others are not looked at."""
     node = nodes_module.node_name(review.user)
     if node is None:

@@ -11,11 +11,11 @@ from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction.requests import (
     NodeRequest,
-    Refusal,
+    Denial,
     find_pod,
     is_kind,
-    runs_on,
-    uid_of,
+    node_of_pod,
+    object_uid,
     unexpected_type,
 )
 from pratique.pods import references
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 
-def check(request: NodeRequest) -> Iterator[Refusal]:
+def check_pod(request: NodeRequest) -> Iterator[Denial]:
     """Look at a request for a Pod or a subresource of it."""
     subresource = request.review.subresource
     match subresource:
         case "":
-            yield from _check_pod(request)
+            yield from _check_pod_request(request)
         case "status":
             yield from _check_status(request)
         case "eviction":
@@ -41,35 +41,35 @@ def check(request: NodeRequest) -> Iterator[Refusal]:
             yield f"unexpected pod subresource {go_quoted(subresource)}, {text}"
 
 
-def _check_pod(request: NodeRequest) -> Iterator[Refusal]:
+def _check_pod_request(request: NodeRequest) -> Iterator[Denial]:
     review = request.review
     if review.operation is Operation.CREATE:
         yield from _check_mirror(request)
     elif review.operation is Operation.DELETE:
         text = f"node {request.quoted} can only delete pods with spec.nodeName set to itself"
-        yield from _check_place(request, review.name, text)
+        yield from _check_runs_on_node(request, review.name, text)
     else:
         what = f"node {request.quoted} can only create and delete mirror pods"
         yield f"unexpected operation {go_quoted(review.operation)}, {what}"
 
 
-def _check_place(request: NodeRequest, name: str, text: str) -> Iterator[Refusal]:
+def _check_runs_on_node(request: NodeRequest, name: str, text: str) -> Iterator[Denial]:
     """See that a Pod that exists runs on the node; ``text`` is for one that does not."""
     pod = find_pod(request, name)
     if isinstance(pod, Status):
         yield pod
-    elif runs_on(pod) != request.node:
+    elif node_of_pod(pod) != request.node:
         yield text
 
 
-def _check_mirror(request: NodeRequest) -> Iterator[Refusal]:
+def _check_mirror(request: NodeRequest) -> Iterator[Denial]:
     pod, node = request.review.object, f"node {request.quoted}"
     if not is_kind(pod, "Pod"):
         yield unexpected_type(pod)
     elif not references.is_mirror(pod):
         annotation = go_quoted(references.MIRROR_ANNOTATION)
         yield f"pod does not have {annotation} annotation, {node} can only create mirror pods"
-    elif runs_on(pod) != request.node:
+    elif node_of_pod(pod) != request.node:
         yield f"{node} can only create pods with spec.nodeName set to itself"
     else:
         yield from _check_owners(request, pod)
@@ -80,7 +80,7 @@ def _check_mirror(request: NodeRequest) -> Iterator[Refusal]:
             yield f"{node} can not create pods that reference {named}"
 
 
-def _check_owners(request: NodeRequest, pod: JSONObject) -> Iterator[Refusal]:
+def _check_owners(request: NodeRequest, pod: JSONObject) -> Iterator[Denial]:
     node = f"node {request.quoted}"
     owners = member(pod, "metadata", "ownerReferences")
     if isinstance(owners, list) and len(owners) > 1:
@@ -96,19 +96,19 @@ def _check_owners(request: NodeRequest, pod: JSONObject) -> Iterator[Refusal]:
     found = request.review.cluster.get("", "nodes", request.node)
     if found is None:
         yield statuses.not_found("", "node", request.node)
-    said, actual = str(member(owner, "uid") or ""), uid_of(found)
+    said, actual = str(member(owner, "uid") or ""), object_uid(found)
     if said != actual:
         yield f"node {request.node} UID mismatch: expected {said} got {actual}"
 
 
-def _check_status(request: NodeRequest) -> Iterator[Refusal]:
+def _check_status(request: NodeRequest) -> Iterator[Denial]:
     review, node = request.review, f"node {request.quoted}"
     old, new = review.old_object, review.object
     if review.operation is not Operation.UPDATE:
         yield f"unexpected operation {go_quoted(review.operation)}"
     elif not is_kind(old, "Pod"):
         yield unexpected_type(old)
-    elif runs_on(old) != request.node:
+    elif node_of_pod(old) != request.node:
         what = "pod status for pods with spec.nodeName set to itself"
         yield f"{node} can only update {what}"
     elif not is_kind(new, "Pod"):
@@ -131,7 +131,7 @@ def _extended_claim(pod: JSON) -> JSON:
     return member(pod, "status", "extendedResourceClaimStatus")
 
 
-def _check_eviction(request: NodeRequest) -> Iterator[Refusal]:
+def _check_eviction(request: NodeRequest) -> Iterator[Denial]:
     review = request.review
     if review.operation is not Operation.CREATE:
         yield f"unexpected operation {review.operation}"
@@ -142,4 +142,4 @@ def _check_eviction(request: NodeRequest) -> Iterator[Refusal]:
     else:
         # The node stands there without quotes, in Kubernetes too.
         text = f"node {request.node} can only evict pods with spec.nodeName set to itself"
-        yield from _check_place(request, request.object_name, text)
+        yield from _check_runs_on_node(request, request.object_name, text)

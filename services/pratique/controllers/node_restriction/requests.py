@@ -13,14 +13,14 @@ from pratique.apimachinery.go_formats import go_type
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.authorization import RbacAuthorizer
-from pratique.cluster.rbac import GROUP
+from pratique.cluster.rbac import RBAC_GROUP
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 
-class FeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
+class NodeRestrictionFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
     """The feature gates of an API server that matter here, as of 1.36."""
 
     recover_volume_expansion_failure: bool = True
@@ -38,7 +38,7 @@ class NodeRequest:
 
     node: str
     review: Review
-    gates: FeatureGates
+    gates: NodeRestrictionFeatureGates
 
     @property
     def quoted(self) -> str:
@@ -57,10 +57,10 @@ class NodeRequest:
         return self.review.name or str(member(self.review.object, "metadata", "name") or "")
 
 
-Refusal: TypeAlias = str | Status
+Denial: TypeAlias = str | Status
 """What a check says: the text of a Forbidden, or another refusal whole."""
 
-Check: TypeAlias = Callable[[NodeRequest], Iterator[Refusal]]
+NodeCheck: TypeAlias = Callable[[NodeRequest], Iterator[Denial]]
 """Looks at a request; the first thing that it has to say counts, and nothing is looked at after that."""
 
 
@@ -80,12 +80,12 @@ def find_pod(request: NodeRequest, name: str) -> JSONObject | Status:
     return statuses.not_found("", "pod", name) if pod is None else pod
 
 
-def runs_on(pod: JSON) -> str:
+def node_of_pod(pod: JSON) -> str:
     """The node that a Pod is bound to; empty where it is not."""
     return str(member(pod, "spec", "nodeName") or "")
 
 
-def uid_of(document: JSON) -> str:
+def object_uid(document: JSON) -> str:
     """The uid of an object; empty where it has none."""
     return str(member(document, "metadata", "uid") or "")
 
@@ -94,4 +94,4 @@ def _grants_are_known(review: Review) -> bool:
     """Tell whether it is known what anybody is granted: the cluster has bindings, or somebody else is asked."""
     bindings = ("clusterrolebindings", "rolebindings")
     asks_cluster = isinstance(review.authorizer, RbacAuthorizer)
-    return not asks_cluster or any(review.cluster.list(GROUP, resource) for resource in bindings)
+    return not asks_cluster or any(review.cluster.list(RBAC_GROUP, resource) for resource in bindings)

@@ -9,14 +9,14 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import Status, go_quoted
-from pratique.cluster.authorization import Attributes
+from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.controllers.node_restriction.requests import (
     NodeRequest,
-    Refusal,
+    Denial,
     find_pod,
     is_kind,
-    runs_on,
-    uid_of,
+    node_of_pod,
+    object_uid,
     unexpected_type,
 )
 from pratique.pods import containers, references, volumes
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.store import Cluster
 
-VERB = "request-serviceaccounts-token-audience"
+AUDIENCE_VERB = "request-serviceaccounts-token-audience"
 """What a node has to be granted on an audience that its Pod does not use."""
 
 
-def check(request: NodeRequest) -> Iterator[Refusal]:
+def check_token(request: NodeRequest) -> Iterator[Denial]:
     """Look at a request for a token; whatever else is done to accounts is not looked at."""
     review = request.review
     if review.operation is not Operation.CREATE or review.subresource != "token":
@@ -48,22 +48,22 @@ def check(request: NodeRequest) -> Iterator[Refusal]:
     if isinstance(pod, Status):
         yield pod
         return
-    if uid != uid_of(pod):
+    if uid != object_uid(pod):
         why = "The object might have been deleted and then recreated"
         yield f"the UID in the bound object reference ({uid}) does not match the UID in record. {why}"
-    if runs_on(pod) != request.node:
+    if node_of_pod(pod) != request.node:
         yield "node requested token bound to a pod scheduled on a different node"
     if request.restricts_audiences:
         yield from _check_audience(request, pod)
 
 
-def _check_audience(request: NodeRequest, pod: JSONObject) -> Iterator[Refusal]:
+def _check_audience(request: NodeRequest, pod: JSONObject) -> Iterator[Denial]:
     audiences = member(request.review.object, "spec", "audiences")
     if isinstance(audiences, list) and len(audiences) > 1:
         yield "node may only request 0 or 1 audiences"
     audience = str(member(audiences, 0) or "")
     faults: list[str] = []
-    if _uses(pod, audience, request.review.cluster, faults):
+    if _uses_audience(pod, audience, request.review.cluster, faults):
         return
     decision = request.review.authorizer.authorize(_attributes(request, audience))
     if decision.allowed:
@@ -78,18 +78,18 @@ def _check_audience(request: NodeRequest, pod: JSONObject) -> Iterator[Refusal]:
     )
 
 
-def _attributes(request: NodeRequest, audience: str) -> Attributes:
+def _attributes(request: NodeRequest, audience: str) -> AuthorizationAttributes:
     review = request.review
-    return Attributes(
-        user=review.user, verb=VERB, resource=audience, namespace=review.namespace, name=review.name
+    return AuthorizationAttributes(
+        user=review.user, verb=AUDIENCE_VERB, resource=audience, namespace=review.namespace, name=review.name
     )
 
 
-def _uses(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -> bool:
+def _uses_audience(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -> bool:
     """Tell whether a volume needs tokens for the audience; what could not be looked up goes into ``faults``."""
-    for _, _, volume in containers.volumes(pod):
+    for _, _, volume in containers.iter_volumes(pod):
         sources = references.projections(volume)
-        if any(_audience_of(source.get("serviceAccountToken")) == audience for source in sources):
+        if any(_token_audience(source.get("serviceAccountToken")) == audience for source in sources):
             return True
         try:
             driver = volumes.driver_of_volume(pod, volume, cluster)
@@ -100,6 +100,6 @@ def _uses(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -
     return False
 
 
-def _audience_of(projection: JSON) -> JSON:
+def _token_audience(projection: JSON) -> JSON:
     """The audience of a projected token, empty where it is that of the API server; None where there is no token."""
     return (member(projection, "audience") or "") if isinstance(projection, dict) else None

@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from pratique.admission.controllers import VALIDATE, Controller, Halves
+from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.controllers.pod_security.configuration import (
     PodSecurityConfiguration,
-    Standards,
-    read_standards,
+    PodSecuritySettings,
+    read_configuration,
 )
 from pratique.controllers.pod_security.namespaces import validate_namespace
 from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, validate_workload
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PodSecurity:
-    standards: Standards
+    standards: PodSecuritySettings
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
         """Look at a Pod, at what makes Pods, or at the labels of a Namespace."""
@@ -39,8 +39,8 @@ class _PodSecurity:
         return validate_workload(self.standards, review)
 
 
-def _build(configuration: PodSecurityConfiguration) -> Halves:
-    return Halves(validate=_PodSecurity(read_standards(configuration)).validate)
+def _build(configuration: PodSecurityConfiguration) -> Handlers:
+    return Handlers(validate=_PodSecurity(read_configuration(configuration)).validate)
 
 
 _WORKLOADS = tuple(rule(resource, group=group) for group, resource in WORKLOADS)

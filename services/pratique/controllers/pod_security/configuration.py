@@ -13,11 +13,11 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, duplicate, invalid, join
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.controllers.pod_security.standards import (
-    PREFIX,
-    Level,
+    LABEL_PREFIX,
+    PodSecurityLevel,
     LevelVersion,
-    Policies,
-    Policy,
+    NamespacePolicies,
+    NamespacePolicy,
     Version,
     parse_level,
     parse_version,
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
 
 
-def _because(reason: str) -> Allow:
-    return allow(audit_annotations={f"{PREFIX}exempt": reason})
+def _exempt(reason: str) -> Allow:
+    return allow(audit_annotations={f"{LABEL_PREFIX}exempt": reason})
 
 
-_BY_NAMESPACE = _because("namespace")
-_BY_USER = _because("user")
+_EXEMPT_NAMESPACE = _exempt("namespace")
+_EXEMPT_USER = _exempt("user")
 
-BY_RUNTIME_CLASS = _because("runtimeClass")
+EXEMPT_RUNTIME_CLASS = _exempt("runtimeClass")
 """The answer to a Pod of an exempt runtime class."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Exempt:
+class ExemptNames:
     """The names of what is exempt."""
 
     usernames: frozenset[str] = frozenset()
@@ -53,8 +53,8 @@ class Exempt:
     def answer_to(self, review: Review) -> Allow | None:
         """The answer to a request of an exempt user or in an exempt namespace; None to all others."""
         if review.namespace in self.namespaces:
-            return _BY_NAMESPACE
-        return _BY_USER if review.user.username in self.usernames else None
+            return _EXEMPT_NAMESPACE
+        return _EXEMPT_USER if review.user.username in self.usernames else None
 
     def has_runtime_class(self, spec: JSONObject) -> bool:
         """Tell whether a Pod runs in an exempt way."""
@@ -67,7 +67,7 @@ _VERSIONS = tuple(f"{_GROUP}/{version}" for version in ("v1", "v1beta1", "v1alph
 _KIND = "PodSecurityConfiguration"
 
 
-class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+class PodSecurityDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """What holds where a namespace's labels say nothing. Empty is ``privileged``, ``latest``."""
 
     enforce: str = ""
@@ -78,7 +78,7 @@ class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     warn_version: str = ""
 
 
-class Exemptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class PodSecurityExemptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What nothing is held against."""
 
     usernames: tuple[str, ...] = ()
@@ -91,44 +91,44 @@ class PodSecurityConfiguration(msgspec.Struct, frozen=True, forbid_unknown_field
 
     api_version: str = ""
     kind: str = ""
-    defaults: Defaults = Defaults()
-    exemptions: Exemptions = Exemptions()
+    defaults: PodSecurityDefaults = PodSecurityDefaults()
+    exemptions: PodSecurityExemptions = PodSecurityExemptions()
     level: str = msgspec.field(default="", name="pod-security")
     """The flag of that name: a level that takes the place of ``defaults.enforce``."""
 
 
-_NOTHING = PodSecurityConfiguration()
+_EMPTY_CONFIGURATION = PodSecurityConfiguration()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Standards:
+class PodSecuritySettings:
     """What a configuration says, ready to be used."""
 
-    policies: Policies
-    exempt: Exempt
+    policies: NamespacePolicies
+    exempt: ExemptNames
 
 
-def read_standards(configuration: PodSecurityConfiguration) -> Standards:
+def read_configuration(configuration: PodSecurityConfiguration) -> PodSecuritySettings:
     """See that a configuration can be used, and make it ready.
 
     Raises:
         ConfigurationError: it cannot; the text names the fields.
     """
-    if msgspec.structs.replace(configuration, level="") != _NOTHING:
+    if msgspec.structs.replace(configuration, level="") != _EMPTY_CONFIGURATION:
         _check_kind(configuration)
     defaults = configuration.defaults
     if configuration.level:
         defaults = msgspec.structs.replace(defaults, enforce=configuration.level)
-    policies = Policies(_policy(defaults))
+    policies = NamespacePolicies(_default_policy(defaults))
     exemptions = configuration.exemptions
-    if errors := tuple(_wrong_exemptions(exemptions)):
+    if errors := tuple(_exemption_errors(exemptions)):
         raise ConfigurationError(f"PodSecurity invalid: {join(errors)}")
-    exempt = Exempt(
+    exempt = ExemptNames(
         frozenset(exemptions.usernames),
         frozenset(exemptions.namespaces),
         frozenset(exemptions.runtime_classes),
     )
-    return Standards(policies, exempt)
+    return PodSecuritySettings(policies, exempt)
 
 
 def _check_kind(configuration: PodSecurityConfiguration) -> None:
@@ -142,11 +142,11 @@ def _check_kind(configuration: PodSecurityConfiguration) -> None:
         raise ConfigurationError(f"{registered}; expected {_KIND} of {_VERSIONS[0]}")
 
 
-def _policy(defaults: Defaults) -> Policy:
+def _default_policy(defaults: PodSecurityDefaults) -> NamespacePolicy:
     errors: list[str] = []
 
     def mode(name: str, level: str, version: str) -> LevelVersion:
-        found, as_of = Level.PRIVILEGED, Version()
+        found, as_of = PodSecurityLevel.PRIVILEGED, Version()
         try:
             found = parse_level(level or found)
         except InputError as error:
@@ -157,7 +157,7 @@ def _policy(defaults: Defaults) -> Policy:
             errors.append(f"{name}-version: {error}")
         return LevelVersion(found, as_of)
 
-    policy = Policy(
+    policy = NamespacePolicy(
         enforce=mode("enforce", defaults.enforce, defaults.enforce_version),
         audit=mode("audit", defaults.audit, defaults.audit_version),
         warn=mode("warn", defaults.warn, defaults.warn_version),
@@ -167,13 +167,13 @@ def _policy(defaults: Defaults) -> Policy:
     return policy
 
 
-def _wrong_exemptions(exemptions: Exemptions) -> Iterator[FieldError]:
-    yield from _wrong("namespaces", exemptions.namespaces, names.check_dns1123_label)
-    yield from _wrong("runtimeClasses", exemptions.runtime_classes, names.check_dns1123_subdomain)
-    yield from _wrong("usernames", exemptions.usernames, _check_username)
+def _exemption_errors(exemptions: PodSecurityExemptions) -> Iterator[FieldError]:
+    yield from _value_errors("namespaces", exemptions.namespaces, names.check_dns1123_label)
+    yield from _value_errors("runtimeClasses", exemptions.runtime_classes, names.check_dns1123_subdomain)
+    yield from _value_errors("usernames", exemptions.usernames, _check_username)
 
 
-def _wrong(field: str, values: Sequence[str], check: Callable[[str], list[str]]) -> Iterator[FieldError]:
+def _value_errors(field: str, values: Sequence[str], check: Callable[[str], list[str]]) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = ROOT / "exemptions" / field / index

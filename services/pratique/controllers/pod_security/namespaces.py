@@ -11,21 +11,21 @@ from pratique.admission.answers import Allow, Answer, allow, deny, warn
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, member
-from pratique.controllers.pod_security.checks import reasons
-from pratique.controllers.pod_security.evaluation import evaluate, undecodable
+from pratique.controllers.pod_security.checks import join_reasons
+from pratique.controllers.pod_security.evaluation import evaluate, deny_undecodable
 from pratique.controllers.pod_security.pod_shapes import MistypedError, read_pod
-from pratique.controllers.pod_security.standards import Level, is_labelled
+from pratique.controllers.pod_security.standards import PodSecurityLevel, is_labelled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.controllers.pod_security.configuration import Exempt, Standards
-    from pratique.controllers.pod_security.standards import Labelled, LevelVersion, Policy
+    from pratique.controllers.pod_security.configuration import ExemptNames, PodSecuritySettings
+    from pratique.controllers.pod_security.standards import LabeledPolicy, LevelVersion, NamespacePolicy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class PodEvaluationLimits:
     """How many Pods are looked at."""
 
     pods: int = 3000
@@ -36,17 +36,17 @@ class Limits:
     """Tells the time, in seconds."""
 
 
-KUBERNETES = Limits()
+DEFAULT_LIMITS = PodEvaluationLimits()
 """``defaultNamespaceMaxPodsToCheck`` and ``defaultNamespacePodCheckTimeout``."""
 
-_AT_ONCE = 50
+_PODS_PER_SLICE = 50
 """So many Pods are looked at before others get their turn: about a millisecond's work."""
 
-_UNKNOWN = "unknown forbidden reason"
+_UNKNOWN_REASON = "unknown forbidden reason"
 
 
 @dataclasses.dataclass(slots=True)
-class _Group:
+class _PodGroup:
     """The Pods that the same is wrong with."""
 
     first: str
@@ -58,44 +58,44 @@ class _Group:
         return f"{self.first} (and {others} other pod{'s'[: others > 1]})" if others else self.first
 
 
-async def warnings_of(
+async def evaluate_pods_in_namespace(
     pods: Sequence[JSONObject],
-    exempt: Exempt,
+    exempt: ExemptNames,
     enforce: LevelVersion,
     namespace: str,
-    limits: Limits = KUBERNETES,
+    limits: PodEvaluationLimits = DEFAULT_LIMITS,
 ) -> tuple[str, ...]:
     """Say which Pods of a namespace a level would refuse; nothing where it would refuse none."""
     deadline = limits.clock() + limits.seconds
-    every = _most_telling_first(pods, exempt)
+    every = _prioritize_pods(pods, exempt)
     chosen = every[: limits.pods]
     checked = len(chosen)
-    groups: dict[str, _Group] = {}
+    groups: dict[str, _PodGroup] = {}
     for number, pod in enumerate(chosen, 1):
-        _add(groups, pod, enforce)
+        _count_pod(groups, pod, enforce)
         if limits.clock() >= deadline:
             checked = number
             break
-        if number % _AT_ONCE == 0:
+        if number % _PODS_PER_SLICE == 0:
             await asyncio.sleep(0)
-    return tuple(_told(groups, enforce, namespace, checked, len(every)))
+    return tuple(_namespace_warnings(groups, enforce, namespace, checked, len(every)))
 
 
-def _add(groups: dict[str, _Group], pod: JSONObject, enforce: LevelVersion) -> None:
+def _count_pod(groups: dict[str, _PodGroup], pod: JSONObject, enforce: LevelVersion) -> None:
     try:
         findings = evaluate(enforce, read_pod(pod))
-        reason = reasons(findings)
+        reason = join_reasons(findings)
     except MistypedError:
-        reason = _UNKNOWN
+        reason = _UNKNOWN_REASON
     if reason:
         name = str(member(pod, "metadata", "name") or "")
-        group = groups.setdefault(reason, _Group(name))
+        group = groups.setdefault(reason, _PodGroup(name))
         group.first = min(group.first, name)
         group.count += 1
 
 
-def _told(
-    groups: dict[str, _Group], enforce: LevelVersion, namespace: str, checked: int, total: int
+def _namespace_warnings(
+    groups: dict[str, _PodGroup], enforce: LevelVersion, namespace: str, checked: int, total: int
 ) -> Iterable[str]:
     if checked < total:
         yield (
@@ -106,7 +106,7 @@ def _told(
     yield from sorted(f"{group}: {reason}" for reason, group in groups.items())
 
 
-def _most_telling_first(pods: Iterable[JSONObject], exempt: Exempt) -> list[JSONObject]:
+def _prioritize_pods(pods: Iterable[JSONObject], exempt: ExemptNames) -> list[JSONObject]:
     """Put the Pods that are replicas of one already there behind all others; leave out what is exempt."""
     first: list[JSONObject] = []
     replicas: list[JSONObject] = []
@@ -115,14 +115,14 @@ def _most_telling_first(pods: Iterable[JSONObject], exempt: Exempt) -> list[JSON
         spec = member(pod, "spec")
         if isinstance(spec, dict) and exempt.has_runtime_class(spec):
             continue
-        owner = _controller(pod)
+        owner = _controller_uid(pod)
         (replicas if owner in seen else first).append(pod)
         if owner is not None:
             seen.add(owner)
     return first + replicas
 
 
-def _controller(pod: JSON) -> str | None:
+def _controller_uid(pod: JSON) -> str | None:
     """The uid of what made a Pod; None where nothing did."""
     owners = member(pod, "metadata", "ownerReferences")
     for owner in owners if isinstance(owners, list) else ():
@@ -131,60 +131,60 @@ def _controller(pod: JSON) -> str | None:
     return None
 
 
-def validate_namespace(standards: Standards, review: Review) -> Answer | Awaitable[Answer]:
+def validate_namespace(standards: PodSecuritySettings, review: Review) -> Answer | Awaitable[Answer]:
     """Refuse labels that cannot be read, and warn of what a new level means for the Pods that are there."""
     if review.subresource:
         return allow()
-    wrong = _not_a_namespace(review.object)
+    wrong = _undecodable_namespace(review.object)
     if wrong:
-        return undecodable(review, wrong)
+        return deny_undecodable(review, wrong)
     new = standards.policies.of(review.object)
     if review.operation is Operation.CREATE:
-        return _invalid(review, new) if new.errors else _warn_if_exempt(standards, review, new.policy)
-    wrong = _not_a_namespace(review.old_object)
+        return _deny_invalid_labels(review, new) if new.errors else _exempt_namespace_warning(standards, review, new.policy)
+    wrong = _undecodable_namespace(review.old_object)
     if wrong:
         # Kubernetes' own text has two spaces.
-        return undecodable(review, f" old {wrong}")
-    return _updated(standards, review, new, standards.policies.of(review.old_object))
+        return deny_undecodable(review, f" old {wrong}")
+    return _validate_update(standards, review, new, standards.policies.of(review.old_object))
 
 
-def _updated(
-    standards: Standards, review: Review, new: Labelled, old: Labelled
+def _validate_update(
+    standards: PodSecuritySettings, review: Review, new: LabeledPolicy, old: LabeledPolicy
 ) -> Answer | Awaitable[Answer]:
     if new.errors and new.errors != old.errors:
-        return _invalid(review, new)
+        return _deny_invalid_labels(review, new)
     if not _is_stricter(new.policy.enforce, old.policy.enforce):
         return allow()
     if _is_exempt(standards, review):
-        return _warn_if_exempt(standards, review, new.policy)
-    return _warn_of_pods(standards, review, new.policy.enforce)
+        return _exempt_namespace_warning(standards, review, new.policy)
+    return _warn_about_pods(standards, review, new.policy.enforce)
 
 
-def _not_a_namespace(document: JSON) -> str:
+def _undecodable_namespace(document: JSON) -> str:
     """What cannot be decoded; empty where the document is a Namespace."""
     if not isinstance(document, dict):
         return "object"
     return "" if document.get("kind", "Namespace") == "Namespace" else "namespace"
 
 
-def _invalid(review: Review, labelled: Labelled) -> Answer:
+def _deny_invalid_labels(review: Review, labelled: LabeledPolicy) -> Answer:
     kind = review.kind
-    return deny(status=statuses.invalid(kind.group, kind.kind, _name(review), labelled.errors))
+    return deny(status=statuses.invalid(kind.group, kind.kind, _namespace_name(review), labelled.errors))
 
 
 def _is_stricter(new: LevelVersion, old: LevelVersion) -> bool:
     """Tell whether Pods may be refused that were not. Of different versions it is not known which is stricter."""
-    if new == old or new.level is Level.PRIVILEGED:
+    if new == old or new.level is PodSecurityLevel.PRIVILEGED:
         return False
     return new.version != old.version or new.level.strictness > old.level.strictness
 
 
-def _is_exempt(standards: Standards, review: Review) -> bool:
+def _is_exempt(standards: PodSecuritySettings, review: Review) -> bool:
     # To an API server, a Namespace is in the namespace of its own name.
-    return (review.namespace or _name(review)) in standards.exempt.namespaces
+    return (review.namespace or _namespace_name(review)) in standards.exempt.namespaces
 
 
-def _warn_if_exempt(standards: Standards, review: Review, policy: Policy) -> Allow:
+def _exempt_namespace_warning(standards: PodSecuritySettings, review: Review, policy: NamespacePolicy) -> Allow:
     """Say that labels have no effect, where that is so."""
     if not _is_exempt(standards, review):
         return allow()
@@ -194,18 +194,18 @@ def _warn_if_exempt(standards: Standards, review: Review, policy: Policy) -> All
     said = [
         f"{mode}={level_version}"
         for mode, level_version in modes.items()
-        if level_version.level is not Level.PRIVILEGED and is_labelled(review.object, mode)
+        if level_version.level is not PodSecurityLevel.PRIVILEGED and is_labelled(review.object, mode)
     ]
     return warn(
-        f'namespace "{_name(review)}" is exempt from Pod Security, and the policy ({", ".join(said)}) will be ignored'
+        f'namespace "{_namespace_name(review)}" is exempt from Pod Security, and the policy ({", ".join(said)}) will be ignored'
     )
 
 
-async def _warn_of_pods(standards: Standards, review: Review, enforce: LevelVersion) -> Answer:
-    name = _name(review)
+async def _warn_about_pods(standards: PodSecuritySettings, review: Review, enforce: LevelVersion) -> Answer:
+    name = _namespace_name(review)
     pods = review.cluster.list("", "pods", name)
-    return warn(*await warnings_of(pods, standards.exempt, enforce, name))
+    return warn(*await evaluate_pods_in_namespace(pods, standards.exempt, enforce, name))
 
 
-def _name(review: Review) -> str:
+def _namespace_name(review: Review) -> str:
     return str(review.name or member(review.object, "metadata", "name") or "")

@@ -32,13 +32,13 @@ def as_object(value: JSON, name: str) -> JSONObject:
         MistypedError: it is something else.
     """
     if value is None:
-        return _EMPTY
+        return _EMPTY_OBJECT
     if isinstance(value, dict):
         return value
     raise MistypedError(value, name, "object")
 
 
-_EMPTY: JSONObject = {}
+_EMPTY_OBJECT: JSONObject = {}
 
 
 def objects(holder: JSONObject, name: str) -> list[JSONObject]:
@@ -115,7 +115,7 @@ def as_text(value: JSON, name: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ContainerShape:
+class CheckedContainer:
     """A container of whatever kind."""
 
     name: str
@@ -125,14 +125,14 @@ class ContainerShape:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PodShape:
+class CheckedPod:
     """A Pod, or the template of Pods to come."""
 
     annotations: JSONObject
     spec: JSONObject
     security: JSONObject
     """Its ``securityContext``, empty where it has none."""
-    containers: tuple[ContainerShape, ...]
+    containers: tuple[CheckedContainer, ...]
     """Init containers, containers and ephemeral containers."""
     is_template: bool = False
     """True where it is no Pod yet."""
@@ -148,7 +148,7 @@ class PodShape:
         return flag(self.spec, "hostUsers") is False
 
 
-def read_pod(pod: JSONObject, *, is_template: bool = False) -> PodShape:
+def read_pod(pod: JSONObject, *, is_template: bool = False) -> CheckedPod:
     """Read a Pod or a template.
 
     Raises:
@@ -156,7 +156,7 @@ def read_pod(pod: JSONObject, *, is_template: bool = False) -> PodShape:
     """
     metadata = as_object(pod.get("metadata"), "metadata")
     spec = as_object(pod.get("spec"), "spec")
-    return PodShape(
+    return CheckedPod(
         annotations=as_object(metadata.get("annotations"), "annotations"),
         spec=spec,
         security=as_object(spec.get("securityContext"), "securityContext"),
@@ -165,8 +165,8 @@ def read_pod(pod: JSONObject, *, is_template: bool = False) -> PodShape:
     )
 
 
-def _containers(spec: JSONObject) -> Iterator[ContainerShape]:
+def _containers(spec: JSONObject) -> Iterator[CheckedContainer]:
     for field in CONTAINER_FIELDS:
         for document in objects(spec, field):
             security = as_object(document.get("securityContext"), "securityContext")
-            yield ContainerShape(text(document, "name"), document, security)
+            yield CheckedContainer(text(document, "name"), document, security)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 
-class Level(enum.StrEnum):
+class PodSecurityLevel(enum.StrEnum):
     """How much Pods may do, from everything to hardly anything. The order of the members is that of strictness."""
 
     PRIVILEGED = "privileged"
@@ -31,7 +31,7 @@ class Level(enum.StrEnum):
         return _STRICTNESS[self]
 
 
-_STRICTNESS = {level: place for place, level in enumerate(Level)}
+_STRICTNESS = {level: place for place, level in enumerate(PodSecurityLevel)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ LATEST = Version()
 class LevelVersion:
     """A level as of one release. Prints as ``restricted:v1.37``."""
 
-    level: Level
+    level: PodSecurityLevel
     version: Version = LATEST
 
     def __str__(self) -> str:
@@ -60,26 +60,26 @@ class LevelVersion:
 
     def is_equivalent(self, other: LevelVersion) -> bool:
         """Tell whether both forbid the same; of ``privileged`` the version does not matter."""
-        return self == other or self.level is other.level is Level.PRIVILEGED
+        return self == other or self.level is other.level is PodSecurityLevel.PRIVILEGED
 
 
-PRIVILEGED = LevelVersion(Level.PRIVILEGED)
+PRIVILEGED = LevelVersion(PodSecurityLevel.PRIVILEGED)
 """Forbids nothing."""
 
-_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
-_LARGEST = 2**63 - 1  # Go's int
+_VERSION_PATTERN = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_LARGEST_INT = 2**63 - 1  # Go's int
 
 
-def parse_level(text: str) -> Level:
+def parse_level(text: str) -> PodSecurityLevel:
     """Read a level.
 
     Raises:
         InputError: there is none of that name.
     """
     try:
-        return Level(text)
+        return PodSecurityLevel(text)
     except ValueError:
-        raise InputError(f"must be one of {', '.join(Level)}") from None
+        raise InputError(f"must be one of {', '.join(PodSecurityLevel)}") from None
 
 
 def parse_version(text: str) -> Version:
@@ -90,29 +90,29 @@ def parse_version(text: str) -> Version:
     """
     if text == "latest":
         return LATEST
-    found = _VERSION.fullmatch(text)
+    found = _VERSION_PATTERN.fullmatch(text)
     # Python refuses to read numbers of thousands of digits.
-    if found is None or len(found[1]) > len(str(_LARGEST)) or int(found[1]) > _LARGEST:
+    if found is None or len(found[1]) > len(str(_LARGEST_INT)) or int(found[1]) > _LARGEST_INT:
         raise InputError('must be "latest" or "v1.x"')
     return Version(int(found[1]))
 
 
-PREFIX = "pod-security.kubernetes.io/"
+LABEL_PREFIX = "pod-security.kubernetes.io/"
 """Begins the labels of namespaces, and the keys of audit annotations."""
 
 _LABELS = tuple(
-    f"{PREFIX}{name}"
+    f"{LABEL_PREFIX}{name}"
     for name in ("enforce", "enforce-version", "audit", "audit-version", "warn", "warn-version")
 )
-_PATH = ROOT / "metadata" / "labels"
+_LABELS_PATH = ROOT / "metadata" / "labels"
 
 _Value = TypeVar("_Value")
-_Texts: TypeAlias = tuple[str | None, ...]
+_LabelValues: TypeAlias = tuple[str | None, ...]
 """The values of the labels, in their order; None where a namespace has no such label."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class NamespacePolicy:
     """What is refused, what is written to the audit log, and what the user is warned of."""
 
     enforce: LevelVersion = PRIVILEGED
@@ -122,9 +122,9 @@ class Policy:
     @property
     def is_fully_privileged(self) -> bool:
         """True where nothing is refused, written down or warned of."""
-        return self.enforce.level is self.audit.level is self.warn.level is Level.PRIVILEGED
+        return self.enforce.level is self.audit.level is self.warn.level is PodSecurityLevel.PRIVILEGED
 
-    def is_equivalent(self, other: Policy) -> bool:
+    def is_equivalent(self, other: NamespacePolicy) -> bool:
         """Tell whether both have the same effect."""
         return (
             self.enforce.is_equivalent(other.enforce)
@@ -134,48 +134,48 @@ class Policy:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Labelled:
+class LabeledPolicy:
     """A policy as a namespace's labels put it."""
 
-    policy: Policy
+    policy: NamespacePolicy
     """What counts. A label that cannot be read makes ``enforce`` strict and the others lax."""
     errors: tuple[FieldError, ...] = ()
     """What is wrong with the labels."""
 
 
-class Policies:
+class NamespacePolicies:
     """The policies of namespaces, given what holds where their labels say nothing."""
 
-    def __init__(self, defaults: Policy) -> None:
+    def __init__(self, defaults: NamespacePolicy) -> None:
         """Take ``defaults`` for what labels leave open."""
         self.defaults = defaults
         """What holds for a namespace without labels."""
-        self._unlabelled = Labelled(defaults)
+        self._unlabelled = LabeledPolicy(defaults)
         # Labels are users' texts, so the cache has an end; few namespaces of a cluster differ in them.
         self._read = functools.lru_cache(maxsize=1024)(functools.partial(_read, defaults))
 
-    def of(self, namespace: JSON) -> Labelled:
+    def of(self, namespace: JSON) -> LabeledPolicy:
         """Read the policy of a Namespace."""
         labels = member(namespace, "metadata", "labels")
         if not labels or not isinstance(labels, dict):
             return self._unlabelled
-        return self._read(tuple([_text(labels, name) for name in _LABELS]))
+        return self._read(tuple([_label_value(labels, name) for name in _LABELS]))
 
 
 def is_labelled(namespace: JSON, mode: str) -> bool:
     """Tell whether a Namespace says itself which level or version it wants in a mode, such as ``enforce``."""
     labels = member(namespace, "metadata", "labels") or {}
-    return f"{PREFIX}{mode}" in labels or f"{PREFIX}{mode}-version" in labels
+    return f"{LABEL_PREFIX}{mode}" in labels or f"{LABEL_PREFIX}{mode}-version" in labels
 
 
-def _text(labels: JSONObject, name: str) -> str | None:
+def _label_value(labels: JSONObject, name: str) -> str | None:
     value = labels.get(name)
     if value is None:
         return "" if name in labels else None
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def _read(defaults: Policy, texts: _Texts) -> Labelled:
+def _read(defaults: NamespacePolicy, texts: _LabelValues) -> LabeledPolicy:
     errors: list[FieldError] = []
 
     def parse(place: int, reader: Callable[[str], _Value], default: _Value, mistaken: _Value) -> _Value:
@@ -185,22 +185,22 @@ def _read(defaults: Policy, texts: _Texts) -> Labelled:
         try:
             return reader(text)
         except InputError as error:
-            errors.append(invalid(_PATH.key(_LABELS[place]), text, str(error)))
+            errors.append(invalid(_LABELS_PATH.key(_LABELS[place]), text, str(error)))
             return mistaken
 
-    def mode(place: int, default: LevelVersion, mistaken: Level) -> LevelVersion:
+    def mode(place: int, default: LevelVersion, mistaken: PodSecurityLevel) -> LevelVersion:
         level = parse(place, parse_level, default.level, mistaken)
         return LevelVersion(level, parse(place + 1, parse_version, default.version, LATEST))
 
-    policy = Policy(
-        enforce=mode(0, defaults.enforce, Level.RESTRICTED),
-        audit=mode(2, defaults.audit, Level.PRIVILEGED),
-        warn=mode(4, defaults.warn, Level.PRIVILEGED),
+    policy = NamespacePolicy(
+        enforce=mode(0, defaults.enforce, PodSecurityLevel.RESTRICTED),
+        audit=mode(2, defaults.audit, PodSecurityLevel.PRIVILEGED),
+        warn=mode(4, defaults.warn, PodSecurityLevel.PRIVILEGED),
     )
-    return Labelled(_with_warnings(policy, texts), tuple(errors))
+    return LabeledPolicy(_with_warnings(policy, texts), tuple(errors))
 
 
-def _with_warnings(policy: Policy, texts: _Texts) -> Policy:
+def _with_warnings(policy: NamespacePolicy, texts: _LabelValues) -> NamespacePolicy:
     """Warn of what is refused, where labels make that stricter than what is warned of anyway."""
     enforce_level, _, _, _, warn_level, warn_version = texts
     enforce, warn = policy.enforce, policy.warn

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pratique.admission.controllers import BOTH, Controller, Halves
+from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.rules import rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.field_errors import ROOT, not_supported
@@ -23,16 +23,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """``1.10``: its messages, and sysctls and seccomp profiles by annotations alone. Empty: as 1.24."""
 
 
-def build(settings: Settings) -> Halves:
+def build(settings: Settings) -> Handlers:
     """Make the controller."""
     if settings.release not in ("", _EARLY_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_EARLY_RELEASE])))
     # Here, because most chains do without, and need not wait for all that such policies are about.
-    from pratique.controllers.pod_security_policy.choices import Policies  # noqa: PLC0415
-    from pratique.controllers.pod_security_policy.providers import EARLY, LAST  # noqa: PLC0415
+    from pratique.controllers.pod_security_policy.choices import PodSecurityPolicyAdmission  # noqa: PLC0415
+    from pratique.controllers.pod_security_policy.providers import RELEASE_1_10, RELEASE_1_24  # noqa: PLC0415
 
-    policies = Policies(EARLY if settings.release else LAST)
-    return Halves(mutate=policies.mutate, validate=policies.validate)
+    policies = PodSecurityPolicyAdmission(RELEASE_1_10 if settings.release else RELEASE_1_24)
+    return Handlers(mutate=policies.mutate, validate=policies.validate)
 
 
 CONTROLLER = Controller(

@@ -14,8 +14,8 @@ from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.go_formats import go_type
 from pratique.apimachinery.json_values import member
-from pratique.cluster.authorization import Attributes
-from pratique.controllers.pod_security_policy.providers import Provider, Release, make_provider
+from pratique.cluster.authorization import AuthorizationAttributes
+from pratique.controllers.pod_security_policy.providers import PolicyProvider, ReleaseBehavior, make_provider
 from pratique.pods import containers, references
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import FieldError
     from pratique.apimachinery.json_values import JSON, JSONObject
 
-_GROUPS = ("policy", "extensions")
+_POLICY_GROUPS = ("policy", "extensions")
 """Policies moved from the second group to the first; roles may still name the second."""
 
 
@@ -33,7 +33,7 @@ def may_use(review: Review, policy: str) -> bool:
     """Tell whether the Pod's ServiceAccount or the user may use a policy in the Pod's namespace."""
     return any(
         review.authorizer.authorize(
-            Attributes(
+            AuthorizationAttributes(
                 user=user,
                 verb="use",
                 group=group,
@@ -42,20 +42,20 @@ def may_use(review: Review, policy: str) -> bool:
                 name=policy,
             )
         ).allowed
-        for user in _users(review)
-        for group in _GROUPS
+        for user in _authorized_users(review)
+        for group in _POLICY_GROUPS
     )
 
 
-def _users(review: Review) -> Iterator[UserInfo]:
+def _authorized_users(review: Review) -> Iterator[UserInfo]:
     """Whose permissions count: first the account's, which is the more common case."""
     account = references.service_account_name(review.object)
     if account:
-        yield account_user(review.namespace, account)
+        yield service_account_user(review.namespace, account)
     yield review.user
 
 
-def account_user(namespace: str, name: str) -> UserInfo:
+def service_account_user(namespace: str, name: str) -> UserInfo:
     """The user that a ServiceAccount is."""
     return UserInfo(
         f"system:serviceaccount:{namespace}:{name}",
@@ -64,7 +64,7 @@ def account_user(namespace: str, name: str) -> UserInfo:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class PolicyMatch:
     """A policy that admits a Pod."""
 
     policy: str
@@ -74,7 +74,7 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NoChoice:
+class NoPolicyMatch:
     """No policy admits the Pod."""
 
     faults: tuple[FieldError, ...]
@@ -85,13 +85,13 @@ class NoChoice:
         return f"[{' '.join(map(str, self.faults))}]"
 
 
-def choose(
+def find_policy(
     pod: JSON,
-    providers: Iterable[Provider],
+    providers: Iterable[PolicyProvider],
     may_use: Callable[[str], bool],
     *,
     may_change: bool,
-) -> Choice | NoChoice:
+) -> PolicyMatch | NoPolicyMatch:
     """Find the policy that admits a Pod, of those that may be used.
 
     A policy that admits it as it is goes before all that have to change it; else the first counts.
@@ -105,7 +105,7 @@ def choose(
     Raises:
         RefusalError: a field of the Pod is of another type than it must be; 400.
     """
-    changing: Choice | None = None
+    changing: PolicyMatch | None = None
     refusals: list[tuple[str, list[FieldError]]] = []
     for provider in providers:
         name, edits = provider.policy.name, provider.filled(pod)
@@ -114,66 +114,66 @@ def choose(
             refusals.append((name, faults))
         elif not edits.changed:
             if may_use(name):
-                return Choice(name, edits)
+                return PolicyMatch(name, edits)
         elif may_change and changing is None and may_use(name):
-            changing = Choice(name, edits)
+            changing = PolicyMatch(name, edits)
     if changing is not None:
         return changing
-    return NoChoice(tuple(fault for name, faults in refusals if may_use(name) for fault in faults))
+    return NoPolicyMatch(tuple(fault for name, faults in refusals if may_use(name) for fault in faults))
 
 
-ANNOTATION = "kubernetes.io/psp"
+POLICY_ANNOTATION = "kubernetes.io/psp"
 """Of a Pod: the policy that admitted it."""
 AUDIT_PREFIX = "podsecuritypolicy.policy.k8s.io"
 
-_OF_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+_GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 
 _log = logging.getLogger(__name__)
 
 
-class Policies:
+class PodSecurityPolicyAdmission:
     """The policies of a cluster, and what comes of them for a review."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: ReleaseBehavior) -> None:
         """Judge as ``release`` did."""
         self._release = release
         # The policies as they were listed last, and what became of them: they change rarely.
-        self._read: tuple[Sequence[JSONObject], tuple[Provider, ...]] = ((), ())
+        self._read: tuple[Sequence[JSONObject], tuple[PolicyProvider, ...]] = ((), ())
 
     def mutate(self, review: Review) -> Answer:
         """Give a new Pod what the policy that admits it fills in."""
-        if _is_left_alone(review) or review.operation is not Operation.CREATE:
+        if _is_garbage_collection_update(review) or review.operation is not Operation.CREATE:
             return allow()
         found = self._choose(review, may_change=True)
-        if isinstance(found, NoChoice):
+        if isinstance(found, NoPolicyMatch):
             return self._refuse(self._release.refused_by_mutation, found)
-        found.edits.set(("metadata", "annotations", ANNOTATION), found.policy)
+        found.edits.set(("metadata", "annotations", POLICY_ANNOTATION), found.policy)
         return found.edits.answer(audit_annotations={f"{AUDIT_PREFIX}/admit-policy": found.policy})
 
     def validate(self, review: Review) -> Answer:
         """Refuse a Pod that no policy admits as it is; the one that has admitted it is asked first."""
-        if _is_left_alone(review):
+        if _is_garbage_collection_update(review):
             return allow()
         found = self._choose(review, may_change=False)
-        if isinstance(found, NoChoice):
+        if isinstance(found, NoPolicyMatch):
             return self._refuse(self._release.refused_by_validation, found)
         return allow(audit_annotations={f"{AUDIT_PREFIX}/validate-policy": found.policy})
 
-    def _choose(self, review: Review, *, may_change: bool) -> Choice | NoChoice:
+    def _choose(self, review: Review, *, may_change: bool) -> PolicyMatch | NoPolicyMatch:
         providers = self._providers(review)
         if not providers:
             text = f"{self._release.prefix}no providers available to validate pod request"
             raise RefusalError(statuses.admission_forbidden(review, text))
         if not may_change:
-            hint = member(review.object, "metadata", "annotations", ANNOTATION)
+            hint = member(review.object, "metadata", "annotations", POLICY_ANNOTATION)
             providers = tuple(sorted(providers, key=lambda each: each.policy.name != hint))
         allowed = functools.cache(functools.partial(may_use, review))
-        return choose(review.object, providers, allowed, may_change=may_change)
+        return find_policy(review.object, providers, allowed, may_change=may_change)
 
-    def _refuse(self, text: str, found: NoChoice) -> Answer:
+    def _refuse(self, text: str, found: NoPolicyMatch) -> Answer:
         return deny(f"{self._release.prefix}{text}: {found}")
 
-    def _providers(self, review: Review) -> tuple[Provider, ...]:
+    def _providers(self, review: Review) -> tuple[PolicyProvider, ...]:
         """The policies that can judge anybody, by name."""
         documents, providers = self._read
         listed = review.cluster.list("policy", "podsecuritypolicies")
@@ -183,7 +183,7 @@ class Policies:
         return providers
 
 
-def _make_providers(documents: Sequence[JSONObject], release: Release) -> list[Provider]:
+def _make_providers(documents: Sequence[JSONObject], release: ReleaseBehavior) -> list[PolicyProvider]:
     providers = []
     for document in documents:
         try:
@@ -193,7 +193,7 @@ def _make_providers(documents: Sequence[JSONObject], release: Release) -> list[P
     return sorted(providers, key=lambda each: each.policy.name)
 
 
-def _is_left_alone(review: Review) -> bool:
+def _is_garbage_collection_update(review: Review) -> bool:
     """Tell whether an update is one of those that garbage collection makes.
 
     Raises:
@@ -214,5 +214,5 @@ def _without_garbage_fields(document: JSON) -> JSON:
     metadata = member(document, "metadata")
     if not isinstance(metadata, dict):
         return document
-    kept = {name: value for name, value in metadata.items() if name not in _OF_GARBAGE_COLLECTION}
+    kept = {name: value for name, value in metadata.items() if name not in _GARBAGE_COLLECTION_FIELDS}
     return {**document, "metadata": kept}

@@ -14,81 +14,81 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.controllers.pod_security_policy.security_contexts import Container, Pod, SeccompProfile
-    from pratique.controllers.pod_security_policy.specs import Policy
+    from pratique.controllers.pod_security_policy.specs import PodSecurityPolicy
 
-SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
-SECCOMP_OF_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-SECCOMP_DEFAULT = "seccomp.security.alpha.kubernetes.io/defaultProfileName"
-SECCOMP_ALLOWED = "seccomp.security.alpha.kubernetes.io/allowedProfileNames"
-APP_ARMOR_OF_CONTAINER = "container.apparmor.security.beta.kubernetes.io/"
-APP_ARMOR_DEFAULT = "apparmor.security.beta.kubernetes.io/defaultProfileName"
-APP_ARMOR_ALLOWED = "apparmor.security.beta.kubernetes.io/allowedProfileNames"
+SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
+SECCOMP_DEFAULT_ANNOTATION = "seccomp.security.alpha.kubernetes.io/defaultProfileName"
+SECCOMP_ALLOWED_ANNOTATION = "seccomp.security.alpha.kubernetes.io/allowedProfileNames"
+APP_ARMOR_CONTAINER_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR_DEFAULT_ANNOTATION = "apparmor.security.beta.kubernetes.io/defaultProfileName"
+APP_ARMOR_ALLOWED_ANNOTATION = "apparmor.security.beta.kubernetes.io/allowedProfileNames"
 
-_ANNOTATIONS = ROOT / "pod" / "metadata" / "annotations"
+_POD_ANNOTATIONS = ROOT / "pod" / "metadata" / "annotations"
 _RUNTIME_DEFAULTS = frozenset({"runtime/default", "docker/default"})
 """The runtime's own profile, under its name and the one that it had at first."""
 
 
-def default_app_armor(policy: Policy, pod: Pod, container: Container) -> tuple[str, str] | None:
+def default_app_armor(policy: PodSecurityPolicy, pod: Pod, container: Container) -> tuple[str, str] | None:
     """The annotation that gives a container its AppArmor profile; None where nothing is to be written."""
-    key = APP_ARMOR_OF_CONTAINER + (container.name or "")
-    profile = policy.annotations.get(APP_ARMOR_DEFAULT)
+    key = APP_ARMOR_CONTAINER_PREFIX + (container.name or "")
+    profile = policy.annotations.get(APP_ARMOR_DEFAULT_ANNOTATION)
     return (key, profile) if profile and not pod.annotations.get(key) else None
 
 
-def app_armor_faults(policy: Policy, pod: Pod, container: Container) -> Iterator[FieldError]:
+def app_armor_errors(policy: PodSecurityPolicy, pod: Pod, container: Container) -> Iterator[FieldError]:
     """What is wrong with the AppArmor profile of a container."""
-    allowed = policy.annotations.get(APP_ARMOR_ALLOWED)
+    allowed = policy.annotations.get(APP_ARMOR_ALLOWED_ANNOTATION)
     if allowed is None:
         return
-    key = APP_ARMOR_OF_CONTAINER + (container.name or "")
+    key = APP_ARMOR_CONTAINER_PREFIX + (container.name or "")
     profile = pod.annotations.get(key)
     if not profile:
-        yield forbidden(_ANNOTATIONS.key(key), "AppArmor profile must be set")
+        yield forbidden(_POD_ANNOTATIONS.key(key), "AppArmor profile must be set")
     elif profile not in allowed.split(","):
         detail = f"{profile} is not an allowed profile. Allowed values: {go_quoted(allowed)}"
-        yield forbidden(_ANNOTATIONS.key(key), detail)
+        yield forbidden(_POD_ANNOTATIONS.key(key), detail)
 
 
-def default_seccomp(policy: Policy, pod: Pod, *, fields: bool) -> str:
+def default_seccomp(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> str:
     """The profile to annotate a Pod with; empty where it stays as it is.
 
     An API server has written down in the annotation what the field says before it comes to admission. Args:
         fields: Look at the field, as since 1.19.
     """
-    if pod.annotations.get(SECCOMP_OF_POD) or (fields and pod.spec.context.seccomp_profile is not None):
+    if pod.annotations.get(SECCOMP_POD_ANNOTATION) or (fields and pod.spec.context.seccomp_profile is not None):
         return ""
-    return policy.annotations.get(SECCOMP_DEFAULT, "")
+    return policy.annotations.get(SECCOMP_DEFAULT_ANNOTATION, "")
 
 
-def seccomp_faults_of_pod(policy: Policy, pod: Pod, *, fields: bool) -> Iterator[FieldError]:
+def pod_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> Iterator[FieldError]:
     """What is wrong with the seccomp profile of a Pod."""
-    profile = pod.annotations.get(SECCOMP_OF_POD, "")
+    profile = pod.annotations.get(SECCOMP_POD_ANNOTATION, "")
     if fields and not profile and pod.spec.context.seccomp_profile is not None:
-        profile = _name(pod.spec.context.seccomp_profile)
-    yield from _seccomp_faults(policy, profile, _ANNOTATIONS.key(SECCOMP_OF_POD), fields=fields)
+        profile = _annotation_value(pod.spec.context.seccomp_profile)
+    yield from _seccomp_errors(policy, profile, _POD_ANNOTATIONS.key(SECCOMP_POD_ANNOTATION), fields=fields)
 
 
-def seccomp_faults(policy: Policy, pod: Pod, container: Container, *, fields: bool) -> Iterator[FieldError]:
+def container_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, container: Container, *, fields: bool) -> Iterator[FieldError]:
     """What is wrong with the seccomp profile of a container."""
-    key = SECCOMP_OF_CONTAINER + (container.name or "")
-    profile = _profile_of(pod, container, key, fields=fields)
-    yield from _seccomp_faults(policy, profile, _ANNOTATIONS.key(key), fields=fields)
+    key = SECCOMP_CONTAINER_PREFIX + (container.name or "")
+    profile = _container_profile(pod, container, key, fields=fields)
+    yield from _seccomp_errors(policy, profile, _POD_ANNOTATIONS.key(key), fields=fields)
 
 
-def _profile_of(pod: Pod, container: Container, key: str, *, fields: bool) -> str:
+def _container_profile(pod: Pod, container: Container, key: str, *, fields: bool) -> str:
     """The container's own profile, else the Pod's; fields before annotations."""
     if fields and container.context.seccomp_profile is not None:
-        return _name(container.context.seccomp_profile)
+        return _annotation_value(container.context.seccomp_profile)
     if key in pod.annotations:
         return pod.annotations[key]
     if fields and pod.spec.context.seccomp_profile is not None:
-        return _name(pod.spec.context.seccomp_profile)
-    return pod.annotations.get(SECCOMP_OF_POD, "")
+        return _annotation_value(pod.spec.context.seccomp_profile)
+    return pod.annotations.get(SECCOMP_POD_ANNOTATION, "")
 
 
-def _seccomp_faults(policy: Policy, profile: str, path: FieldPath, *, fields: bool) -> Iterator[FieldError]:
-    listed = policy.annotations.get(SECCOMP_ALLOWED)
+def _seccomp_errors(policy: PodSecurityPolicy, profile: str, path: FieldPath, *, fields: bool) -> Iterator[FieldError]:
+    listed = policy.annotations.get(SECCOMP_ALLOWED_ANNOTATION)
     allowed = set() if listed is None else set(listed.split(","))
     if "*" in allowed:
         return
@@ -104,7 +104,7 @@ def _seccomp_faults(policy: Policy, profile: str, path: FieldPath, *, fields: bo
         yield forbidden(path, detail)
 
 
-def _name(profile: SeccompProfile) -> str:
+def _annotation_value(profile: SeccompProfile) -> str:
     """What annotations call a profile; empty for one that they have no name for."""
     if profile.type == "Localhost" and profile.localhost_profile is not None:
         return f"localhost/{profile.localhost_profile}"

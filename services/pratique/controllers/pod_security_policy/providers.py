@@ -14,7 +14,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldError, invalid
 from pratique.controllers.pod_security_policy import profiles, strategies
 from pratique.controllers.pod_security_policy.security_contexts import SPEC, Pod, read_pod
-from pratique.controllers.pod_security_policy.specs import Policy, name_of, read_policy
+from pratique.controllers.pod_security_policy.specs import PodSecurityPolicy, policy_name, read_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pratique.admission.edits import Path
     from pratique.apimachinery.field_errors import FieldPath
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.pod_security_policy.security_contexts import Container, PodContext, PodSpec
-    from pratique.controllers.pod_security_policy.specs import Spec
+    from pratique.controllers.pod_security_policy.security_contexts import Container, PodSecurityContext, PodSpec
+    from pratique.controllers.pod_security_policy.specs import PodSecurityPolicySpec
 
 _ANNOTATIONS = ("metadata", "annotations")
 _CONTEXT = ("spec", "securityContext")
@@ -31,7 +31,7 @@ _RUNTIME_CLASS = ("spec", "runtimeClassName")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseBehavior:
     """In what releases differ that had policies."""
 
     prefix: str = "PodSecurityPolicy: "
@@ -42,9 +42,9 @@ class Release:
     """Pods say by fields which seccomp profile and which sysctls they want; False: by annotations alone."""
 
 
-LAST = Release()
+RELEASE_1_24 = ReleaseBehavior()
 """As 1.24, the last that had policies; others since 1.19 say the same."""
-EARLY = Release(
+RELEASE_1_10 = ReleaseBehavior(
     prefix="",
     refused_by_mutation="unable to validate against any pod security policy",
     refused_by_validation="unable to validate against any pod security policy",
@@ -54,11 +54,11 @@ EARLY = Release(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Provider:
+class PolicyProvider:
     """A policy by which Pods can be judged."""
 
-    policy: Policy
-    release: Release = LAST
+    policy: PodSecurityPolicy
+    release: ReleaseBehavior = RELEASE_1_24
 
     def filled(self, document: JSON) -> Edits:
         """Give a Pod what the policy demands, where the Pod does not say anything itself.
@@ -70,9 +70,9 @@ class Provider:
         _fill_pod(edits, spec, pod.spec.context)
         seccomp = profiles.default_seccomp(self.policy, pod, fields=self.release.fields)
         if seccomp:
-            edits.set((*_ANNOTATIONS, profiles.SECCOMP_OF_POD), seccomp)
+            edits.set((*_ANNOTATIONS, profiles.SECCOMP_POD_ANNOTATION), seccomp)
         if spec.runtime_class is not None and pod.spec.runtime_class_name is None:
-            _set(edits, _RUNTIME_CLASS, spec.runtime_class.default_runtime_class_name)
+            _set_default(edits, _RUNTIME_CLASS, spec.runtime_class.default_runtime_class_name)
         for path, container in pod.spec.all_containers():
             _fill_container(edits, spec, (*path.steps, "securityContext"), pod.spec, container)
             app_armor = profiles.default_app_armor(self.policy, pod, container)
@@ -100,39 +100,39 @@ class Provider:
     def _pod_faults(self, pod: Pod) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.context, SPEC / "securityContext"
         fs_groups = None if context.fs_group is None else [context.fs_group]
-        yield from strategies.group_faults(spec.fs_group, path / "fsGroup", fs_groups)
-        yield from strategies.group_faults(
+        yield from strategies.group_errors(spec.fs_group, path / "fsGroup", fs_groups)
+        yield from strategies.group_errors(
             spec.supplemental_groups, path / "supplementalGroups", context.supplemental_groups
         )
-        yield from profiles.seccomp_faults_of_pod(self.policy, pod, fields=self.release.fields)
-        yield from strategies.se_linux_faults(
+        yield from profiles.pod_seccomp_errors(self.policy, pod, fields=self.release.fields)
+        yield from strategies.se_linux_errors(
             spec.se_linux, path / "seLinuxOptions", context.se_linux_options
         )
-        yield from _host_faults(spec, pod.spec, path)
+        yield from _host_errors(spec, pod.spec, path)
         if self.release.fields:
-            yield from strategies.sysctl_faults(spec, pod)
+            yield from strategies.sysctl_errors(spec, pod)
         else:
-            yield from strategies.faults_of_annotations(self.policy, pod)
-        yield from strategies.volume_faults(spec, pod.spec)
-        yield from _runtime_class_faults(spec, pod.spec.runtime_class_name)
+            yield from strategies.sysctl_annotation_errors(self.policy, pod)
+        yield from strategies.volume_errors(spec, pod.spec)
+        yield from _runtime_class_errors(spec, pod.spec.runtime_class_name)
 
     def _container_faults(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.effective(container), at / "securityContext"
-        yield from strategies.user_faults(spec.run_as_user, path, context)
+        yield from strategies.user_errors(spec.run_as_user, path, context)
         own_groups = None if context.run_as_group is None else [context.run_as_group]
-        yield from strategies.group_faults(spec.run_as_group, path, own_groups)
-        yield from strategies.se_linux_faults(
+        yield from strategies.group_errors(spec.run_as_group, path, own_groups)
+        yield from strategies.se_linux_errors(
             spec.se_linux, path / "seLinuxOptions", context.se_linux_options
         )
-        yield from profiles.app_armor_faults(self.policy, pod, container)
-        yield from profiles.seccomp_faults(self.policy, pod, container, fields=self.release.fields)
-        yield from strategies.privilege_faults(spec, path, context)
-        yield from strategies.capability_faults(spec, path / "capabilities", context.capabilities)
-        yield from strategies.port_faults(spec, at, container)
-        yield from strategies.escape_faults(spec, path, context)
+        yield from profiles.app_armor_errors(self.policy, pod, container)
+        yield from profiles.container_seccomp_errors(self.policy, pod, container, fields=self.release.fields)
+        yield from strategies.privilege_errors(spec, path, context)
+        yield from strategies.capability_errors(spec, path / "capabilities", context.capabilities)
+        yield from strategies.port_errors(spec, at, container)
+        yield from strategies.escalation_errors(spec, path, context)
 
 
-def make_provider(document: JSONObject, release: Release = LAST) -> Provider:
+def make_provider(document: JSONObject, release: ReleaseBehavior = RELEASE_1_24) -> PolicyProvider:
     """Read a policy and see that it can judge anybody.
 
     Raises:
@@ -141,49 +141,49 @@ def make_provider(document: JSONObject, release: Release = LAST) -> Provider:
     try:
         policy = read_policy(document)
     except InputError as error:
-        raise _unfit(document, str(error)) from None
-    misfits = [text for text in _misfits(policy.spec) if text]
+        raise _provider_error(document, str(error)) from None
+    misfits = [text for text in _strategy_errors(policy.spec) if text]
     if misfits:
-        raise _unfit(document, statuses.aggregate(misfits))
-    return Provider(policy, release)
+        raise _provider_error(document, statuses.aggregate(misfits))
+    return PolicyProvider(policy, release)
 
 
-def _unfit(document: JSONObject, reason: str) -> InputError:
-    return InputError(f"error creating provider for PSP {name_of(document)}: {reason}")
+def _provider_error(document: JSONObject, reason: str) -> InputError:
+    return InputError(f"error creating provider for PSP {policy_name(document)}: {reason}")
 
 
-def _misfits(spec: Spec) -> tuple[str, ...]:
+def _strategy_errors(spec: PodSecurityPolicySpec) -> tuple[str, ...]:
     return (
-        strategies.user_misfit(spec.run_as_user),
-        strategies.group_misfit("RunAsGroup", spec.run_as_group),
-        strategies.se_linux_misfit(spec.se_linux),
-        strategies.group_misfit("FSGroup", spec.fs_group),
-        strategies.group_misfit("SupplementalGroups", spec.supplemental_groups),
+        strategies.user_strategy_error(spec.run_as_user),
+        strategies.group_strategy_error("RunAsGroup", spec.run_as_group),
+        strategies.se_linux_strategy_error(spec.se_linux),
+        strategies.group_strategy_error("FSGroup", spec.fs_group),
+        strategies.group_strategy_error("SupplementalGroups", spec.supplemental_groups),
     )
 
 
-def _fill_pod(edits: Edits, spec: Spec, context: PodContext) -> None:
-    supplemental = strategies.default_groups(spec.supplemental_groups)
+def _fill_pod(edits: Edits, spec: PodSecurityPolicySpec, context: PodSecurityContext) -> None:
+    supplemental = strategies.default_group(spec.supplemental_groups)
     if context.supplemental_groups is None and supplemental is not None:
         edits.set((*_CONTEXT, "supplementalGroups"), [supplemental])
     if context.fs_group is None:
-        _set(edits, (*_CONTEXT, "fsGroup"), strategies.default_groups(spec.fs_group))
+        _set_default(edits, (*_CONTEXT, "fsGroup"), strategies.default_group(spec.fs_group))
     labels = strategies.default_se_linux(spec.se_linux)
     if context.se_linux_options is None and labels is not None:
         edits.set((*_CONTEXT, "seLinuxOptions"), labels.document)
 
 
-def _fill_container(edits: Edits, spec: Spec, path: Path, pod: PodSpec, container: Container) -> None:
+def _fill_container(edits: Edits, spec: PodSecurityPolicySpec, path: Path, pod: PodSpec, container: Container) -> None:
     context = pod.effective(container)
-    user = strategies.default_users(spec.run_as_user)
+    user = strategies.default_user(spec.run_as_user)
     if context.run_as_user is None:
-        _set(edits, (*path, "runAsUser"), user)
+        _set_default(edits, (*path, "runAsUser"), user)
     if context.run_as_group is None:
-        _set(edits, (*path, "runAsGroup"), strategies.default_groups(spec.run_as_group))
+        _set_default(edits, (*path, "runAsGroup"), strategies.default_group(spec.run_as_group))
     if (
         context.run_as_non_root is None
         and context.run_as_user is None
-        and spec.run_as_user.rule == strategies.NON_ROOT
+        and spec.run_as_user.rule == strategies.MUST_RUN_AS_NON_ROOT
     ):
         edits.set((*path, "runAsNonRoot"), value=True)
     _fill_capabilities(edits, spec, (*path, "capabilities"), container)
@@ -193,11 +193,11 @@ def _fill_container(edits: Edits, spec: Spec, path: Path, pod: PodSpec, containe
         default = spec.default_allow_privilege_escalation
         # What is not allowed is not the default either, unless the policy contradicts itself.
         forbidden = None if spec.allow_privilege_escalation else False
-        _set(edits, (*path, "allowPrivilegeEscalation"), forbidden if default is None else default)
+        _set_default(edits, (*path, "allowPrivilegeEscalation"), forbidden if default is None else default)
 
 
-def _fill_capabilities(edits: Edits, spec: Spec, path: Path, container: Container) -> None:
-    filled = strategies.filled(spec, container.context.capabilities)
+def _fill_capabilities(edits: Edits, spec: PodSecurityPolicySpec, path: Path, container: Container) -> None:
+    filled = strategies.default_capabilities(spec, container.context.capabilities)
     if filled is None:
         return
     for field, names in (("add", filled.add), ("drop", filled.drop)):
@@ -205,13 +205,13 @@ def _fill_capabilities(edits: Edits, spec: Spec, path: Path, container: Containe
             edits.set((*path, field), names)
 
 
-def _set(edits: Edits, path: Path, value: JSON) -> None:
+def _set_default(edits: Edits, path: Path, value: JSON) -> None:
     """Write a default where there is one."""
     if value is not None:
         edits.set(path, value)
 
 
-def _host_faults(spec: Spec, pod: PodSpec, path: FieldPath) -> Iterator[FieldError]:
+def _host_errors(spec: PodSecurityPolicySpec, pod: PodSpec, path: FieldPath) -> Iterator[FieldError]:
     """What is wrong with sharing something with the node."""
     for shared, allowed, field, called in (
         (pod.host_network, spec.host_network, "hostNetwork", "network"),
@@ -222,7 +222,7 @@ def _host_faults(spec: Spec, pod: PodSpec, path: FieldPath) -> Iterator[FieldErr
             yield invalid(path / field, shared, f"Host {called} is not allowed to be used")
 
 
-def _runtime_class_faults(spec: Spec, name: str | None) -> Iterator[FieldError]:
+def _runtime_class_errors(spec: PodSecurityPolicySpec, name: str | None) -> Iterator[FieldError]:
     if spec.runtime_class is None or name is None:
         return
     if not {"*", name} & set(spec.runtime_class.allowed_runtime_class_names):

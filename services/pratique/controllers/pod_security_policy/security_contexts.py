@@ -54,7 +54,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     drop: list[str] | None = None
 
 
-class PodContext(msgspec.Struct, frozen=True, rename="camel"):
+class PodSecurityContext(msgspec.Struct, frozen=True, rename="camel"):
     """``spec.securityContext`` of a Pod."""
 
     se_linux_options: SELinuxOptions | None = None
@@ -67,7 +67,7 @@ class PodContext(msgspec.Struct, frozen=True, rename="camel"):
     sysctls: list[Sysctl] | None = None
 
 
-class ContainerContext(msgspec.Struct, frozen=True, rename="camel"):
+class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
     """``securityContext`` of a container."""
 
     capabilities: Capabilities | None = None
@@ -82,13 +82,13 @@ class ContainerContext(msgspec.Struct, frozen=True, rename="camel"):
     seccomp_profile: SeccompProfile | None = None
 
 
-class Port(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
     """A port of a container."""
 
     host_port: int | None = None
 
 
-class Mount(msgspec.Struct, frozen=True, rename="camel"):
+class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
     """A mount of a container."""
 
     name: str | None = None
@@ -99,20 +99,20 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     """A container, as far as policies look at it."""
 
     name: str | None = None
-    security_context: ContainerContext | None = None
-    ports: list[Port] | None = None
-    volume_mounts: list[Mount] | None = None
+    security_context: SecurityContext | None = None
+    ports: list[ContainerPort] | None = None
+    volume_mounts: list[VolumeMount] | None = None
 
     @property
-    def context(self) -> ContainerContext:
+    def context(self) -> SecurityContext:
         """What it says itself."""
-        return self.security_context or _NO_CONTAINER_CONTEXT
+        return self.security_context or _EMPTY_CONTEXT
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """``spec`` of a Pod, as far as policies look at it."""
 
-    security_context: PodContext | None = None
+    security_context: PodSecurityContext | None = None
     init_containers: list[Container] | None = None
     containers: list[Container] | None = None
     ephemeral_containers: list[Container] | None = None
@@ -123,9 +123,9 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
 
     @property
-    def context(self) -> PodContext:
+    def context(self) -> PodSecurityContext:
         """What the Pod says for itself and for all of its containers."""
-        return self.security_context or _NO_POD_CONTEXT
+        return self.security_context or _EMPTY_POD_CONTEXT
 
     def all_containers(self) -> Iterator[tuple[FieldPath, Container]]:
         """All containers, and where they are, in the order in which Kubernetes visits them."""
@@ -134,19 +134,19 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
             for index, container in enumerate(group or ()):
                 yield SPEC / field / index, container
 
-    def effective(self, container: Container) -> ContainerContext:
+    def effective(self, container: Container) -> SecurityContext:
         """What holds for a container: its own word, else the Pod's."""
         own, pods = container.context, self.context
         return msgspec.structs.replace(
             own,
-            se_linux_options=_first(own.se_linux_options, pods.se_linux_options),
-            run_as_user=_first(own.run_as_user, pods.run_as_user),
-            run_as_group=_first(own.run_as_group, pods.run_as_group),
-            run_as_non_root=_first(own.run_as_non_root, pods.run_as_non_root),
+            se_linux_options=_own_or_pod(own.se_linux_options, pods.se_linux_options),
+            run_as_user=_own_or_pod(own.run_as_user, pods.run_as_user),
+            run_as_group=_own_or_pod(own.run_as_group, pods.run_as_group),
+            run_as_non_root=_own_or_pod(own.run_as_non_root, pods.run_as_non_root),
         )
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class PodMetadata(msgspec.Struct, frozen=True):
     """``metadata`` of a Pod, as far as policies look at it."""
 
     annotations: dict[str, str] | None = None
@@ -155,7 +155,7 @@ class Metadata(msgspec.Struct, frozen=True):
 class Pod(msgspec.Struct, frozen=True):
     """A Pod, as far as policies look at it."""
 
-    metadata: Metadata | None = None
+    metadata: PodMetadata | None = None
     given_spec: PodSpec | None = msgspec.field(default=None, name="spec")
 
     @property
@@ -166,13 +166,13 @@ class Pod(msgspec.Struct, frozen=True):
     @property
     def spec(self) -> PodSpec:
         """What it runs."""
-        return self.given_spec or _NO_SPEC
+        return self.given_spec or _EMPTY_SPEC
 
 
 SPEC = ROOT / "spec"
-_NO_SPEC = PodSpec()
-_NO_POD_CONTEXT = PodContext()
-_NO_CONTAINER_CONTEXT = ContainerContext()
+_EMPTY_SPEC = PodSpec()
+_EMPTY_POD_CONTEXT = PodSecurityContext()
+_EMPTY_CONTEXT = SecurityContext()
 
 
 def read_pod(document: JSON) -> Pod:
@@ -188,5 +188,5 @@ def read_pod(document: JSON) -> Pod:
         raise RefusalError(statuses.bad_request(text)) from None
 
 
-def _first(own: JSON, pods: JSON) -> JSON:
+def _own_or_pod(own: JSON, pods: JSON) -> JSON:
     return pods if own is None else own

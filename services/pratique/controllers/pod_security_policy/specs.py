@@ -15,23 +15,23 @@ from pratique.controllers.pod_security_policy.security_contexts import SELinuxOp
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NIL = "null"
+NULL = "null"
 """What field errors print, in quotes, of a pointer to nothing."""
 
 
-def int64s(numbers: Sequence[int] | None) -> GoLiteral:
+def go_int64s(numbers: Sequence[int] | None) -> GoLiteral:
     """A list of numbers: ``[]int64{1, 2}``, ``[]int64(nil)`` where there is none."""
     if numbers is None:
         return GoLiteral("[]int64(nil)")
     return GoLiteral(f"[]int64{{{', '.join(map(str, numbers))}}}")
 
 
-def ranges(values: Sequence[Range]) -> str:
+def ranges(values: Sequence[IDRange]) -> str:
     """Ranges of ids: ``[{1 1} {5 10}]``."""
     return f"[{' '.join(f'{{{each.min} {each.max}}}' for each in values)}]"
 
 
-class Range(msgspec.Struct, frozen=True):
+class IDRange(msgspec.Struct, frozen=True):
     """Whole numbers from ``min`` to ``max``, both among them: ids of users or groups, or ports."""
 
     min: int = 0
@@ -42,14 +42,14 @@ class Range(msgspec.Struct, frozen=True):
         return self.min <= number <= self.max
 
 
-class RangedRule(msgspec.Struct, frozen=True):
+class IDStrategyOptions(msgspec.Struct, frozen=True):
     """By which rule ids are chosen and judged, and the ranges that some rules need."""
 
     rule: str = ""
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[IDRange, ...] = ()
 
 
-class SELinuxRule(msgspec.Struct, frozen=True, rename="camel"):
+class SELinuxStrategyOptions(msgspec.Struct, frozen=True, rename="camel"):
     """By which rule SELinux labels are judged, and the labels that it needs."""
 
     rule: str = ""
@@ -75,17 +75,17 @@ class AllowedCSIDriver(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class RuntimeClasses(msgspec.Struct, frozen=True, rename="camel"):
+class RuntimeClassStrategyOptions(msgspec.Struct, frozen=True, rename="camel"):
     """The RuntimeClasses that a Pod may name, and the one of those that name none."""
 
     allowed_runtime_class_names: tuple[str, ...] = ()
     default_runtime_class_name: str | None = None
 
 
-_ANY = RangedRule("RunAsAny")
+_RUN_AS_ANY = IDStrategyOptions("RunAsAny")
 
 
-class Spec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSecurityPolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a policy says. What it leaves out has the value that an API server gives it."""
 
     privileged: bool = False
@@ -94,15 +94,15 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     allowed_capabilities: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     host_network: bool = False
-    host_ports: tuple[Range, ...] = ()
+    host_ports: tuple[IDRange, ...] = ()
     host_pid: bool = msgspec.field(default=False, name="hostPID")
     host_ipc: bool = msgspec.field(default=False, name="hostIPC")
-    se_linux: SELinuxRule = SELinuxRule()
-    run_as_user: RangedRule = RangedRule()
-    run_as_group: RangedRule = _ANY
+    se_linux: SELinuxStrategyOptions = SELinuxStrategyOptions()
+    run_as_user: IDStrategyOptions = IDStrategyOptions()
+    run_as_group: IDStrategyOptions = _RUN_AS_ANY
     """Came later than the others: a policy that leaves it out allows everything."""
-    supplemental_groups: RangedRule = RangedRule()
-    fs_group: RangedRule = RangedRule()
+    supplemental_groups: IDStrategyOptions = IDStrategyOptions()
+    fs_group: IDStrategyOptions = IDStrategyOptions()
     read_only_root_filesystem: bool = False
     default_allow_privilege_escalation: bool | None = None
     allow_privilege_escalation: bool = True
@@ -112,44 +112,44 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     forbidden_sysctls: tuple[str, ...] = ()
     allowed_proc_mount_types: tuple[str, ...] = ()
-    runtime_class: RuntimeClasses | None = None
+    runtime_class: RuntimeClassStrategyOptions | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class PodSecurityPolicy:
     """A PodSecurityPolicy."""
 
     name: str
     annotations: Mapping[str, str]
     """Hold what it says of seccomp and AppArmor, and of sysctls up to 1.10."""
-    spec: Spec
+    spec: PodSecurityPolicySpec
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _PolicyMetadata(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = {}
 
 
-class _Document(msgspec.Struct, frozen=True):
-    metadata: _Metadata = _Metadata()
-    spec: Spec = Spec()
+class _PolicyDocument(msgspec.Struct, frozen=True):
+    metadata: _PolicyMetadata = _PolicyMetadata()
+    spec: PodSecurityPolicySpec = PodSecurityPolicySpec()
 
 
-def name_of(document: JSONObject) -> str:
+def policy_name(document: JSONObject) -> str:
     """The name of a policy."""
     return str(member(document, "metadata", "name") or "")
 
 
-def read_policy(document: JSONObject) -> Policy:
+def read_policy(document: JSONObject) -> PodSecurityPolicy:
     """Read a policy as a file or an API server holds it.
 
     Raises:
         InputError: a field is of another type than it must be. The text names the field.
     """
     try:
-        read = msgspec.convert(_without_nulls(document), _Document)
+        read = msgspec.convert(_without_nulls(document), _PolicyDocument)
     except msgspec.ValidationError as error:
         raise InputError(str(error)) from None
-    return Policy(name_of(document), read.metadata.annotations, read.spec)
+    return PodSecurityPolicy(policy_name(document), read.metadata.annotations, read.spec)
 
 
 def _without_nulls(value: JSON) -> JSON:

@@ -11,19 +11,19 @@ from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.controllers.quota import evaluators, pods
-from pratique.controllers.quota.evaluators import ALIASED, counted, object_count
+from pratique.controllers.quota.evaluators import COUNTED_WITHOUT_PREFIX, parse_count_name, object_count
 from pratique.controllers.quota.quota_objects import (
     ZERO,
     add,
     exceeding,
     increase,
     mask,
-    printed,
-    printed_names,
+    format_amounts,
+    format_names,
     read_quota,
     without_zeros,
 )
-from pratique.controllers.quota.scopes import limited_names, limited_scopes, printed_scopes
+from pratique.controllers.quota.scopes import limited_names, limited_scopes, format_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.evaluators import Evaluator
+    from pratique.controllers.quota.evaluators import QuotaEvaluator
     from pratique.controllers.quota.quota_objects import Quota
     from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement
     from pratique.pods.resource_requirements import ResourceList
 
-IGNORED = frozenset(
+IGNORED_RESOURCES = frozenset(
     {
         ("", "bindings"),
         ("", "componentstatuses"),
@@ -52,29 +52,29 @@ IGNORED = frozenset(
 )
 """Collections that are never charged: events, and what is answered and not stored."""
 
-_EVALUATORS: Mapping[tuple[str, str], Evaluator] = {
+_EVALUATORS: Mapping[tuple[str, str], QuotaEvaluator] = {
     (each.group, each.resource): each
     for each in (
-        pods.EVALUATOR,
+        pods.PODS,
         evaluators.SERVICES,
         evaluators.VOLUME_CLAIMS,
         evaluators.DEVICE_CLAIMS,
-        *(object_count("", resource) for resource in ALIASED),
+        *(object_count("", resource) for resource in COUNTED_WITHOUT_PREFIX),
     )
 }
 
 
-def evaluator_of(group: str, resource: str) -> Evaluator:
+def evaluator_of(group: str, resource: str) -> QuotaEvaluator:
     """The evaluator of a collection; one that only counts where nothing else is known of it."""
     return _EVALUATORS.get((group, resource)) or object_count(group, resource)
 
 
-def evaluators_of(names: Iterable[str]) -> tuple[Evaluator, ...]:
+def evaluators_of(names: Iterable[str]) -> tuple[QuotaEvaluator, ...]:
     """All evaluators that measure any of the resources that a quota names."""
     found = dict(_EVALUATORS)
     kept = tuple(names)
-    for at in map(counted, kept):
-        if at is not None and at not in IGNORED:
+    for at in map(parse_count_name, kept):
+        if at is not None and at not in IGNORED_RESOURCES:
             found.setdefault(at, object_count(*at))
     return tuple(each for each in found.values() if any(map(each.measures, kept)))
 
@@ -87,7 +87,7 @@ def usage_of(quota: JSONObject, cluster: Cluster) -> ResourceList:
     Raises:
         InputError: an amount in the quota or in one of the objects is no quantity; the text names it.
     """
-    return count(read_quota(quota), cluster)
+    return count_usage(read_quota(quota), cluster)
 
 
 def starting_usage(quota: Quota, cluster: Cluster) -> ResourceList:
@@ -96,10 +96,10 @@ def starting_usage(quota: Quota, cluster: Cluster) -> ResourceList:
     Raises:
         InputError: as in :func:`usage_of`.
     """
-    return count(quota, cluster) if quota.used is None else quota.used
+    return count_usage(quota, cluster) if quota.used is None else quota.used
 
 
-def count(quota: Quota, cluster: Cluster) -> ResourceList:
+def count_usage(quota: Quota, cluster: Cluster) -> ResourceList:
     """Count as :func:`usage_of` does.
 
     Raises:
@@ -109,12 +109,12 @@ def count(quota: Quota, cluster: Cluster) -> ResourceList:
     for evaluator in evaluators_of(quota.hard):
         names = [name for name in quota.hard if evaluator.measures(name)]
         used = add(used, dict.fromkeys(names, ZERO))
-        for each in _counted(quota, evaluator, cluster):
-            used = add(used, mask(_usage(evaluator, each), names))
+        for each in _matching_objects(quota, evaluator, cluster):
+            used = add(used, mask(_object_usage(evaluator, each), names))
     return used
 
 
-def _counted(quota: Quota, evaluator: Evaluator, cluster: Cluster) -> Iterator[JSONObject]:
+def _matching_objects(quota: Quota, evaluator: QuotaEvaluator, cluster: Cluster) -> Iterator[JSONObject]:
     """The objects of a collection that are of all scopes of a quota; none where a scope is malformed."""
     for each in cluster.list(evaluator.group, evaluator.resource, quota.namespace):
         try:
@@ -125,7 +125,7 @@ def _counted(quota: Quota, evaluator: Evaluator, cluster: Cluster) -> Iterator[J
             yield each
 
 
-def _usage(evaluator: Evaluator, stored: JSONObject) -> ResourceList:
+def _object_usage(evaluator: QuotaEvaluator, stored: JSONObject) -> ResourceList:
     try:
         return evaluator.usage(stored)
     except RefusalError as error:
@@ -136,7 +136,7 @@ def _usage(evaluator: Evaluator, stored: JSONObject) -> ResourceList:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Due:
+class QuotaDelta:
     """What a request is to be charged against one quota."""
 
     quota: Quota
@@ -145,7 +145,7 @@ class Due:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Coverage:
+class _QuotaCoverage:
     """What the quotas of a namespace have to say about an object."""
 
     matching: list[Quota]
@@ -156,9 +156,9 @@ class _Coverage:
     """The scopes of any quota that it is of, even where the quota as a whole does not match."""
 
 
-def plan(
-    review: Review, evaluator: Evaluator, quotas: Sequence[Quota], limited: Sequence[LimitedResource]
-) -> tuple[Due, ...]:
+def quota_deltas(
+    review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota], limited: Sequence[LimitedResource]
+) -> tuple[QuotaDelta, ...]:
     """Work out what a request is to be charged against which quotas, in their order.
 
     Raises:
@@ -166,20 +166,20 @@ def plan(
     """
     usage = evaluator.usage(review.object)
     wanted_scopes = limited_scopes(limited, evaluator, review.object)
-    coverage = _cover(review, evaluator, quotas)
+    coverage = _quota_coverage(review, evaluator, quotas)
     negative = [name for name, amount in usage.items() if amount.sign < 0]
     if negative:
-        raise _forbidden(review, f"quota usage is negative for resource(s): {printed_names(negative)}")
-    changes = _Changes.of(review, evaluator, usage)
+        raise _forbidden(review, f"quota usage is negative for resource(s): {format_names(negative)}")
+    changes = _UsageChange.of(review, evaluator, usage)
     dues = [(quota, without_zeros(changes.of_quota(quota))) for quota in coverage.matching]
     if not any(amounts for _, amounts in dues) and (dues or not without_zeros(changes.uncovered)):
         return ()
-    _see_that_covered(review, coverage, limited_names(limited, evaluator, usage), wanted_scopes)
-    limits = (Due(quota, mask(amounts, quota.hard.keys())) for quota, amounts in dues)
+    _check_covered(review, coverage, limited_names(limited, evaluator, usage), wanted_scopes)
+    limits = (QuotaDelta(quota, mask(amounts, quota.hard.keys())) for quota, amounts in dues)
     return tuple(due for due in limits if due.amounts)
 
 
-def charged(review: Review, dues: Sequence[Due], usages: Sequence[ResourceList]) -> list[ResourceList]:
+def usage_after(review: Review, dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]) -> list[ResourceList]:
     """Work out what is used of each quota once a request is charged.
 
     Args:
@@ -197,11 +197,11 @@ def charged(review: Review, dues: Sequence[Due], usages: Sequence[ResourceList])
     for due, used, total in zip(dues, usages, after, strict=True):
         names = exceeding(mask(total, due.amounts.keys()), due.quota.hard)
         if names:
-            raise _forbidden(review, _exceeded(due, used, names))
+            raise _forbidden(review, _exceeded_message(due, used, names))
     return list(after)
 
 
-def freed(review: Review, evaluator: Evaluator, quotas: Sequence[Quota]) -> tuple[Due, ...]:
+def freed_deltas(review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota]) -> tuple[QuotaDelta, ...]:
     """Work out what a request that was done leaves free: what its object used of each quota, and does not any more.
 
     Admission never credits a quota. This is what Kubernetes' quota controller finds when it counts anew.
@@ -211,41 +211,41 @@ def freed(review: Review, evaluator: Evaluator, quotas: Sequence[Quota]) -> tupl
     """
     found = []
     for quota in quotas:
-        before = _used_of(_before(review), evaluator, quota)
-        after = {} if review.operation is Operation.DELETE else _used_of(review, evaluator, quota)
+        before = _usage_in_quota(_old_review(review), evaluator, quota)
+        after = {} if review.operation is Operation.DELETE else _usage_in_quota(review, evaluator, quota)
         amounts = without_zeros(increase(before, after))
         if amounts:
-            found.append(Due(quota, amounts))
+            found.append(QuotaDelta(quota, amounts))
     return tuple(found)
 
 
-def _used_of(review: Review, evaluator: Evaluator, quota: Quota) -> ResourceList:
-    if len(_matching(evaluator, quota, review)) != len(quota.scopes):
+def _usage_in_quota(review: Review, evaluator: QuotaEvaluator, quota: Quota) -> ResourceList:
+    if len(_matching_scopes(evaluator, quota, review)) != len(quota.scopes):
         return {}
     return mask(evaluator.usage(review.object), [name for name in quota.hard if evaluator.measures(name)])
 
 
-def _exceeded(due: Due, used: ResourceList, names: set[str]) -> str:
+def _exceeded_message(due: QuotaDelta, used: ResourceList, names: set[str]) -> str:
     return (
-        f"exceeded quota: {due.quota.name}, requested: {printed(mask(due.amounts, names))},"
-        f" used: {printed(mask(used, names))}, limited: {printed(mask(due.quota.hard, names))}"
+        f"exceeded quota: {due.quota.name}, requested: {format_amounts(mask(due.amounts, names))},"
+        f" used: {format_amounts(mask(used, names))}, limited: {format_amounts(mask(due.quota.hard, names))}"
     )
 
 
-def _cover(review: Review, evaluator: Evaluator, quotas: Sequence[Quota]) -> _Coverage:
-    coverage = _Coverage([], set(), [])
+def _quota_coverage(review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota]) -> _QuotaCoverage:
+    coverage = _QuotaCoverage([], set(), [])
     for quota in quotas:
-        of_scopes = _matching(evaluator, quota, review)
+        of_scopes = _matching_scopes(evaluator, quota, review)
         coverage.scopes.extend(of_scopes)
         names = [name for name in quota.hard if evaluator.measures(name)]
         if names and len(of_scopes) == len(quota.scopes):
-            _see_that_measurable(review, evaluator, quota, names)
+            _check_measurable(review, evaluator, quota, names)
             coverage.matching.append(quota)
             coverage.names.update(names)
     return coverage
 
 
-def _matching(evaluator: Evaluator, quota: Quota, review: Review) -> list[ScopeRequirement]:
+def _matching_scopes(evaluator: QuotaEvaluator, quota: Quota, review: Review) -> list[ScopeRequirement]:
     try:
         return evaluator.matching(quota.scopes, review.object)
     except InputError as error:
@@ -253,42 +253,42 @@ def _matching(evaluator: Evaluator, quota: Quota, review: Review) -> list[ScopeR
         raise RefusalError(statuses.plain_error(text)) from None
 
 
-def _see_that_measurable(review: Review, evaluator: Evaluator, quota: Quota, names: Sequence[str]) -> None:
+def _check_measurable(review: Review, evaluator: QuotaEvaluator, quota: Quota, names: Sequence[str]) -> None:
     missing = evaluator.missing(names, review.object)
     if missing:
         raise _forbidden(review, f"failed quota: {quota.name}: {missing}")
     if quota.used is not None and any(name not in quota.used for name in names):
-        text = f"status unknown for quota: {quota.name}, resources: {printed_names(names)}"
+        text = f"status unknown for quota: {quota.name}, resources: {format_names(names)}"
         raise _forbidden(review, text)
 
 
-def _see_that_covered(
-    review: Review, coverage: _Coverage, names: set[str], scopes: Sequence[ScopeRequirement]
+def _check_covered(
+    review: Review, coverage: _QuotaCoverage, names: set[str], scopes: Sequence[ScopeRequirement]
 ) -> None:
     """Refuse what is limited by default and covered by no quota."""
     uncovered = names - coverage.names
     if uncovered:
-        raise _forbidden(review, f"insufficient quota to consume: {printed_names(uncovered)}")
+        raise _forbidden(review, f"insufficient quota to consume: {format_names(uncovered)}")
     covered = {scope.scope_name for scope in coverage.scopes}
     left = [scope for scope in scopes if scope.scope_name not in covered]
     if left:
-        text = f"insufficient quota to match these scopes: {printed_scopes(left)}"
+        text = f"insufficient quota to match these scopes: {format_scopes(left)}"
         raise RefusalError(statuses.plain_error(text))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Changes:
+class _UsageChange:
     """By how much a request changes what is used."""
 
     review: Review
-    evaluator: Evaluator
+    evaluator: QuotaEvaluator
     whole: ResourceList
     """What the object uses."""
     growth: ResourceList | None
     """How much more that is than before; None where it cannot have been charged before."""
 
     @classmethod
-    def of(cls, review: Review, evaluator: Evaluator, usage: ResourceList) -> _Changes:
+    def of(cls, review: Review, evaluator: QuotaEvaluator, usage: ResourceList) -> _UsageChange:
         growth = None
         if review.operation is Operation.UPDATE:
             if review.old_object is None:
@@ -308,11 +308,11 @@ class _Changes:
         """What counts for a quota: everything where the object was not of it before."""
         if self.growth is None:
             return self.whole
-        was_of_it = len(_matching(self.evaluator, quota, _before(self.review))) == len(quota.scopes)
+        was_of_it = len(_matching_scopes(self.evaluator, quota, _old_review(self.review))) == len(quota.scopes)
         return self.growth if was_of_it else self.whole
 
 
-def _before(review: Review) -> Review:
+def _old_review(review: Review) -> Review:
     return review.with_object(review.old_object_document)
 
 

@@ -14,9 +14,9 @@ from pratique.apimachinery.json_values import member
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.controllers.quota.quota_objects import ONE, ZERO, add
-from pratique.controllers.quota.scopes import VOLUME_ATTRIBUTES_CLASS, ScopeRequirement, selects
-from pratique.pods.resource_requirements import read_list
-from pratique.pods.volumes import class_of, is_claim
+from pratique.controllers.quota.scopes import VOLUME_ATTRIBUTES_CLASS, ScopeRequirement, scope_selects
+from pratique.pods.resource_requirements import read_resource_list
+from pratique.pods.volumes import storage_class_of, is_persistent_volume_claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
     from pratique.pods.resource_requirements import ResourceList
 
-Fits: TypeAlias = Callable[[ScopeRequirement, "JSON"], bool]
+MatchesScope: TypeAlias = Callable[[ScopeRequirement, "JSON"], bool]
 """Tells whether an object is of a scope. Raises InputError where the scope is malformed."""
 
 
-def _of_no_scope(scope: ScopeRequirement, reviewed: JSON) -> bool:
+def _matches_no_scope(scope: ScopeRequirement, reviewed: JSON) -> bool:
     """Tell that an object is of no scope: most kinds have none, and a quota with scopes never counts them."""
     del scope, reviewed
     return False
 
 
-def _nothing_missing(required: Collection[str], reviewed: JSON) -> str:
+def _no_constraints(required: Collection[str], reviewed: JSON) -> str:
     """Demand nothing of an object."""
     del required, reviewed
     return ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluator:
+class QuotaEvaluator:
     """How the objects of one collection are charged."""
 
     group: str
@@ -55,8 +55,8 @@ class Evaluator:
     """Tells whether a resource that a quota may name is one that these objects use."""
     usage: Callable[[JSON], ResourceList]
     """Gives what one object uses. Raises RefusalError, 400, where an amount is no quantity."""
-    fits: Fits = _of_no_scope
-    missing: Callable[[Collection[str], JSON], str] = _nothing_missing
+    fits: MatchesScope = _matches_no_scope
+    missing: Callable[[Collection[str], JSON], str] = _no_constraints
     """Says what an object must specify because a quota names those resources; empty where nothing is missing."""
 
     def matching(self, scopes: Iterable[ScopeRequirement], reviewed: JSON) -> list[ScopeRequirement]:
@@ -86,31 +86,31 @@ class Evaluator:
             raise RefusalError(statuses.bad_request(text))
 
 
-_PREFIX = "count/"
+_COUNT_PREFIX = "count/"
 
-ALIASED = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+COUNTED_WITHOUT_PREFIX = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 """Core collections that a quota may name without ``count/``."""
 
 
 def count_name(group: str, resource: str) -> str:
     """What a quota calls the number of objects of a collection: ``count/deployments.apps``."""
-    return f"{_PREFIX}{qualified_resource(group, resource)}"
+    return f"{_COUNT_PREFIX}{qualified_resource(group, resource)}"
 
 
-def counted(name: str) -> tuple[str, str] | None:
+def parse_count_name(name: str) -> tuple[str, str] | None:
     """The group and resource that a name counts; None where it is no count."""
-    if not name.startswith(_PREFIX):
+    if not name.startswith(_COUNT_PREFIX):
         return None
-    resource, _, group = name.removeprefix(_PREFIX).partition(".")
+    resource, _, group = name.removeprefix(_COUNT_PREFIX).partition(".")
     return group, resource
 
 
-def object_count(group: str, resource: str) -> Evaluator:
+def object_count(group: str, resource: str) -> QuotaEvaluator:
     """Make the evaluator of a collection whose objects are counted, and nothing more."""
     names = {count_name(group, resource)}
-    if not group and resource in ALIASED:
+    if not group and resource in COUNTED_WITHOUT_PREFIX:
         names.add(resource)
-    return Evaluator(
+    return QuotaEvaluator(
         group=group,
         resource=resource,
         is_charged=_is_creation,
@@ -159,7 +159,7 @@ def _is_service(document: JSON) -> bool:
     return isinstance(document, dict) and document.get("kind", "Service") == "Service"
 
 
-SERVICES = Evaluator(
+SERVICES = QuotaEvaluator(
     group="",
     resource="services",
     is_charged=_is_service_charged,
@@ -172,10 +172,10 @@ SERVICES = Evaluator(
 _CLAIM_COUNT = count_name("", "persistentvolumeclaims")
 _CLAIMS = "persistentvolumeclaims"
 _STORAGE = "requests.storage"
-_OF_CLASS = ".storageclass.storage.k8s.io/"
+_STORAGE_CLASS_INFIX = ".storageclass.storage.k8s.io/"
 """Between the name of a StorageClass and what of it is limited."""
 
-_CLASS_PLACES = (
+_ATTRIBUTES_CLASS_PATHS = (
     ("spec", "volumeAttributesClassName"),
     ("status", "currentVolumeAttributesClassName"),
     ("status", "modifyVolumeStatus", "targetVolumeAttributesClassName"),
@@ -190,35 +190,35 @@ def claim_usage(claim: JSON) -> ResourceList:
         RefusalError: an amount is no quantity; 400.
     """
     used = {_CLAIMS: ONE, _CLAIM_COUNT: ONE}
-    storage = _storage(claim)
+    storage = _claim_storage(claim)
     if storage is not None:
         used[_STORAGE] = storage
-    storage_class = class_of(claim)
+    storage_class = storage_class_of(claim)
     if storage_class:
-        used[f"{storage_class}{_OF_CLASS}{_CLAIMS}"] = ONE
+        used[f"{storage_class}{_STORAGE_CLASS_INFIX}{_CLAIMS}"] = ONE
         if storage is not None:
-            used[f"{storage_class}{_OF_CLASS}{_STORAGE}"] = storage
+            used[f"{storage_class}{_STORAGE_CLASS_INFIX}{_STORAGE}"] = storage
     return used
 
 
-def _storage(claim: JSON) -> Quantity | None:
+def _claim_storage(claim: JSON) -> Quantity | None:
     """What a claim requests, or what has been allocated already where that is more."""
-    requested = _amount(claim, "spec", "resources", "requests")
-    allocated = _amount(claim, "status", "allocatedResources")
+    requested = _storage_amount(claim, "spec", "resources", "requests")
+    allocated = _storage_amount(claim, "status", "allocatedResources")
     if requested is None or allocated is None or allocated.compare(requested) <= 0:
         return requested
     return allocated
 
 
-def _amount(claim: JSON, *place: str) -> Quantity | None:
-    storage = read_list(member(claim, *place), FieldPath(place)).get("storage")
+def _storage_amount(claim: JSON, *place: str) -> Quantity | None:
+    storage = read_resource_list(member(claim, *place), FieldPath(place)).get("storage")
     return None if storage is None else storage.rounded_up(0)
 
 
 def measures(name: str) -> bool:
     """Tell whether a quota's resource is used by claims."""
     return name in {_CLAIM_COUNT, _CLAIMS, _STORAGE} or name.endswith(
-        (f"{_OF_CLASS}{_CLAIMS}", f"{_OF_CLASS}{_STORAGE}")
+        (f"{_STORAGE_CLASS_INFIX}{_CLAIMS}", f"{_STORAGE_CLASS_INFIX}{_STORAGE}")
     )
 
 
@@ -226,22 +226,22 @@ def fits(scope: ScopeRequirement, claim: JSON) -> bool:
     """Tell whether a claim is of a scope; claims have one, that of their VolumeAttributesClasses."""
     if scope.scope_name != VOLUME_ATTRIBUTES_CLASS:
         return False
-    named = (member(claim, *place) for place in _CLASS_PLACES)
-    return selects(scope, [str(name) for name in named if name])
+    named = (member(claim, *place) for place in _ATTRIBUTES_CLASS_PATHS)
+    return scope_selects(scope, [str(name) for name in named if name])
 
 
 def _is_claim_charged(review: Review) -> bool:
     """Tell of updates, too, because claims grow, and of their status, where that shows first."""
     if review.subresource == "status":
-        return is_claim(review.object) and is_claim(review.old_object)
+        return is_persistent_volume_claim(review.object) and is_persistent_volume_claim(review.old_object)
     return not review.subresource and review.operation in {Operation.CREATE, Operation.UPDATE}
 
 
-VOLUME_CLAIMS = Evaluator(
+VOLUME_CLAIMS = QuotaEvaluator(
     group="",
     resource="persistentvolumeclaims",
     is_charged=_is_claim_charged,
-    is_kind=is_claim,
+    is_kind=is_persistent_volume_claim,
     measures=measures,
     usage=claim_usage,
     fits=fits,
@@ -252,7 +252,7 @@ _GROUP = "resource.k8s.io"
 _DEVICE_CLAIM_COUNT = count_name(_GROUP, "resourceclaims")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
 
-_MOST_DEVICES = 32
+_ALLOCATION_RESULTS_MAX_SIZE = 32
 """As many devices a claim can be given at most: ``AllocationResultsMaxSize`` of ``k8s.io/api/resource/v1``."""
 
 
@@ -261,26 +261,26 @@ def device_usage(claim: JSON) -> ResourceList:
     used: ResourceList = {_DEVICE_CLAIM_COUNT: ONE}
     for request in _list(member(claim, "spec", "devices", "requests")):
         most: dict[str, Quantity] = {}
-        for name, devices in _alternatives(request):
+        for name, devices in _device_alternatives(request):
             most[name] = max(most.get(name, devices), devices, key=lambda amount: amount.number)
         used = add(used, most)
     return used
 
 
-def _alternatives(request: JSON) -> Iterator[tuple[str, Quantity]]:
+def _device_alternatives(request: JSON) -> Iterator[tuple[str, Quantity]]:
     # Before v1beta2, a request held what stands below ``exactly`` since.
     exact = member(request, "exactly") or request
     for one in _list(member(request, "firstAvailable")) or [exact]:
         name = member(one, "deviceClassName")
         if name:
-            yield f"{name}{_DEVICES}", Quantity(_devices(one))
+            yield f"{name}{_DEVICES}", Quantity(_device_count(one))
 
 
-def _devices(request: JSON) -> int:
+def _device_count(request: JSON) -> int:
     """The number of devices; an API server fills in one where neither mode nor count is given."""
     mode = member(request, "allocationMode") or "ExactCount"
     if mode == "All":
-        return _MOST_DEVICES
+        return _ALLOCATION_RESULTS_MAX_SIZE
     count = member(request, "count")
     return (count if isinstance(count, int) and count else 1) if mode == "ExactCount" else 0
 
@@ -293,15 +293,15 @@ def _is_device_claim_charged(review: Review) -> bool:
     return not review.subresource and review.operation in {Operation.CREATE, Operation.UPDATE}
 
 
-def _is_claim(document: JSON) -> bool:
+def _is_resource_claim(document: JSON) -> bool:
     return isinstance(document, dict) and document.get("kind", "ResourceClaim") == "ResourceClaim"
 
 
-DEVICE_CLAIMS = Evaluator(
+DEVICE_CLAIMS = QuotaEvaluator(
     group=_GROUP,
     resource="resourceclaims",
     is_charged=_is_device_claim_charged,
-    is_kind=_is_claim,
+    is_kind=_is_resource_claim,
     measures=lambda name: name == _DEVICE_CLAIM_COUNT or name.endswith(_DEVICES),
     usage=device_usage,
 )

@@ -29,25 +29,25 @@ _CHECKSUM_DIGITS = 8
 """Of a CRC-32 in hexadecimal. A database checks how its pages hang together, not what the texts in them say."""
 
 
-def to_text(usage: Usage) -> str:
+def encode_usage(usage: Usage) -> str:
     """Write usage: a checksum, and a JSON object of canonical quantities. Equal texts are equal usage."""
     written = _ENCODER.encode({name: str(amount) for name, amount in usage.items()})
     return _checksum(written) + written.decode()
 
 
-def from_text(text: str) -> dict[str, Quantity]:
+def decode_usage(text: str) -> dict[str, Quantity]:
     """Read usage.
 
     Raises:
-        msgspec.DecodeError: the text is not what ``to_text`` writes.
+        msgspec.DecodeError: the text is not what ``encode_usage`` writes.
         QuantityError: one of the amounts is none.
     """
-    if not is_whole(text):
+    if not has_valid_checksum(text):
         raise msgspec.DecodeError("the checksum is another")
     return {name: Quantity.parse(amount) for name, amount in _DECODER.decode(text[_CHECKSUM_DIGITS:]).items()}
 
 
-def is_whole(text: object) -> bool:
+def has_valid_checksum(text: object) -> bool:
     """Tell whether a text is as :func:`to_text` wrote it."""
     if not isinstance(text, str):
         return False
@@ -58,13 +58,13 @@ def _checksum(written: bytes) -> str:
     return f"{zlib.crc32(written):08x}"
 
 
-def growth(old: Usage, new: Usage) -> dict[str, Quantity]:
+def increases(old: Usage, new: Usage) -> dict[str, Quantity]:
     """What ``new`` has more of than ``old``. What it has less of is nothing that others may count on yet."""
     differences = {name: amount - old.get(name, _ZERO) for name, amount in new.items()}
     return {name: more for name, more in differences.items() if more.sign > 0}
 
 
-def total(usages: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+def sum_usage(usages: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
     """Add usage up, by resource name."""
     amounts: dict[str, Quantity] = {}
     for usage in usages:
@@ -76,7 +76,7 @@ def total(usages: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
 Usage: TypeAlias = Mapping[str, Quantity]
 """Amounts by resource name, as in a ResourceQuota's ``status.used``: ``{"pods": 3, "requests.cpu": 500m}``."""
 
-Key: TypeAlias = tuple[str, str, str]
+AccountKey: TypeAlias = tuple[str, str, str]
 """An account's namespace, name and uid."""
 
 Decide: TypeAlias = Callable[[Sequence[Usage]], Sequence[Usage | None]]
@@ -118,7 +118,7 @@ class Charge:
     one."""
     request_uid: str = ""
     """The uid of the request that is charged for."""
-    repeats: bool = False
+    is_retry: bool = False
     """True where the request may have been charged for already, by a service that died before it could answer. What is
     found charged for the same request and object is then not charged again."""
 
@@ -157,7 +157,7 @@ class Ledger(Protocol):
             CallError: storage could not be asked; the text says why.
         """
 
-    async def accounts(self) -> Mapping[Key, Usage]:
+    async def accounts(self) -> Mapping[AccountKey, Usage]:
         """The usage of every account that the ledger knows. Nothing is written, and no ledger begun.
 
         Raises:
@@ -165,7 +165,7 @@ class Ledger(Protocol):
         """
 
     @property
-    def seen(self) -> Mapping[Key, Usage]:
+    def seen(self) -> Mapping[AccountKey, Usage]:
         """What :meth:`accounts` would have given when the ledger was last looked at to be put right."""
 
     async def close(self) -> None:

@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 from pratique.controllers.quota import ledger
-from pratique.controllers.quota.ledger_urls import marker_of
+from pratique.controllers.quota.ledger_urls import identity_file
 
 APPLICATION_ID = 0x70726174
 """In the header of a ledger's file: "prat"."""
-FORM = 2
+SCHEMA_VERSION = 2
 """The form of its tables, as SQLite's ``user_version``."""
 
 _SUFFIXES = ("", "-wal", "-shm")
@@ -31,11 +31,11 @@ _MARKER_BYTES = 256
 """More than a marker has."""
 
 
-class DamageError(Exception):
+class LedgerDamageError(Exception):
     """A ledger is not what it was, so that charges cannot be known. The text says what is wrong."""
 
 
-class Files:
+class LedgerFiles:
     """The files of a ledger that this process has open."""
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -47,7 +47,7 @@ class Files:
         self._path = path
         self._identity = identity
         self._paths = [f"{path}{suffix}" for suffix in _SUFFIXES]
-        self._known = [_of(found) for found in self._stats()]
+        self._known = [_file_identity(found) for found in self._stats()]
         self._size = self._written = self._charges = 0
         self.see_that_sound()
 
@@ -62,11 +62,11 @@ class Files:
         """
         stats = self._stats()
         for path, known, found in zip(self._paths, self._known, stats, strict=True):
-            if _of(found) != known:
-                raise DamageError(f"{path} was replaced while it was in use")
+            if _file_identity(found) != known:
+                raise LedgerDamageError(f"{path} was replaced while it was in use")
         size, written = stats[0].st_size, stats[0].st_mtime_ns
         if size < self._size:
-            raise DamageError(f"{self._path} was cut while it was in use")
+            raise LedgerDamageError(f"{self._path} was cut while it was in use")
         if written != self._written:
             # where it was found damaged, all of it is looked through until it is not
             self._see_that_sound(thoroughly=not self._written)
@@ -82,11 +82,11 @@ class Files:
         self.see_that_same()
 
     def _see_that_sound(self, *, thoroughly: bool) -> None:
-        identity, charges = looked_through(self._path, thoroughly=thoroughly)
+        identity, charges = inspect_ledger_file(self._path, thoroughly=thoroughly)
         if identity != self._identity:
-            raise DamageError(f"{self._path} is another ledger than before")
+            raise LedgerDamageError(f"{self._path} is another ledger than before")
         if charges < self._charges:
-            raise DamageError(
+            raise LedgerDamageError(
                 f"{self._path} lacks charges that were in it before: an older copy has taken its place"
             )
         self._charges = charges
@@ -95,14 +95,14 @@ class Files:
         try:
             return [os.stat(path) for path in self._paths]  # noqa: PTH116 - thrice as fast as by Path
         except FileNotFoundError as error:
-            raise DamageError(f"{error.filename} was removed while it was in use") from None
+            raise LedgerDamageError(f"{error.filename} was removed while it was in use") from None
 
 
-def _of(found: os.stat_result) -> tuple[int, int]:
+def _file_identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def looked_through(path: Path, *, thoroughly: bool = True) -> tuple[str, int]:
+def inspect_ledger_file(path: Path, *, thoroughly: bool = True) -> tuple[str, int]:
     """Look through a ledger's file with a connection of its own, which remembers nothing of what was there.
 
     Returns:
@@ -116,56 +116,56 @@ def looked_through(path: Path, *, thoroughly: bool = True) -> tuple[str, int]:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
             [[application]] = connection.execute("PRAGMA application_id")
             [[form]] = connection.execute("PRAGMA user_version")
-            if (application, form) != (APPLICATION_ID, FORM):
-                raise DamageError(f"{path} is not a ledger of this version")
+            if (application, form) != (APPLICATION_ID, SCHEMA_VERSION):
+                raise LedgerDamageError(f"{path} is not a ledger of this version")
             [[found]] = connection.execute(f"PRAGMA {'integrity_check' if thoroughly else 'quick_check'}(1)")
             if found != "ok":
-                raise DamageError(f"{path} is damaged: {str(found).splitlines()[-1]}")
+                raise LedgerDamageError(f"{path} is damaged: {str(found).splitlines()[-1]}")
             texts = (
                 text for query in (_USED, _AMOUNTS)[: 1 + thoroughly] for (text,) in connection.execute(query)
             )
-            if not all(map(ledger.is_whole, texts)):
-                raise DamageError("it holds what no ledger wrote")
+            if not all(map(ledger.has_valid_checksum, texts)):
+                raise LedgerDamageError("it holds what no ledger wrote")
             identities = [identity for (identity,) in connection.execute(_IDENTITIES)]
             charges = [count for (count,) in connection.execute(_CHARGES)]
     except sqlite3.Error as error:
-        raise DamageError(f"{path} is damaged: {error}") from None
+        raise LedgerDamageError(f"{path} is damaged: {error}") from None
     return "".join(map(str, identities)), max(map(int, charges), default=0)
 
 
-def expected(path: Path) -> str:
+def expected_identity(path: Path) -> str:
     """The identity of the ledger that is expected in a file; empty where none is.
 
     Raises:
         DamageError: there is no such file any more, or nothing in it.
     """
-    marker = marker_of(path)
+    marker = identity_file(path)
     try:
         with marker.open("rb") as file:
             identity = file.read(_MARKER_BYTES).decode("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     if not path.exists() or not path.stat().st_size:
-        raise DamageError(
+        raise LedgerDamageError(
             f"{path} is gone, and with it what was charged: put it back, or remove {marker} to begin a new ledger, in"
             " which usage is counted from the cluster's objects"
         )
     if not identity:
-        raise DamageError(f"{marker} is damaged: remove it to go on with {path} as it is")
+        raise LedgerDamageError(f"{marker} is damaged: remove it to go on with {path} as it is")
     return identity
 
 
-def expect(path: Path, identity: str, known: str) -> None:
+def record_identity(path: Path, identity: str, known: str) -> None:
     """See that a file holds the ledger that is expected there, and from now on expect it.
 
     Raises:
         DamageError: it is another one.
         OSError: that cannot be written down.
     """
-    marker = marker_of(path)
+    marker = identity_file(path)
     if known:
         if known != identity:
-            raise DamageError(
+            raise LedgerDamageError(
                 f"{path} is another ledger than the one that was there: put that back, or remove {marker}"
                 " to go on with this one"
             )

@@ -8,8 +8,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import member
-from pratique.controllers.quota.ledger_integrity import DamageError
-from pratique.telemetry.logs import described
+from pratique.controllers.quota.ledger_integrity import LedgerDamageError
+from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pratique.cluster.store import Cluster
     from pratique.controllers.quota.ledger import Charge, Usage, UsageOf
 
-_MARKS = 64
+_MAX_MARKS = 64
 """Marks within the time that is waited for, at most: charges are given back by a 64th of it later than possible."""
 
 
-class Observations:
+class LedgerObservations:
     """What one service has seen of a ledger and of a cluster, in their order."""
 
     def __init__(self, wait_seconds: float, clock: Callable[[], float]) -> None:
@@ -53,7 +53,7 @@ class Observations:
             DamageError: it had come further before.
         """
         if settled < self._settled or turn < (self.turn or 0):
-            raise DamageError("it lacks charges that were in it before: an older copy has taken its place")
+            raise LedgerDamageError("it lacks charges that were in it before: an older copy has taken its place")
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
         self._latest = max(latest, self._latest)  # that of the last charge that is still there
@@ -73,7 +73,7 @@ class Observations:
         self._state = state
 
     def _mark(self) -> None:
-        if not self._marks or self._looked_at - self._marks[-1][0] >= self._wait / _MARKS:
+        if not self._marks or self._looked_at - self._marks[-1][0] >= self._wait / _MAX_MARKS:
             self._marks.append((self._looked_at, self._latest))
         looked_before, _ = self._seen_before
         while len(self._marks) > 1 and self._marks[1][0] <= looked_before - self._wait:
@@ -84,7 +84,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Count:
+class UsageCount:
     """What a cluster says of one account."""
 
     namespace: str
@@ -94,19 +94,19 @@ class Count:
     """What its objects use; None where the quota is gone."""
 
 
-def count(cluster: Cluster, accounts: Iterable[tuple[str, str, str]], usage_of: UsageOf) -> list[Count]:
+def count_accounts(cluster: Cluster, accounts: Iterable[tuple[str, str, str]], usage_of: UsageOf) -> list[UsageCount]:
     """Count what is used of each account. One that cannot be counted is left out, and told of."""
     counts = []
     for namespace, name, uid in accounts:
         quota = cluster.get("", "resourcequotas", name, namespace)
         if quota is None or _metadata(quota, "uid") != uid:
-            counts.append(Count(namespace, name, uid, None))
+            counts.append(UsageCount(namespace, name, uid, None))
             continue
         try:
-            counts.append(Count(namespace, name, uid, usage_of(quota, cluster)))
+            counts.append(UsageCount(namespace, name, uid, usage_of(quota, cluster)))
         except Exception as error:  # noqa: BLE001 - one quota, or one object in it, must not stop the others
             quoted = f"{namespace}/{name}"
-            _log.error("a quota was not reconciled", extra={"quota": quoted, "error": described(error)})
+            _log.error("a quota was not reconciled", extra={"quota": quoted, "error": describe_error(error)})
     return counts
 
 

@@ -9,26 +9,26 @@ from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery import quantities
 from pratique.apimachinery.json_values import member
 from pratique.controllers.quota import scopes
-from pratique.controllers.quota.evaluators import Evaluator, count_name
+from pratique.controllers.quota.evaluators import QuotaEvaluator, count_name
 from pratique.controllers.quota.quota_objects import ONE
-from pratique.controllers.quota.scopes import ScopeRequirement, selects
+from pratique.controllers.quota.scopes import ScopeRequirement, scope_selects
 from pratique.pods import containers
-from pratique.pods.pod_usage import footprint, own_demand
-from pratique.pods.resource_requirements import container_demands, is_best_effort
+from pratique.pods.pod_usage import pod_usage, pod_level_requirements
+from pratique.pods.resource_requirements import container_requirements, is_best_effort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pratique.apimachinery.json_values import JSON
     from pratique.apimachinery.quantities import Quantity
-    from pratique.pods.resource_requirements import Demand, ResourceList
+    from pratique.pods.resource_requirements import ResourceRequirements, ResourceList
 
 _AFFINITIES = ("podAffinity", "podAntiAffinity")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def fits(scope: ScopeRequirement, pod: JSON) -> bool:
+def pod_matches_scope(scope: ScopeRequirement, pod: JSON) -> bool:
     """Tell whether a Pod is of a scope.
 
     Raises:
@@ -36,9 +36,9 @@ def fits(scope: ScopeRequirement, pod: JSON) -> bool:
     """
     if scope.scope_name == scopes.PRIORITY_CLASS:
         name = member(pod, "spec", "priorityClassName")
-        return selects(scope, [str(name)] if name else [])
+        return scope_selects(scope, [str(name)] if name else [])
     # The operator of the others is not looked at.
-    holds = _HOLDS.get(scope.scope_name)
+    holds = _SCOPE_PREDICATES.get(scope.scope_name)
     return holds is not None and holds(pod)
 
 
@@ -48,9 +48,9 @@ def is_terminating(pod: JSON) -> bool:
     return isinstance(deadline, int) and deadline >= 0
 
 
-def _reaches_across(pod: JSON) -> bool:
+def _has_cross_namespace_affinity(pod: JSON) -> bool:
     """Tell whether a Pod wants to be near Pods of other namespaces, or far from them."""
-    return any(member(term, "namespaces") or _selects_namespaces(term) for term in _terms(pod))
+    return any(member(term, "namespaces") or _selects_namespaces(term) for term in _affinity_terms(pod))
 
 
 def _selects_namespaces(term: JSON) -> bool:
@@ -58,7 +58,7 @@ def _selects_namespaces(term: JSON) -> bool:
     return member(term, "namespaceSelector") is not None
 
 
-def _terms(pod: JSON) -> Iterator[JSON]:
+def _affinity_terms(pod: JSON) -> Iterator[JSON]:
     for affinity in _AFFINITIES:
         yield from _list(member(pod, "spec", "affinity", affinity, _REQUIRED))
         for weighted in _list(member(pod, "spec", "affinity", affinity, _PREFERRED)):
@@ -69,12 +69,12 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-_HOLDS: Mapping[str, Callable[[JSON], bool]] = {
+_SCOPE_PREDICATES: Mapping[str, Callable[[JSON], bool]] = {
     scopes.TERMINATING: is_terminating,
     scopes.NOT_TERMINATING: lambda pod: not is_terminating(pod),
     scopes.BEST_EFFORT: is_best_effort,
     scopes.NOT_BEST_EFFORT: lambda pod: not is_best_effort(pod),
-    scopes.CROSS_NAMESPACE_POD_AFFINITY: _reaches_across,
+    scopes.CROSS_NAMESPACE_POD_AFFINITY: _has_cross_namespace_affinity,
 }
 
 
@@ -89,26 +89,26 @@ _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 """What requests and limits are charged of, the requests under two names."""
 
-_MEASURED = {_COUNT, _PODS, *_COMPUTE} | {
+_MEASURED_NAMES = {_COUNT, _PODS, *_COMPUTE} | {
     f"{prefix}{name}" for prefix in (_REQUESTS, _LIMITS) for name in _COMPUTE
 }
 
-_DEMANDED = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
+_REQUIRED_NAMES = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 """What every container must specify where a quota names it; Kubernetes calls that a mistake, and keeps it."""
 
 
-def usage(pod: JSON) -> ResourceList:
+def pod_usage(pod: JSON) -> ResourceList:
     """What a Pod uses. One that is over is an object like any other, and nothing more.
 
     Raises:
         RefusalError: an amount is no quantity; 400.
     """
-    if is_over(pod):
+    if is_ended(pod):
         return {_COUNT: ONE}
-    return {_COUNT: ONE, **_charges(footprint(pod))}
+    return {_COUNT: ONE, **_resource_names(pod_usage(pod))}
 
 
-def is_over(pod: JSON) -> bool:
+def is_ended(pod: JSON) -> bool:
     """Tell whether a Pod has ended, or should have: it was deleted, and its time to end has passed."""
     if member(pod, "status", "phase") in {"Succeeded", "Failed"}:
         return True
@@ -123,7 +123,7 @@ def is_over(pod: JSON) -> bool:
         return False  # no moment at all: what cannot be told apart from a Pod that runs is charged
 
 
-def _charges(demand: Demand) -> dict[str, Quantity]:
+def _resource_names(demand: ResourceRequirements) -> dict[str, Quantity]:
     """The names under which what a Pod or container asks for is charged."""
     charges = {_PODS: ONE}
     for name in _COMPUTE:
@@ -134,32 +134,32 @@ def _charges(demand: Demand) -> dict[str, Quantity]:
     for name, amount in demand.requests.items():
         if name.startswith(_HUGE_PAGES):
             charges[name] = amount
-        if name.startswith((_HUGE_PAGES, _DEVICE_CLASS)) or quantities.is_extended(name):
+        if name.startswith((_HUGE_PAGES, _DEVICE_CLASS)) or quantities.is_extended_resource(name):
             charges[f"{_REQUESTS}{name}"] = amount
     return charges
 
 
-def measures(name: str) -> bool:
+def measures_pods(name: str) -> bool:
     """Tell whether a quota's resource is used by Pods."""
-    if name in _MEASURED or name.startswith((_HUGE_PAGES, f"{_REQUESTS}{_HUGE_PAGES}")):
+    if name in _MEASURED_NAMES or name.startswith((_HUGE_PAGES, f"{_REQUESTS}{_HUGE_PAGES}")):
         return True
     if not name.startswith(_REQUESTS):
         return False
-    return not quantities.is_native(name) or name.startswith(f"{_REQUESTS}{_DEVICE_CLASS}")
+    return not quantities.is_native_resource(name) or name.startswith(f"{_REQUESTS}{_DEVICE_CLASS}")
 
 
-def missing(required: Collection[str], pod: JSON) -> str:
+def missing_requirements(required: Collection[str], pod: JSON) -> str:
     """Say which containers do not specify what they must: ``must specify cpu for: a,b; memory for: a``.
 
     A Pod that says what it needs as a whole may leave that to itself.
     """
-    own = own_demand(pod)
-    wanted = _DEMANDED.intersection(required)
+    own = pod_level_requirements(pod)
+    wanted = _REQUIRED_NAMES.intersection(required)
     if own.requests or own.limits or not wanted:
         return ""
     without: dict[str, set[str]] = {}
-    for container in (*container_demands(pod, "containers"), *container_demands(pod, "initContainers")):
-        for name in wanted - _charges(container.demand).keys():
+    for container in (*container_requirements(pod, "containers"), *container_requirements(pod, "initContainers")):
+        for name in wanted - _resource_names(container.demand).keys():
             without.setdefault(name, set()).add(container.name)
     if not without:
         return ""
@@ -177,13 +177,13 @@ def _is_charged(review: Review) -> bool:
     return containers.is_pod(new) and containers.is_pod(old) and is_terminating(new) != is_terminating(old)
 
 
-EVALUATOR = Evaluator(
+PODS = QuotaEvaluator(
     group="",
     resource="pods",
     is_charged=_is_charged,
     is_kind=containers.is_pod,
-    measures=measures,
-    usage=usage,
-    fits=fits,
-    missing=missing,
+    measures=measures_pods,
+    usage=pod_usage,
+    fits=pod_matches_scope,
+    missing=missing_requirements,
 )

@@ -9,8 +9,8 @@ from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.quantities import Quantity
-from pratique.controllers.quota.scopes import scopes_of
-from pratique.pods.resource_requirements import read_list
+from pratique.controllers.quota.scopes import read_scopes
+from pratique.pods.resource_requirements import read_resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -55,12 +55,12 @@ def exceeding(amounts: ResourceList, bounds: ResourceList) -> set[str]:
     return {name for name in amounts.keys() & bounds.keys() if amounts[name].compare(bounds[name]) > 0}
 
 
-def printed(amounts: ResourceList) -> str:
+def format_amounts(amounts: ResourceList) -> str:
     """The amounts in one line, sorted by name: ``cpu=3,memory=3Gi``."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 
-def printed_names(names: Iterable[str]) -> str:
+def format_names(names: Iterable[str]) -> str:
     """The names in one line, sorted."""
     return ",".join(sorted(names))
 
@@ -96,15 +96,15 @@ def read_quota(document: JSONObject) -> Quota:
         namespace=str(member(document, "metadata", "namespace") or ""),
         name=str(member(document, "metadata", "name") or ""),
         uid=str(member(document, "metadata", "uid") or ""),
-        hard=_read(document, "status" if known else "spec", "hard"),
-        used=_read(document, "status", "used") if known else None,
-        scopes=scopes_of(document),
+        hard=_read_amounts(document, "status" if known else "spec", "hard"),
+        used=_read_amounts(document, "status", "used") if known else None,
+        scopes=read_scopes(document),
     )
 
 
-def _read(document: JSONObject, *place: str) -> ResourceList:
+def _read_amounts(document: JSONObject, *place: str) -> ResourceList:
     try:
-        return read_list(member(document, *place), FieldPath(place))
+        return read_resource_list(member(document, *place), FieldPath(place))
     except RefusalError as error:
         namespace, name = (member(document, "metadata", field) for field in ("namespace", "name"))
         raise InputError(f"resourcequotas {namespace}/{name}: {error}") from None

@@ -15,7 +15,7 @@ from pratique.apimachinery.selectors import (
     IN,
     NOT_IN,
     LabelSelector,
-    Requirement,
+    LabelSelectorRequirement,
     compile_selector,
 )
 from pratique.apimachinery.statuses import go_quoted
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.quota.evaluators import Evaluator
+    from pratique.controllers.quota.evaluators import QuotaEvaluator
     from pratique.pods.resource_requirements import ResourceList
 
 TERMINATING = "Terminating"
@@ -35,7 +35,7 @@ PRIORITY_CLASS = "PriorityClass"
 CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
 VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
 
-SELECTING = frozenset({PRIORITY_CLASS, VOLUME_ATTRIBUTES_CLASS})
+NAMED_SCOPES = frozenset({PRIORITY_CLASS, VOLUME_ATTRIBUTES_CLASS})
 """The scopes that are of a name: the operator and values of a requirement count for these alone."""
 
 _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
@@ -56,31 +56,31 @@ class ScopeRequirement(msgspec.Struct, frozen=True, rename="camel"):
         return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
 
 
-def printed_scopes(scopes: Iterable[ScopeRequirement]) -> str:
+def format_scopes(scopes: Iterable[ScopeRequirement]) -> str:
     """Several of them, as Go's ``%v`` prints a slice."""
     return f"[{' '.join(map(str, scopes))}]"
 
 
-def scopes_of(quota: JSONObject) -> tuple[ScopeRequirement, ...]:
+def read_scopes(quota: JSONObject) -> tuple[ScopeRequirement, ...]:
     """The scopes of a ResourceQuota: each of ``spec.scopes`` as one that must exist, then ``spec.scopeSelector``."""
-    plain = _list(member(quota, "spec", "scopes"))
-    expressions = _list(member(quota, "spec", "scopeSelector", "matchExpressions"))
-    return (*(ScopeRequirement(str(name), EXISTS) for name in plain), *map(_read, expressions))
+    plain = _list_or_empty(member(quota, "spec", "scopes"))
+    expressions = _list_or_empty(member(quota, "spec", "scopeSelector", "matchExpressions"))
+    return (*(ScopeRequirement(str(name), EXISTS) for name in plain), *map(_read_scope, expressions))
 
 
-def _read(expression: JSON) -> ScopeRequirement:
+def _read_scope(expression: JSON) -> ScopeRequirement:
     return ScopeRequirement(
         str(member(expression, "scopeName") or ""),
         str(member(expression, "operator") or ""),
-        tuple(map(str, _list(member(expression, "values")))),
+        tuple(map(str, _list_or_empty(member(expression, "values")))),
     )
 
 
-def _list(value: JSON) -> list[JSON]:
+def _list_or_empty(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
+def scope_selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
     """Tell whether any of the names is meant, or, where there is none, that this is.
 
     Raises:
@@ -100,7 +100,7 @@ def selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
 def _as_selector(scope: ScopeRequirement) -> LabelSelector:
     if scope.operator not in _OPERATORS:
         raise InputError(f"{go_quoted(scope.operator)} is not a valid scope selector operator")
-    return LabelSelector(match_expressions=(Requirement(scope.scope_name, scope.operator, scope.values),))
+    return LabelSelector(match_expressions=(LabelSelectorRequirement(scope.scope_name, scope.operator, scope.values),))
 
 
 class LimitedResource(msgspec.Struct, frozen=True, rename="camel"):
@@ -128,14 +128,14 @@ def check_limited(limited: Iterable[LimitedResource]) -> Iterator[FieldError]:
 
 def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldError]:
     """Find what could not be matched later; Kubernetes accepts it, and then lets everything through."""
-    if scope.scope_name in SELECTING:
+    if scope.scope_name in NAMED_SCOPES:
         try:
-            selects(scope, ())
+            scope_selects(scope, ())
         except InputError as error:
             yield invalid(path, str(scope), str(error))
 
 
-def limited_names(limited: Iterable[LimitedResource], evaluator: Evaluator, usage: ResourceList) -> set[str]:
+def limited_names(limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, usage: ResourceList) -> set[str]:
     """The resources that an object uses, and that a quota has to cover because of that."""
     parts = [
         part
@@ -148,7 +148,7 @@ def limited_names(limited: Iterable[LimitedResource], evaluator: Evaluator, usag
 
 
 def limited_scopes(
-    limited: Iterable[LimitedResource], evaluator: Evaluator, reviewed: JSON
+    limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, reviewed: JSON
 ) -> list[ScopeRequirement]:
     """The scopes that an object is of, and that a quota has to cover because of that, in their order."""
     return [scope for one in limited for scope in evaluator.matching(one.match_scopes, reviewed)]

@@ -19,9 +19,9 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from pratique.apimachinery.quantities import QuantityError
 from pratique.controllers.quota import ledger, ledger_integrity
 from pratique.controllers.quota.ledger import Charge
-from pratique.controllers.quota.ledger_integrity import APPLICATION_ID, FORM, DamageError, Files
+from pratique.controllers.quota.ledger_integrity import APPLICATION_ID, SCHEMA_VERSION, LedgerDamageError, LedgerFiles
 from pratique.controllers.quota.ledger_observations import has_arrived, was_removed
-from pratique.controllers.quota.ledger_urls import Storage
+from pratique.controllers.quota.ledger_urls import LedgerStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, Decide, Key, Usage
-    from pratique.controllers.quota.ledger_observations import Count
-    from pratique.controllers.quota.ledger_urls import Place
+    from pratique.controllers.quota.ledger import Account, Decide, AccountKey, Usage
+    from pratique.controllers.quota.ledger_observations import UsageCount
+    from pratique.controllers.quota.ledger_urls import LedgerLocation
 
-FAILURES = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, DamageError)
+STORAGE_ERRORS = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, LedgerDamageError)
 """What asking a database raises, and what reading rows raises that are not a ledger's."""
 
 
-def reason(error: BaseException) -> str:
+def storage_error_reason(error: BaseException) -> str:
     """Say why storage could not be asked, without rows, statements or passwords."""
     if isinstance(error, DBAPIError) and error.orig is not None:
         # drivers name the host, the user and the fault; more lines would quote the statement
         return str(error.orig).partition("\n")[0].strip() or type(error.orig).__name__
-    if isinstance(error, DamageError):
+    if isinstance(error, LedgerDamageError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'storage'}: {error.strerror or type(error).__name__}"
@@ -101,11 +101,11 @@ LEDGER = sa.Table(
 the highest number among the charges that were given up: a service may count usage only in a cluster's state that is
 known to be younger than all of them."""
 
-EARLIER = "pratique_quota_reconciliations"
+EARLIER_TABLE = "pratique_quota_reconciliations"
 """A table of ledgers that went by the clock."""
 
 
-CONNECTIONS = {Storage.MEMORY: 1, Storage.SQLITE: 1, Storage.POSTGRESQL: 4}
+CONNECTIONS = {LedgerStorage.MEMORY: 1, LedgerStorage.SQLITE: 1, LedgerStorage.POSTGRESQL: 4}
 """Connections at most, each with a thread. SQLite has one writer at a time whoever asks. In PostgreSQL the charges of
 one quota follow each other; four let those of others pass by, and leave room for 25 validators under the 100
 connections that a server takes unless told otherwise."""
@@ -117,20 +117,20 @@ _STATEMENT_SECONDS = 10
 for half as long, so that there is time for what comes after it."""
 _IDLE_SECONDS = 10
 """After which the server takes back the locks of a client that fell silent within a transaction."""
-_SETTINGS = (
+_POSTGRESQL_OPTIONS = (
     f"-c lock_timeout={_LOCK_SECONDS}s -c statement_timeout={_STATEMENT_SECONDS}s"
     f" -c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
 )
-_MAKING_TABLES = 0x70726174
+_CREATE_TABLES_LOCK = 0x70726174
 """PostgreSQL's advisory lock for that: a number of no meaning that others are unlikely to choose."""
-_WRITES = "pratique_writes"
+_WRITES_OPTION = "pratique_writes"
 _IDENTITY_BYTES = 16
 
 _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Database:
+class LedgerDatabase:
     """Two ways into one pool of connections."""
 
     reader: sa.Engine
@@ -140,7 +140,7 @@ class Database:
     not be told to wait for another writer, only to fail."""
     identity: str = ""
     """Of the ledger in it, which tells it from any other."""
-    files: Files | None = None
+    files: LedgerFiles | None = None
     """What SQLite keeps it in."""
 
     def insert(self, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
@@ -152,7 +152,7 @@ class Database:
         self.writer.dispose()
 
 
-def connect(place: Place) -> Database:
+def connect(place: LedgerLocation) -> LedgerDatabase:
     """Connect to a database, and make the tables where they are missing, whoever else is about to do so.
 
     Raises:
@@ -160,14 +160,14 @@ def connect(place: Place) -> Database:
         OSError: the folder of its file cannot be made.
         DamageError: it is not what it should be.
     """
-    expected = "" if place.path is None else ledger_integrity.expected(place.path)
-    database = _postgresql(place) if place.storage is Storage.POSTGRESQL else _sqlite(place)
+    expected = "" if place.path is None else ledger_integrity.expected_identity(place.path)
+    database = _postgresql_database(place) if place.storage is LedgerStorage.POSTGRESQL else _sqlite_database(place)
     try:
-        identity = _made(database, place)
+        identity = _create_tables(database, place)
         if place.path is None:
             return dataclasses.replace(database, identity=identity)
-        ledger_integrity.expect(place.path, identity, expected)
-        return dataclasses.replace(database, identity=identity, files=Files(place.path, identity))
+        ledger_integrity.record_identity(place.path, identity, expected)
+        return dataclasses.replace(database, identity=identity, files=LedgerFiles(place.path, identity))
     except BaseException:
         database.close()
         raise
@@ -177,7 +177,7 @@ def _is_postgresql(engine: sa.Engine | sa.Connection) -> bool:
     return engine.dialect.name == "postgresql"
 
 
-def _made(database: Database, place: Place) -> str:
+def _create_tables(database: LedgerDatabase, place: LedgerLocation) -> str:
     """Make the tables where there are none, and give the ledger's identity."""
     with database.reader.connect() as connection:
         # the transaction below makes all or nothing; where it was made, nobody need wait for a lock
@@ -186,23 +186,23 @@ def _made(database: Database, place: Place) -> str:
     with database.writer.begin() as connection:
         if _is_postgresql(connection):
             # CREATE TABLE IF NOT EXISTS fails where two do it at once
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_TABLES)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATE_TABLES_LOCK)))
         there = sa.inspect(connection)
         if there.has_table(LEDGER.name):
             return _identity(connection)
-        if there.has_table(EARLIER):
-            raise DamageError(
+        if there.has_table(EARLIER_TABLE):
+            raise LedgerDamageError(
                 "it is of an earlier version: remove it, or its tables, and usage is counted anew"
             )
         if not _is_postgresql(connection):
             if there.get_table_names():
-                raise DamageError("it is a database of something else")
+                raise LedgerDamageError("it is a database of something else")
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.exec_driver_sql(f"PRAGMA user_version = {FORM}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
         METADATA.create_all(connection)
         row = {"number": 1, "identity": secrets.token_hex(_IDENTITY_BYTES), "turn": 0, "settled": 0}
         connection.execute(sa.insert(LEDGER), row)
-    if place.storage is not Storage.MEMORY:
+    if place.storage is not LedgerStorage.MEMORY:
         _log.warning("a new ledger of quotas was begun", extra={"ledger": place.shown})
     return str(row["identity"])
 
@@ -210,11 +210,11 @@ def _made(database: Database, place: Place) -> str:
 def _identity(connection: sa.Connection) -> str:
     identity = connection.execute(sa.select(LEDGER.c.identity)).scalar()
     if not identity:
-        raise DamageError("it has lost what tells it from others")
+        raise LedgerDamageError("it has lost what tells it from others")
     return str(identity)
 
 
-def _postgresql(place: Place) -> Database:
+def _postgresql_database(place: LedgerLocation) -> LedgerDatabase:
     engine = sa.create_engine(
         f"postgresql+psycopg://{place.address}",
         pool_size=CONNECTIONS[place.storage],
@@ -226,14 +226,14 @@ def _postgresql(place: Place) -> Database:
             "client_encoding": "utf8",  # else texts of a database that says SQL_ASCII would come as bytes
             "connect_timeout": _CONNECT_SECONDS,
             "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
-            "options": _SETTINGS,
+            "options": _POSTGRESQL_OPTIONS,
         },
         hide_parameters=True,
     )
-    return Database(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
+    return LedgerDatabase(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
 
 
-def _sqlite(place: Place) -> Database:
+def _sqlite_database(place: LedgerLocation) -> LedgerDatabase:
     if place.path is not None:
         # what is used says who runs what, and how much of it
         place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -248,17 +248,17 @@ def _sqlite(place: Place) -> Database:
         hide_parameters=True,
         **pool,
     )
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return Database(engine, engine.execution_options(**{_WRITES: True}))
+    event.listen(engine, "connect", _prepare_connection)
+    event.listen(engine, "begin", _begin_transaction)
+    return LedgerDatabase(engine, engine.execution_options(**{_WRITES_OPTION: True}))
 
 
-def _prepare(connection: DBAPIConnection, _: object) -> None:
+def _prepare_connection(connection: DBAPIConnection, _: object) -> None:
     """Leave BEGIN to us, let readers read beside a writer, and have each commit on the disk before it returns."""
     connection.isolation_level = None
     cursor = connection.cursor()
     try:
-        for attempt in _while_locked():
+        for attempt in _retry_while_locked():
             with attempt:
                 cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")
@@ -267,7 +267,7 @@ def _prepare(connection: DBAPIConnection, _: object) -> None:
         cursor.close()
 
 
-def _while_locked() -> tenacity.Retrying:
+def _retry_while_locked() -> tenacity.Retrying:
     """Try again where several make a file at once: for this one change SQLite does not wait by itself."""
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(
@@ -279,37 +279,37 @@ def _while_locked() -> tenacity.Retrying:
     )
 
 
-def _begin(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get(_WRITES):
+def _begin_transaction(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get(_WRITES_OPTION):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-_ACCOUNT = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
+_ACCOUNT_KEY = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 
 
-def key_of(account: Account) -> Key:
+def key_of(account: Account) -> AccountKey:
     """The account's key."""
     return account.namespace, account.name, account.uid
 
 
-def read(database: Database, accounts: Sequence[Account]) -> dict[Key, Usage]:
+def read_accounts(database: LedgerDatabase, accounts: Sequence[Account]) -> dict[AccountKey, Usage]:
     """The usage of those accounts that the ledger knows; all of one moment, without a lock."""
     with database.reader.connect() as connection:
-        return _used(connection, accounts)
+        return _select_usage(connection, accounts)
 
 
-def read_all(database: Database) -> dict[Key, Usage]:
+def read_all_accounts(database: LedgerDatabase) -> dict[AccountKey, Usage]:
     """The usage of every account that there is."""
     with database.reader.connect() as connection:
         rows = connection.execute(sa.select(ACCOUNTS).order_by(*ACCOUNTS.primary_key.columns))
-        return {(row.namespace, row.name, row.uid): ledger.from_text(row.used) for row in rows}
+        return {(row.namespace, row.name, row.uid): ledger.decode_usage(row.used) for row in rows}
 
 
-def begin(database: Database, accounts: Iterable[Account]) -> None:
+def begin(database: LedgerDatabase, accounts: Iterable[Account]) -> None:
     """Begin accounts with what they say they start with, unless somebody else was faster."""
     # counted before the transaction: it may take its time, and nobody is to wait for it
     rows = [
-        {"namespace": one.namespace, "name": one.name, "uid": one.uid, "used": ledger.to_text(one.start())}
+        {"namespace": one.namespace, "name": one.name, "uid": one.uid, "used": ledger.encode_usage(one.start())}
         for one in sorted(accounts, key=key_of)
     ]
     with database.writer.begin() as connection:
@@ -317,7 +317,7 @@ def begin(database: Database, accounts: Iterable[Account]) -> None:
 
 
 def charge(
-    database: Database,
+    database: LedgerDatabase,
     accounts: Sequence[Account],
     charge: Charge,
     decide: Decide,
@@ -339,21 +339,21 @@ def charge(
         RefusalError: ``decide`` refused; nothing is written.
     """
     with database.writer.begin() as connection:
-        used = _used(connection, accounts, lock=True)
+        used = _select_usage(connection, accounts, lock=True)
         if any(key_of(one) not in used for one in accounts):
             return False
         before = [used[key_of(one)] for one in accounts]
         after = decide(before)
         for account, old, new in zip(accounts, before, after, strict=True):
             if new is not None:
-                write(connection, key_of(account), ledger.to_text(new))
-                _remember(connection, account, ledger.growth(old, new), charge)
+                write_usage(connection, key_of(account), ledger.encode_usage(new))
+                _insert_charge(connection, account, ledger.increases(old, new), charge)
         if not is_wanted():
             connection.rollback()
     return True
 
 
-def is_charged(database: Database, charge: Charge) -> bool:
+def is_charged(database: LedgerDatabase, charge: Charge) -> bool:
     """Tell whether a request was charged for already, as long as the ledger remembers it."""
     alike = (
         CHARGES.c.namespace == charge.namespace,
@@ -367,28 +367,28 @@ def is_charged(database: Database, charge: Charge) -> bool:
         return connection.execute(sa.select(CHARGES.c.number).where(*alike).limit(1)).first() is not None
 
 
-def _used(connection: sa.Connection, accounts: Sequence[Account], *, lock: bool = False) -> dict[Key, Usage]:
+def _select_usage(connection: sa.Connection, accounts: Sequence[Account], *, lock: bool = False) -> dict[AccountKey, Usage]:
     # in the order of the key, whatever the order asked for: two that lock the same rows never wait for each other
     query = (
         sa.select(ACCOUNTS)
-        .where(_ACCOUNT.in_([key_of(one) for one in accounts]))
+        .where(_ACCOUNT_KEY.in_([key_of(one) for one in accounts]))
         .order_by(*ACCOUNTS.primary_key.columns)
     )
     rows = connection.execute(query.with_for_update() if lock else query)
-    return {(row.namespace, row.name, row.uid): ledger.from_text(row.used) for row in rows}
+    return {(row.namespace, row.name, row.uid): ledger.decode_usage(row.used) for row in rows}
 
 
-def write(connection: sa.Connection, key: Key, used: str) -> None:
+def write_usage(connection: sa.Connection, key: AccountKey, used: str) -> None:
     """Write an account's usage."""
-    connection.execute(sa.update(ACCOUNTS).where(_ACCOUNT.in_([key])).values(used=used))
+    connection.execute(sa.update(ACCOUNTS).where(_ACCOUNT_KEY.in_([key])).values(used=used))
 
 
-def _remember(connection: sa.Connection, account: Account, more: Usage, charge: Charge) -> None:
+def _insert_charge(connection: sa.Connection, account: Account, more: Usage, charge: Charge) -> None:
     row = {
         "namespace": account.namespace,
         "quota_name": account.name,
         "quota_uid": account.uid,
-        "amounts": ledger.to_text(more),
+        "amounts": ledger.encode_usage(more),
         "object_group": charge.group,
         "object_resource": charge.resource,
         "object_name": charge.name,
@@ -399,11 +399,11 @@ def _remember(connection: sa.Connection, account: Account, more: Usage, charge: 
     connection.execute(sa.insert(CHARGES), row)
 
 
-_CHARGED = sa.tuple_(CHARGES.c.namespace, CHARGES.c.quota_name, CHARGES.c.quota_uid)
+_CHARGE_ACCOUNT_KEY = sa.tuple_(CHARGES.c.namespace, CHARGES.c.quota_name, CHARGES.c.quota_uid)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Look:
+class LedgerState:
     """Where a ledger has come to."""
 
     turn: int
@@ -411,11 +411,11 @@ class Look:
     """The number of the last charge."""
     settled: int
     """The number of the last charge that was given up."""
-    accounts: Sequence[Key] | None
+    accounts: Sequence[AccountKey] | None
     """All that there are, for the one service that is to reconcile now; None for the others."""
 
 
-def look(database: Database, turn: int | None, *, always: bool) -> Look:
+def read_state(database: LedgerDatabase, turn: int | None, *, always: bool) -> LedgerState:
     """Look where a ledger has come to, and take the turn to reconcile where nobody has since it was at ``turn``.
 
     Every service looks once in a period. Who dies in its turn is missed for one period. ``always`` takes the turn in
@@ -427,7 +427,7 @@ def look(database: Database, turn: int | None, *, always: bool) -> Look:
     with database.writer.begin() as connection:
         found = connection.execute(sa.select(LEDGER)).first()
         if found is None or found.identity != database.identity:
-            raise DamageError("it is another ledger than before")
+            raise LedgerDamageError("it is another ledger than before")
         latest = connection.execute(sa.select(sa.func.max(CHARGES.c.number))).scalar() or 0
         accounts, now = None, found.turn
         if always or now == turn:
@@ -436,14 +436,14 @@ def look(database: Database, turn: int | None, *, always: bool) -> Look:
                 now += 1
                 rows = connection.execute(sa.select(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid))
                 accounts = [(row.namespace, row.name, row.uid) for row in rows]
-    return Look(now, max(latest, found.settled), found.settled, accounts)
+    return LedgerState(now, max(latest, found.settled), found.settled, accounts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Reconciliation:
     """Putting accounts right by one state of the cluster."""
 
-    database: Database
+    database: LedgerDatabase
     cluster: Cluster
     """The state."""
     horizon: int
@@ -451,7 +451,7 @@ class Settlement:
     arrived: set[int]
     """Charges whose objects this service has seen in the cluster; what it sees of others is added."""
 
-    def settle(self, counts: Iterable[Count]) -> None:
+    def settle(self, counts: Iterable[UsageCount]) -> None:
         """Put accounts right, one by one so that nobody waits for long, and give up what the state has answered.
 
         What is charged after the cluster was looked at is among the charges when the account's row is locked. Where
@@ -475,9 +475,9 @@ class Settlement:
         settled: int = connection.execute(query.with_for_update() if lock else query).scalar_one()
         return settled > self.horizon
 
-    def _settle(self, connection: sa.Connection, count: Count) -> None:
+    def _settle(self, connection: sa.Connection, count: UsageCount) -> None:
         key = (count.namespace, count.name, count.uid)
-        locked = sa.select(ACCOUNTS.c.used).where(_ACCOUNT.in_([key])).with_for_update()
+        locked = sa.select(ACCOUNTS.c.used).where(_ACCOUNT_KEY.in_([key])).with_for_update()
         stored = connection.execute(locked).scalar()
         young = {} if stored is None else self._charges(connection, key)
         # in this order: who gives charges up says so in the same moment
@@ -486,12 +486,12 @@ class Settlement:
         if count.used is None:
             # one that is charged is a quota that another service sees
             if not young:
-                connection.execute(sa.delete(ACCOUNTS).where(_ACCOUNT.in_([key])))
+                connection.execute(sa.delete(ACCOUNTS).where(_ACCOUNT_KEY.in_([key])))
             return
-        on_the_way = [ledger.from_text(amounts) for amounts in self._on_the_way(connection, young)]
-        used = ledger.to_text(ledger.total([count.used, *on_the_way]))
+        on_the_way = [ledger.decode_usage(amounts) for amounts in self._on_the_way(connection, young)]
+        used = ledger.encode_usage(ledger.sum_usage([count.used, *on_the_way]))
         if used != stored:
-            write(connection, key, used)
+            write_usage(connection, key, used)
 
     def _on_the_way(self, connection: sa.Connection, young: dict[int, tuple[Charge, str]]) -> list[str]:
         """The amounts of those charges whose objects are not in the cluster yet; those that have left it go."""
@@ -509,9 +509,9 @@ class Settlement:
             connection.execute(one, [{"gone": number} for number in gone])
         return kept
 
-    def _charges(self, connection: sa.Connection, key: Key) -> dict[int, tuple[Charge, str]]:
+    def _charges(self, connection: sa.Connection, key: AccountKey) -> dict[int, tuple[Charge, str]]:
         rows = connection.execute(
-            sa.select(CHARGES).where(_CHARGED.in_([key]), CHARGES.c.number > self.horizon)
+            sa.select(CHARGES).where(_CHARGE_ACCOUNT_KEY.in_([key]), CHARGES.c.number > self.horizon)
         )
         return {
             row.number: (

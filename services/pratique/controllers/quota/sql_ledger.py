@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, TypeVar
 from pratique.apimachinery.errors import CallError
 from pratique.cluster.store import ReloadableCluster
 from pratique.controllers.quota import ledger_urls
-from pratique.controllers.quota.ledger_observations import Observations, count
-from pratique.controllers.quota.ledger_urls import Storage
+from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
+from pratique.controllers.quota.ledger_urls import LedgerStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, Charge, Decide, Key, Usage, UsageOf
-    from pratique.controllers.quota.sql_accounts import Database, Look
+    from pratique.controllers.quota.ledger import Account, Charge, Decide, AccountKey, Usage, UsageOf
+    from pratique.controllers.quota.sql_accounts import LedgerDatabase, LedgerState
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_Result = TypeVar("T")
 
-_TRIES = 3
+_CHARGE_ATTEMPTS = 3
 """How often accounts may be gone between the moment they were begun and the charge, before that is an error. They go
 only when their quota was deleted, so that even a second time is a matter of milliseconds."""
 
@@ -60,16 +60,16 @@ class SQLLedger:
         Raises:
             ConfigurationError: the URL cannot be used.
         """
-        self._place = ledger_urls.parse(url)
-        self._observations = Observations(wait_seconds, clock)
+        self._place = ledger_urls.parse_ledger_url(url)
+        self._observations = LedgerObservations(wait_seconds, clock)
         self._arrived: set[int] = set()
-        self.seen: Mapping[Key, Usage] = {}
+        self.seen: Mapping[AccountKey, Usage] = {}
         """See ``Ledger``."""
         # as many as connections, so that none waits for another's; SQLite's stays with the one that made it
-        threads = 4 if self._place.storage is Storage.POSTGRESQL else 1
+        threads = 4 if self._place.storage is LedgerStorage.POSTGRESQL else 1
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, "pratique-ledger")
         self._connecting = threading.Lock()
-        self._database: Database | None = None
+        self._database: LedgerDatabase | None = None
         self._failing = False
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
@@ -87,10 +87,10 @@ class SQLLedger:
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - SQLAlchemy takes as long to import as a service
 
         database = self._connected()
-        if charge.repeats and sql_accounts.is_charged(database, charge):
+        if charge.is_retry and sql_accounts.is_charged(database, charge):
             return
-        for _ in range(_TRIES):
-            used = sql_accounts.read(database, accounts)
+        for _ in range(_CHARGE_ATTEMPTS):
+            used = sql_accounts.read_accounts(database, accounts)
             missing = [one for one in accounts if sql_accounts.key_of(one) not in used]
             if missing:
                 sql_accounts.begin(database, missing)
@@ -111,20 +111,20 @@ class SQLLedger:
             return [one.start() for one in accounts]
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
 
-        used = sql_accounts.read(self._connected(), accounts)
+        used = sql_accounts.read_accounts(self._connected(), accounts)
         keys = ((one, sql_accounts.key_of(one)) for one in accounts)
         return [used[key] if key in used else one.start() for one, key in keys]
 
-    async def accounts(self) -> Mapping[Key, Usage]:
+    async def accounts(self) -> Mapping[AccountKey, Usage]:
         """The usage of every account that the ledger knows: see ``Ledger``."""
         return await self._ask(self._accounts)
 
-    def _accounts(self) -> Mapping[Key, Usage]:
+    def _accounts(self) -> Mapping[AccountKey, Usage]:
         if self._database is None and not self._place.exists:
             return {}
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
 
-        return sql_accounts.read_all(self._connected())
+        return sql_accounts.read_all_accounts(self._connected())
 
     async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
         """Put every account's usage right: see ``Ledger``."""
@@ -140,22 +140,22 @@ class SQLLedger:
         if look.accounts is None or seen.horizon < look.settled:
             return False
         # not in a thread of the ledger: SQLite's only one is for charges
-        counts = await asyncio.to_thread(count, state, look.accounts, usage_of)
-        settlement = sql_accounts.Settlement(
+        counts = await asyncio.to_thread(count_accounts, state, look.accounts, usage_of)
+        settlement = sql_accounts.Reconciliation(
             database=self._connected(), cluster=state, horizon=seen.horizon, arrived=self._arrived
         )
         await self._ask(lambda: settlement.settle(counts))
         return True
 
-    def _look(self, *, always: bool) -> Look:
+    def _look(self, *, always: bool) -> LedgerState:
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
 
         database = self._connected()
         if database.files is not None:
             database.files.see_that_sound()
-        look = sql_accounts.look(database, self._observations.turn, always=always)
+        look = sql_accounts.read_state(database, self._observations.turn, always=always)
         self._observations.look(look.turn, look.latest, look.settled)
-        self.seen = sql_accounts.read_all(database)
+        self.seen = sql_accounts.read_all_accounts(database)
         return look
 
     async def close(self) -> None:
@@ -164,23 +164,23 @@ class SQLLedger:
         if self._database is not None:
             self._database.close()
 
-    async def _ask(self, job: Callable[[], T]) -> T:
+    async def _ask(self, job: Callable[[], _Result]) -> _Result:
         try:
             future = self._threads.submit(self._tried, job)
         except RuntimeError:
             raise CallError("the ledger of quotas cannot be asked: it is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _tried(self, job: Callable[[], T]) -> T:
+    def _tried(self, job: Callable[[], _Result]) -> _Result:
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
 
         try:
             if self._database is not None and self._database.files is not None:
                 self._database.files.see_that_same()
             done = job()
-        except sql_accounts.FAILURES as error:
-            self._tell(failing=True, reason=sql_accounts.reason(error))
-            raise CallError(f"the ledger of quotas cannot be asked: {sql_accounts.reason(error)}") from None
+        except sql_accounts.STORAGE_ERRORS as error:
+            self._tell(failing=True, reason=sql_accounts.storage_error_reason(error))
+            raise CallError(f"the ledger of quotas cannot be asked: {sql_accounts.storage_error_reason(error)}") from None
         self._tell(failing=False)
         return done
 
@@ -194,7 +194,7 @@ class SQLLedger:
             _log.info("the ledger of quotas can be asked again", extra={"ledger": self._place.shown})
         self._failing = failing
 
-    def _connected(self) -> Database:
+    def _connected(self) -> LedgerDatabase:
         from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
 
         with self._connecting:

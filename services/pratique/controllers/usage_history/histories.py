@@ -12,13 +12,13 @@ from pratique.apimachinery.errors import ConfigurationError, PratiqueError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LONGEST = 520
+LONGEST_IMAGE_NAME = 520
 """Characters of the longest name there can be: 255 of the repository, a colon and 128 of the tag, an at sign,
 ``sha512``, a colon and 128 of the digest. Source: ``github.com/distribution/reference``.
 """
 
 
-def repository_of(image: str) -> str:
+def image_repository(image: str) -> str:
     """The image without tag and digest: ``registry.example.com:5000/shop/web:v1`` is ``…:5000/shop/web``."""
     name = image.partition("@")[0]
     # A colon in front of a slash stands before a port.
@@ -80,7 +80,7 @@ class UsageHistory(Protocol):
         """Let go of all that is held open. Nothing is asked afterwards."""
 
 
-def amount_of(value: float) -> int:
+def round_up_amount(value: float) -> int:
     """Round an amount up to the whole; nobody is promised less than was used.
 
     Raises:
@@ -92,10 +92,10 @@ def amount_of(value: float) -> int:
     return math.ceil(value)
 
 
-_GONE = frozenset({"influxdb", "gcm", "hawkular"})
+_REMOVED_SOURCES = frozenset({"influxdb", "gcm", "hawkular"})
 """What Kubernetes took for ``--ir-data-source``."""
 
-_KINDS: Mapping[str, str] = {
+_READERS: Mapping[str, str] = {
     "": "pratique.controllers.usage_history.sqlite",
     "http": "pratique.controllers.usage_history.prometheus",
     "https": "pratique.controllers.usage_history.prometheus",
@@ -113,8 +113,8 @@ def open_history(source: str) -> UsageHistory:
         ConfigurationError: nothing of that kind is known, or the URL is none.
     """
     scheme, is_url, _ = source.partition("://")
-    module = _KINDS.get(scheme.lower() if is_url else "")
-    if module is None or not source or source in _GONE:
+    module = _READERS.get(scheme.lower() if is_url else "")
+    if module is None or not source or source in _REMOVED_SOURCES:
         # No more of a URL than its scheme: it may hold a password.
         raise ConfigurationError(
             f"unknown data source {f'{scheme}://' if is_url else source}:"

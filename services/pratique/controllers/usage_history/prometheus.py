@@ -17,7 +17,7 @@ from pratique.controllers.usage_history.histories import (
     Usage,
     UsageHistoryError,
     UsageQuery,
-    amount_of,
+    round_up_amount,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STEP_SECONDS = 300
 month of one container is 8,640 samples, and Prometheus loads 50,000,000 by default: those of 5,700 containers.
 """
 
-_MEASURES: Mapping[str, str] = {
+_QUERIES: Mapping[str, str] = {
     "cpu": f"1000 * rate(container_cpu_usage_seconds_total{{}}[{STEP_SECONDS}s])",
     "memory": "container_memory_working_set_bytes{}",
 }
@@ -44,7 +44,7 @@ def promql(query: UsageQuery) -> str:
     Prometheus cannot rank the samples of several series together. So each container has its percentile, and the
     percentile of those is the answer: of a hundred containers, so many used no more for so much of their time.
     """
-    samples = f"({_measure(query)})[{query.end - query.start}s:{STEP_SECONDS}s]"
+    samples = f"({_selected_series(query)})[{query.end - query.start}s:{STEP_SECONDS}s]"
     quantile = f"{query.percentile / 100:g}"
     return " or ".join(
         (
@@ -54,24 +54,24 @@ def promql(query: UsageQuery) -> str:
     )
 
 
-def _measure(query: UsageQuery) -> str:
-    return _MEASURES[query.resource].replace("{}", f"{{{','.join(_matchers(query))}}}")
+def _selected_series(query: UsageQuery) -> str:
+    return _QUERIES[query.resource].replace("{}", f"{{{','.join(_matchers(query))}}}")
 
 
 def _matchers(query: UsageQuery) -> list[str]:
     if query.any_tag:
         # Prometheus anchors patterns at both ends.
-        image = f"image=~{quoted(f'{re2.escape(query.image)}([:@].*)?')}"
+        image = f"image=~{promql_string(f'{re2.escape(query.image)}([:@].*)?')}"
     else:
-        image = f"image={quoted(query.image)}"
-    return [image, *([f"namespace={quoted(query.namespace)}"] if query.namespace else [])]
+        image = f"image={promql_string(query.image)}"
+    return [image, *([f"namespace={promql_string(query.namespace)}"] if query.namespace else [])]
 
 
 def _labelled(name: str, expression: str) -> str:
     return f'label_replace({expression}, "{ANSWER_LABEL}", "{name}", "", "")'
 
 
-def quoted(text: str) -> str:
+def promql_string(text: str) -> str:
     """Write a text as a string of PromQL, which has Go's escapes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
@@ -80,11 +80,11 @@ def quoted(text: str) -> str:
 ANSWER_LIMIT = 64 * 1024
 """Bytes of an answer. One has two numbers; an error quotes the query, which is ten times smaller."""
 
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 """How long anybody waits at most; whoever asks usually gives up earlier."""
 
 
-class _Element(msgspec.Struct, frozen=True):
+class _VectorElement(msgspec.Struct, frozen=True):
     metric: dict[str, str]
     value: tuple[float, str]
     """When, and how much; numbers are texts, because JSON has no infinity."""
@@ -92,10 +92,10 @@ class _Element(msgspec.Struct, frozen=True):
 
 class _Vector(msgspec.Struct, frozen=True, rename="camel"):
     result_type: Literal["vector"]
-    result: list[_Element]
+    result: list[_VectorElement]
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _PrometheusAnswer(msgspec.Struct, frozen=True):
     """Source: https://prometheus.io/docs/prometheus/latest/querying/api/ ."""
 
     status: Literal["success"]
@@ -123,13 +123,13 @@ class PrometheusHistory:
         form = {"query": promql(query), "time": str(query.end)}
         try:
             async with self._opened().post(self._url, data=form, allow_redirects=False) as response:
-                status, body = response.status, await _read(response)
+                status, body = response.status, await _read_body(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             # The texts of these may hold what was sent.
             raise UsageHistoryError(f"Prometheus cannot be asked: {type(error).__name__}") from None
         if status != 200:
             raise UsageHistoryError(f"Prometheus answered with code {status}")
-        return _usage_in(body)
+        return _decode_usage(body)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -142,12 +142,12 @@ class PrometheusHistory:
                 connector=aiohttp.TCPConnector(ssl=self._context),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
-                timeout=aiohttp.ClientTimeout(total=_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
             )
         return self._session
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
@@ -156,23 +156,23 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _usage_in(body: bytes) -> Usage:
+def _decode_usage(body: bytes) -> Usage:
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        answer = msgspec.json.decode(body, type=_PrometheusAnswer)
         numbers = {
             element.metric.get(ANSWER_LABEL): float(element.value[1]) for element in answer.data.result
         }
     except (msgspec.MsgspecError, ValueError):
         raise UsageHistoryError("Prometheus answered with something else than two numbers") from None
-    return _usage_of(numbers)
+    return _usage_from_numbers(numbers)
 
 
-def _usage_of(numbers: Mapping[str | None, float]) -> Usage:
+def _usage_from_numbers(numbers: Mapping[str | None, float]) -> Usage:
     """Neither number is there where no series matches; a usage that is not a number has no samples either."""
     usage, samples = numbers.get(USAGE, math.nan), numbers.get(SAMPLES, 0.0)
     if math.isnan(usage) or not samples > 0:
         return NO_SAMPLES
-    return Usage(amount_of(usage), amount_of(samples))
+    return Usage(round_up_amount(usage), round_up_amount(samples))
 
 
 def open_history(source: str) -> PrometheusHistory:

@@ -14,7 +14,7 @@ from pratique.controllers.usage_history.histories import (
     Usage,
     UsageHistoryError,
     UsageQuery,
-    amount_of,
+    round_up_amount,
 )
 
 SCHEMA = """
@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS samples_of_an_image ON samples (resource, image, time
 _LOCKED_SECONDS = 0.5
 """How long a writer is waited for. One sample is written in a few milliseconds."""
 
-_STEPS_BETWEEN_LOOKS = 10_000
+_STEPS_BETWEEN_CHECKS = 10_000
 """Instructions of SQLite between two looks whether somebody still waits: about a tenth of a millisecond."""
 
 # What goes on with a tag or a digest comes before whatever goes on with "A", which follows "@"; that the index knows.
@@ -86,14 +86,14 @@ class SqliteHistory:
     def _select(self, query: UsageQuery, abandoned: threading.Event) -> Usage:
         address = f"{self.path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_LOCKED_SECONDS, uri=True)) as connection:
-            connection.set_progress_handler(abandoned.is_set, _STEPS_BETWEEN_LOOKS)
+            connection.set_progress_handler(abandoned.is_set, _STEPS_BETWEEN_CHECKS)
             found = connection.execute(_statement(query), dataclasses.asdict(query)).fetchone()
         if found is None:
             return NO_SAMPLES
         amount, samples = found
         if not isinstance(amount, int | float):
             raise UsageHistoryError("a usage in the table is no number")
-        return Usage(amount_of(amount), samples)
+        return Usage(round_up_amount(amount), samples)
 
 
 def open_history(source: str) -> SqliteHistory:

@@ -6,7 +6,7 @@ import dataclasses
 
 import click
 
-from pratique.controllers.quota.ledger_urls import default_file, is_placed, placed
+from pratique.controllers.quota.ledger_urls import default_ledger_file, has_ledger_url, with_ledger_url
 from pratique_cli.settings_options import SERVER_HELPS, settings_flags
 from validator.service import ValidatorSettings, run
 
@@ -26,6 +26,6 @@ def command(settings: ValidatorSettings) -> None:
 
 def _with_ledger(settings: ValidatorSettings) -> ValidatorSettings:
     """Keep charges where they outlive the process, where nobody says where."""
-    if is_placed(settings.chain):
+    if has_ledger_url(settings.chain):
         return settings
-    return dataclasses.replace(settings, chain=placed(settings.chain, str(default_file())))
+    return dataclasses.replace(settings, chain=with_ledger_url(settings.chain, str(default_ledger_file())))
