@@ -13,17 +13,20 @@ import time
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.assembly import ChainParts, assemble
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Outcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.results import ALLOWED, Outcome
+from pratique.admission.reviews import Deadline, Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.cluster.store import ObjectStore
+from pratique.configuration.admissionregistration import (
+    Webhook,
+    WebhookConfiguration,
+    WebhookConfigurationKind,
+)
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import WebhookConfigurationKind, Webhook, WebhookConfiguration
 from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
 
     from measures import Section
 
-    from frontdoor.chain.chain import Chain
-    from pratique.admission.calls import Call
+    from frontdoor.chain.decisions import Chain
+    from pratique.admission.reviews import Call
 
 MATCHING = 3
 SIZES = (10, 100, 1000)

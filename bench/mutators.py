@@ -13,16 +13,14 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from mutator.host import MutatorHost
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Call, Operation, Review
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import Document, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cluster.store import ObjectStore
-from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller, load_catalogue
+from pratique.hosting.hosts import MutatorHost
 
 if TYPE_CHECKING:
     from measures import Section

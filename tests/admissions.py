@@ -7,8 +7,8 @@ import dataclasses
 import inspect
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Allow, Answer, Deny, Patch
 from pratique.admission.controllers import Phase
+from pratique.admission.results import Allow, Answer, Deny, Patch
 from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery import statuses
@@ -17,7 +17,7 @@ from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

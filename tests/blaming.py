@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from frontdoor.blame.documents import blame_of
+from frontdoor.blame.changes import blame_of
 from frontdoor.blame.fields import ABSENT
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, pointer
 from pratique.apimachinery.patches import apply_patch
 

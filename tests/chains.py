@@ -8,20 +8,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frontdoor.chain.assembly import ChainParts, assemble
-from frontdoor.transports.in_process import InProcessTransport
+from frontdoor.engines.local import InProcessTransport
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
-from mutator.host import MutatorHost
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Deadline, Operation, Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations
-from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller, load_catalogue
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

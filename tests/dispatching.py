@@ -18,16 +18,18 @@ from doors.engines import AllowingEngine
 from doors.running import open_door
 from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import open_clients
-from frontdoor.transports.in_process import InProcessTransport
+from frontdoor.engines.local import InProcessTransport
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
-from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.cluster.store import ObjectStore
+from pratique.configuration.admissionregistration import (
+    WebhookConfiguration,
+    WebhookConfigurationKind,
+    decode_webhook_configuration,
+)
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import WebhookConfigurationKind, WebhookConfiguration, decode_webhook_configuration
-from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.configured_controllers import configure_controller
-from validator.host import ValidatorHost
+from pratique.hosting.catalogue import configure_controller, load_catalogue
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from webhook_servers import NAMES, answered, authority, raw, respond, serve
 
 if TYPE_CHECKING:
@@ -36,9 +38,8 @@ if TYPE_CHECKING:
     from doors.running import Answer, Door
     from frontdoor.chain.decisions import Decision
     from frontdoor.engines.engine import Engine
-    from pratique.admission.calls import Deadline
     from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.store import Cluster
     from webhook_servers import Behaviour, Received, WebhookServer

@@ -6,13 +6,12 @@ import json
 
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.apimachinery.positions import Position
-from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
+from pratique.apimachinery.source_documents import JsonOrigin, Position, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
 from pratique_cli.outputs import Missed, Reviewed
 

@@ -10,19 +10,19 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from packages import lay_out
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Call, Deadline
 from pratique.configuration.settings import Isolation
+from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.services import host_chain
 from serving import hostile_controllers
 from serving.reviews import POD, review_of
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
     from pratique.apimachinery.json_values import JSON
     from pratique.configuration.settings import ChainSettings
 

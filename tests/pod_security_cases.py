@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pratique.cluster.store import ObjectStore
-from pratique.controllers.pod_security.evaluation import NEWEST
+from pratique.controllers.pod_security.pods import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from admissions import answer_of, review_of
 from pod_security_cases import cases, labelled
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.admission.answers import Answer
     from pratique.admission.controllers import Handler
+    from pratique.admission.results import Answer
     from pratique.apimachinery.json_values import JSONObject
 
 

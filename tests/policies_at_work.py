@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.configuration.loading import Configurations
-    from pratique.policies.validating_outcomes import PoliciesDecision
+    from pratique.policies.validating_decisions import PoliciesDecision
 
 GROUP = "admissionregistration.k8s.io"
 EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.mutator_checks.violations import CheckReport
+    from pratique_cli.mutator_checks.defects import CheckReport
 
 POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 WEBHOOKS = ("MutatingAdmissionWebhook",)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review
-from frontdoor.recording.recorders import RecordedDecision, LineWriter
-from pratique.admission.calls import Deadline
+from frontdoor.recording.recorders import LineWriter, RecordedDecision
 from pratique.admission.controllers import BOTH
+from pratique.admission.reviews import Deadline
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
 

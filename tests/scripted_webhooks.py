@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from chains import webhook_controllers
 from frontdoor.chain.assembly import ChainParts, assemble
-from frontdoor.transports.in_process import InProcessTransport
-from mutator.host import MutatorHost
-from pratique.admission.calls import Deadline
+from frontdoor.engines.local import InProcessTransport
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Deadline
 from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
@@ -21,17 +20,20 @@ from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.admissionregistration import (
+    Webhook,
+    WebhookConfiguration,
+    WebhookConfigurationKind,
+)
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import WebhookConfigurationKind, Webhook, WebhookConfiguration
-from validator.host import ValidatorHost
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from frontdoor.chain.decisions import Decision
-    from pratique.admission.calls import Call
-    from pratique.admission.outcomes import OutcomeDecision
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import OutcomeDecision
+    from pratique.admission.reviews import Call, Review
     from pratique.apimachinery.json_values import JSONObject
 
 

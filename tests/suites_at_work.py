@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
-from pratique_cli.suites.running import CaseRunner, CaseChains
+from pratique_cli.suites.running import CaseChains, CaseRunner
 
 if TYPE_CHECKING:
     from pathlib import Path

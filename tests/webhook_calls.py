@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.transports.https import HttpsTransport
 from frontdoor.webhooks.clients import WebhookCredentials
-from pratique.admission.calls import Call, Deadline
+from frontdoor.webhooks.transports import HttpsTransport
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError
-from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
+from pratique.configuration.admissionregistration import ClientConfig, ServiceReference, Webhook
 from pratique.https.clients import HttpsClients
 from pratique.https.service_resolvers import resolve_by_dns
 from webhook_servers import authority
 
 if TYPE_CHECKING:
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
     from pratique.admission.reviews import Review
     from pratique.https.service_resolvers import ServiceResolver
 

@@ -11,7 +11,7 @@ import uvloop
 from frontdoor.decision_logs.writers import open_decision_log
 from frontdoor.engines.engine import open_remote
 from frontdoor.http.app import build_app
-from frontdoor.http.servers import FrontDoorServer, release_large_buffers, raise_open_file_limit
+from frontdoor.http.servers import FrontDoorServer, raise_open_file_limit, release_large_buffers
 from frontdoor.recording.recorders import open_recorder
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error

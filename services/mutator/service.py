@@ -5,25 +5,24 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import mutator_service_pb2 as pb
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.hosts import MutatorHost
 from pratique.hosting.services import host_chain
 from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.descriptions import catalogue_service
-from pratique.rpc.handlers import controllers_deadline, unary_handler
-from pratique.rpc.inputs import held_or_abort
-from pratique.rpc.lifetimes import run_process, run_server
+from pratique.rpc.handlers import controllers_deadline, held_or_abort, unary_handler
 from pratique.rpc.messages import mutate_response, read_request
-from pratique.rpc.servers import ServerSettings, RpcService
+from pratique.rpc.metrics import ServiceMetrics
+from pratique.rpc.servers import RpcService, ServerSettings
+from pratique.rpc.service_process import run_process, run_server
 from pratique.rpc.streams import STREAMED_METHODS
-from pratique.rpc.telemetry import ServiceMetrics
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-    from pratique.configuration.inputs import RecentInputs
+    from pratique.configuration.input_digests import RecentInputs
     from pratique.rpc.handlers import IncomingRequest
 
 

@@ -11,9 +11,17 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pratique.admission.answers import Allow, Answer, Deny, Patch, allow, deny, patch, warn
-    from pratique.admission.controllers import Controller, Handler, Handlers, NoSettings, Phase, mutator, validator
+    from pratique.admission.controllers import (
+        Controller,
+        Handler,
+        Handlers,
+        NoSettings,
+        Phase,
+        mutator,
+        validator,
+    )
     from pratique.admission.edits import Edits
+    from pratique.admission.results import Allow, Answer, Deny, Patch, allow, deny, patch, warn
     from pratique.admission.reviews import Operation, Review, UserInfo
     from pratique.admission.rules import EVERYTHING, Rule, rule
     from pratique.apimachinery.errors import ConfigurationError, RefusalError

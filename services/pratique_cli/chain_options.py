@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pratique.configuration.releases import CURRENT_RELEASE, OLDEST_RELEASE
-from pratique.configuration.settings import ChainSettings
-from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, flag, environment_variable
+from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
+from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, environment_variable, flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pratique.cluster.store import Cluster
+    from pratique.configuration.admissionregistration import (
+        PolicyConfiguration,
+        ValidatingAdmissionPolicySpec,
+    )
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import PolicyConfiguration, ValidatingAdmissionPolicySpec
     from pratique.lint.rules import LintFinding
 
 T = TypeVar("T")
@@ -52,7 +55,7 @@ class LoadedChain:
         return told if self.problems else [*told, *release_warnings(self.chain, cluster)]
 
     def _idle_controllers(self, cluster: Cluster) -> list[str]:
-        from pratique.lint.unreachable import idle_controllers  # noqa: PLC0415 - only `check` asks
+        from pratique.lint.without_effect import idle_controllers  # noqa: PLC0415 - only `check` asks
 
         sources = ChainSources.read(self.chain)
         found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
@@ -97,7 +100,7 @@ def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
 
 
 def _type_warnings(policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster) -> list[str]:
-    from pratique.policies.type_checks import check_types  # noqa: PLC0415 - brings CEL
+    from pratique.policies.type_checking import check_types  # noqa: PLC0415 - brings CEL
 
     found: list[str] = []
     for one in check_types(policy, cluster):

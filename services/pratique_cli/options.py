@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from pratique.apimachinery.errors import InputError
-from pratique.configuration.releases import Release, read_release
+from pratique.configuration.settings import Release, read_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

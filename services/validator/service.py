@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import validator_service_pb2 as pb
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.descriptions import catalogue_service
-from pratique.rpc.handlers import controllers_deadline, is_retry, unary_handler
-from pratique.rpc.inputs import held_or_abort
-from pratique.rpc.lifetimes import run_process, run_server
+from pratique.rpc.handlers import controllers_deadline, held_or_abort, is_retry, unary_handler
 from pratique.rpc.messages import read_request, validate_response
-from pratique.rpc.servers import ServerSettings, RpcService
+from pratique.rpc.metrics import ServiceMetrics
+from pratique.rpc.servers import RpcService, ServerSettings
+from pratique.rpc.service_process import run_process, run_server
 from pratique.rpc.streams import STREAMED_METHODS
-from pratique.rpc.telemetry import ServiceMetrics
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-    from pratique.configuration.inputs import RecentInputs
+    from pratique.configuration.input_digests import RecentInputs
     from pratique.rpc.handlers import IncomingRequest
 
 

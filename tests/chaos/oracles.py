@@ -13,8 +13,8 @@ from chaos.chains import FIRST, SECOND, chaperone_installed
 from chaos.systems import chain_settings
 from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import MUTATE, VALIDATE
+from pratique.admission.reviews import Deadline
 from pratique.cluster.files import load_cluster
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from blaming import mutation
 from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.json_values import Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource

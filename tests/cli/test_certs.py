@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pratique.https.tls import KeyPairFiles, read_key_pair
-from pratique_cli.certificates import issuing
+from pratique_cli import certificate_authority
 from pratique_cli.main import main
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ def test_what_has_lived_two_thirds_of_its_time_is_renewed(
     folder = tmp_path / "certs"
     with monkeypatch.context() as then:
         then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=70))
-        authority = issuing.issue_authority()
-        wanted = issuing.CertificateSpec("one", (), serves=False)
-        young, old = (issuing.issue(authority, wanted, days) for days in (120, 100))
+        authority = certificate_authority.issue_authority()
+        wanted = certificate_authority.CertificateSpec("one", (), serves=False)
+        young, old = (certificate_authority.issue(authority, wanted, days) for days in (120, 100))
     folder.mkdir()
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
     (folder / "ca.key").write_bytes(authority.key_pem)
@@ -177,10 +177,10 @@ def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
     folder.mkdir()
     with monkeypatch.context() as then:
         then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=2500))
-        authority = issuing.issue_authority()
+        authority = certificate_authority.issue_authority()
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
     (folder / "ca.key").write_bytes(authority.key_pem)
-    signed = issuing.issue(authority, issuing.CertificateSpec("one", (), serves=False), 300)
+    signed = certificate_authority.issue(authority, certificate_authority.CertificateSpec("one", (), serves=False), 300)
     (folder / "one").mkdir()
     (folder / "one/tls.crt").write_bytes(signed.certificate_pem)
     (folder / "one/tls.key").write_bytes(signed.key_pem)
@@ -188,7 +188,7 @@ def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
     assert (told[0], told[-1]) == ("renewed", "kept")
     renewed = certificate(folder / "ca.crt")
     assert renewed.not_valid_after_utc > authority.certificate.not_valid_after_utc
-    assert issuing.is_signed_by(signed.certificate, renewed)
+    assert certificate_authority.is_signed_by(signed.certificate, renewed)
 
 
 def test_an_authority_of_somebody_elses_is_used(pratique: Program, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_an_authority_of_somebody_elses_is_used(pratique: Program, tmp_path: Pat
     told = words(pratique("certs", "certs").stdout)
     assert told[1:] == ["made"] * 3
     own = certificate(tmp_path / "certs/ca.crt")
-    assert issuing.is_signed_by(certificate(tmp_path / "certs/mutator/tls.crt"), own)
+    assert certificate_authority.is_signed_by(certificate(tmp_path / "certs/mutator/tls.crt"), own)
 
 
 def test_certificates_do_not_outlive_their_authority(pratique: Program, tmp_path: Path) -> None:

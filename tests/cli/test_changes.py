@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.outputs.texts import FieldChange, ChangeTracker, difference, path_text
+from pratique_cli.outputs.texts import ChangeTracker, FieldChange, difference, path_text
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from frontdoor.decision_logs.hash_chains import HashChain
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.front_door_options import DECISION_LOG_HELPS
 from pratique_cli.main import root
+from pratique_cli.service_options import DECISION_LOG_HELPS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "decision-log.md").read_text("utf-8")
 FILES = re.findall(r"^```json (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Sequence
 
-    from pratique.admission.calls import Deadline
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique_cli.outputs import Output
 
     Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]

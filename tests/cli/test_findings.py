@@ -7,7 +7,7 @@ import pytest
 from frontdoor.chain.decisions import Decision, Step
 from hostile_reviews import denied_hostilely
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, failure
 from pratique_cli.outputs.findings import findings
 

@@ -7,8 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pratique.configuration.releases import Release
-from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings, Release
 from pratique_cli.chain_options import chain_arguments, chain_flags, chain_variables
 from pratique_cli.options import PORT, ExistingPath, NameList, Number, Seconds, WholeNumber, flag
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique_cli.stack.subprocesses import ServiceProcess, ServiceCommand, exit_text
-from pratique_cli.stack.supervisor import Supervisor, StartError
+from pratique_cli.supervisor import ServiceCommand, ServiceProcess, StartError, Supervisor, exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from pratique_cli.local_stack import Stack as LocalStack
 from pratique_cli.main import root
 from pratique_cli.options import ByteCount
-from pratique_cli.stack.stacks import Stack as LocalStack
 from recordings_of import deployment
 from stacks import Stack
 

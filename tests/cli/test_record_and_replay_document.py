@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.front_door_options import RECORD_HELPS
 from pratique_cli.replays.comparisons import DifferenceKind
+from pratique_cli.service_options import RECORD_HELPS
 from recordings_of import deployment, record
 
 if TYPE_CHECKING:

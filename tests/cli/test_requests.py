@@ -10,7 +10,7 @@ from pratique.admission.reviews import Operation
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.json_values import Document
 from pratique.cluster.store import ObjectStore
-from pratique_cli.reviews.requests import store_admitted, review_of
+from pratique_cli.reviews.requests import review_of, store_admitted
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pratique.admission.calls import Deadline
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
 
 
 @dataclasses.dataclass

@@ -15,7 +15,7 @@ from frontdoor.settings import FrontDoorSettings
 from mutator.service import MutatorSettings
 from pratique.rpc.probes import probe
 from pratique_cli.commands.services import frontdoor
-from pratique_cli.settings_options import SERVER_HELPS
+from pratique_cli.service_options import SERVER_HELPS
 from validator.service import ValidatorSettings
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.json_values import NULL, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource

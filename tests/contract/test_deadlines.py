@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.admission.answers import allow
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Failed, FailureKind
+from pratique.admission.results import Failed, FailureKind, allow
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from serving import controllers
 from serving.controllers import hosted
@@ -18,8 +17,7 @@ from serving.reviews import review_of
 from serving.servers import KINDS, Kind, serving
 
 if TYPE_CHECKING:
-    from pratique.admission.answers import Answer
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Answer, Outcome
     from pratique.admission.reviews import Review
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)

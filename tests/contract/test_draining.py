@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed
+from pratique.admission.results import Allowed
+from pratique.admission.reviews import Call
 from serving.processes import PATIENCE_SECONDS, Process, running
 from serving.reviews import review_of
 from serving.servers import KINDS, Kind
@@ -19,7 +19,7 @@ from serving.servers import KINDS, Kind
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 both_signals = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda it: it.name)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 import pytest
 
-from pratique.admission.answers import Allow, allow
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed, Failed, FailureKind
+from pratique.admission.results import Allow, Allowed, Failed, FailureKind, allow
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
 from pratique.apimachinery.errors import InputError
 from pratique.rpc import messages
 from pratique.rpc.handlers import unary_handler
-from pratique.rpc.servers import RpcServer, ServerSettings, RpcService
+from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
 from serving import controllers
 from serving.controllers import SECRET, hosted
 from serving.reviews import POD, review_of
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pratique.admission.controllers import Handler
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
     from pratique.admission.reviews import Review
 
 CANARY_POD = POD | {"metadata": {"name": SECRET, "annotations": {SECRET: SECRET}}}

@@ -14,9 +14,17 @@ from google.protobuf import text_format
 from google.protobuf.message import Message as MessageType
 
 from contract.schemas import PROTO
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Denied, OutcomeStatus, Failed, FailureKind, Outcome, PolicyOutcome, Patched
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.results import (
+    ALLOWED,
+    Denied,
+    Failed,
+    FailureKind,
+    Outcome,
+    OutcomeStatus,
+    Patched,
+    PolicyOutcome,
+)
+from pratique.admission.reviews import Call, Operation, Review, UserInfo
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.apimachinery import statuses
@@ -24,9 +32,9 @@ from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.configuration.inputs import InputDigests, RecentInputs
+from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc import messages
-from pratique.rpc.inputs import inputs_from_messages, inputs_to_messages
+from pratique.rpc.handlers import inputs_from_messages, inputs_to_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from frontdoor.transports.grpc import GrpcTransport
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import Allowed, Outcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.results import Allowed, Outcome
+from pratique.admission.reviews import Call, Deadline, Operation, Review
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.rpc.handlers import is_retry
 from pratique.rpc.messages import validate_response

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed, Denied
+from pratique.admission.results import Allowed, Denied
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from serving.processes import Process, running
 from serving.reviews import review_of

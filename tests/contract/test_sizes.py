@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.admission.answers import Allow, allow
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed, Patched
+from pratique.admission.results import Allow, Allowed, Patched, allow
+from pratique.admission.reviews import Call
 from pratique.apimachinery.json_values import Document
 from pratique.rpc.servers import ServerSettings
 from serving import controllers

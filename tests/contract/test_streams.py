@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from pratique.admission.answers import Answer, allow
+from pratique.admission.results import Answer, allow
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import SECRET, hosted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pratique.admission.reviews import Review
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
     from serving.streams import Stream
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)

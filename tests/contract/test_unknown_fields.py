@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Outcome
+from pratique.admission.results import ALLOWED, Outcome
+from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import BadAnswerError
 from serving import controllers
 from serving.controllers import hosted

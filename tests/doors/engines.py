@@ -10,7 +10,7 @@ import msgspec
 
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import Document
 from pratique.cluster.store import ANY_NAMESPACE
@@ -18,8 +18,7 @@ from pratique.cluster.store import ANY_NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.admission.calls import Deadline
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.cluster.store import Cluster
 
 

@@ -16,9 +16,8 @@ from expectations import check
 from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review
 from granting import binding, role, role_of, rule
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import UserInfo
+from pratique.admission.reviews import Deadline, UserInfo
 from pratique.apimachinery.json_values import encode
 from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster

@@ -18,8 +18,8 @@ import vectors_of
 from admissions import Admission, review_of
 from expectations import check
 from frontdoor.engines.engine import open_local
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from admissions import review_of
 from frontdoor.engines.engine import open_local
 from pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 

@@ -15,9 +15,9 @@ from admissions import review_of
 from frontdoor.engines.engine import open_local
 from fuzzing import clusters
 from pod_security_cases import pod_request
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import MUTATE, VALIDATE, Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_values import Document
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.http.decision_documents import field_of, parse_field, original_field
+from frontdoor.chain.message_fields import field_of, original_field, parse_field
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

@@ -11,10 +11,10 @@ from frontdoor.engines.outage_simulation import OutageSimulation
 from practising import mutating, rule, validating, webhook, write
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ANY_NAMESPACE
+from pratique.configuration.admissionregistration import WebhookConfigurationKind
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.configuration.webhooks import WebhookConfigurationKind
-from pratique.lint.outage_simulation import WebhookName, OutageResult
+from pratique.lint.outage_simulation import OutageResult, WebhookName
 from pratique.manifests.requests import review_of_manifest
 
 if TYPE_CHECKING:

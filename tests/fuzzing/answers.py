@@ -12,7 +12,7 @@ from chains import POD
 from frontdoor.webhooks.answers import read_answer, to_outcome
 from frontdoor.webhooks.reviews import build_review
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Patched
+from pratique.admission.results import Patched
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.patches import PatchDecodeError, PatchError, apply_patch, decode_patch

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontdoor.http.codecs import ReceivedReview
-    from pratique.processes.large_text_frames import MemberSelection, StrippedText
+    from pratique.processes.large_text_process import MemberSelection, StrippedText
 
 PIECE_BYTES = 37
 """Short, so that most values are in several pieces."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from frontdoor.http.requests import RequestError, check_head, query_reader
+from frontdoor.http.messages import RequestError, check_head, query_reader
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:

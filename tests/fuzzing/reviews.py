@@ -14,9 +14,9 @@ from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review, encode_answer
 from fuzzing import clusters
 from fuzzing.seed_files import EXAMPLES, files, lines
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import ReviewError
 from pratique.apimachinery.json_values import decode, encode
 from pratique.apimachinery.patches import apply_patch

@@ -8,7 +8,7 @@ import click
 import pytest
 import yaml
 
-from pratique.controllers.quota.ledger_urls import parse_ledger_url
+from pratique.controllers.quota.ledger import parse_ledger_url
 from pratique_cli.chain_options import chain_flags
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mutator.host import MutatorHost
-from pratique.admission.answers import allow, patch
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched, allow, patch
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.hosting.hosts import MutatorHost
 from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import POD, review_of
@@ -21,8 +20,8 @@ from serving.reviews import POD, review_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pratique.admission.answers import Answer
     from pratique.admission.controllers import Handler
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
 
 

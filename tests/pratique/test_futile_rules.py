@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique import rule
-from pratique.admission.futile_rules import RuleChecker, built_in_rule_checker, operations_of
+from pratique.admission.rule_checks import RuleChecker, built_in_rule_checker, operations_of
 from pratique.admission.rules import Rule, compile_rules
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectStore

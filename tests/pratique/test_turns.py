@@ -9,7 +9,7 @@ from pratique.processes.thread_pool import SWITCH_INTERVAL_SECONDS
 
 SERVICE = """
 import sys
-from pratique.rpc.lifetimes import be_process
+from pratique.rpc.service_process import be_process
 
 async def live() -> None:
     print(sys.getswitchinterval())

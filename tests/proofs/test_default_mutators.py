@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.engines.mutator_sets import MutatorSet
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import MUTATE, Phase
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.mutator_checks.cases import MutatorCase
-from pratique_cli.mutator_checks.making import generate_objects
-from pratique_cli.mutator_checks.words import Vocabulary, kinds_for
+from pratique_cli.mutator_checks.generation import Vocabulary, generate_objects, kinds_for
 from proving import found, prove
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pratique_cli.mutator_checks.violations import changed_values, differing_fields, without_order
+from pratique_cli.mutator_checks.defects import changed_values, differing_fields, without_order
 
 
 def containers(*names: str, field: str = "containers") -> dict[str, Any]:

@@ -12,8 +12,14 @@ from pratique.admission.rules import EVERYTHING, rule
 from pratique.cluster.schemas import ListType, MapType, Structure
 from pratique.cluster.store import ObjectStore
 from pratique_cli.mutator_checks.cases import MutatorCase
-from pratique_cli.mutator_checks.making import generate_objects, smallest
-from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary, gather_vocabulary, kinds_for
+from pratique_cli.mutator_checks.generation import (
+    GeneratedKind,
+    Vocabulary,
+    gather_vocabulary,
+    generate_objects,
+    kinds_for,
+    smallest,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,11 +14,10 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mounts import Mount, bundle_of, chain_of, key_of
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
+from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.rpc.credentials import ServerTls
-from pratique.rpc.servers import RpcServer, ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings, ServerTls
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of

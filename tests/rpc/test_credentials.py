@@ -10,18 +10,17 @@ import grpc
 import pytest
 import trustme
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
+from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.rpc.credentials import ServerTls
-from pratique.rpc.servers import RpcServer, ServerSettings
+from pratique.rpc.servers import RpcServer, ServerSettings, ServerTls
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
 from serving.servers import MUTATOR
 
 if TYPE_CHECKING:
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pratique.admission.v1.digest_pb2 import Inputs
-from pratique.configuration.inputs import InputDigests
-from pratique.rpc.inputs import inputs_from_messages
+from pratique.configuration.input_digests import InputDigests
+from pratique.rpc.handlers import inputs_from_messages
 
 
 def test_what_is_said_is_read_in_its_order() -> None:

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Allowed, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Allowed, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, validator_service_pb2
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError

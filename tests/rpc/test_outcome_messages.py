@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import outcome_pb2 as pb
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError

@@ -12,8 +12,8 @@ import pytest
 import trustme
 
 from mounts import WAYS, Mount, Rotation, bundle_of, chain_of, key_of
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
+from pratique.admission.reviews import Call
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted

@@ -16,7 +16,7 @@ import webhook_servers
 from canaries import CONFIGURED, NAMED, canary, found_in, planted, review, update
 from observed_stacks import observed_stack
 from packages import lay_out
-from pratique.admission.calls import Call
+from pratique.admission.reviews import Call
 from serving.reviews import review_of
 from serving.servers import MUTATOR, VALIDATOR
 from trace_collectors import collecting_over_http
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACKAGE = f"""
 import os, time
 from pratique import Controller, Halves, allow, deny, member
-from pratique.admission.answers import Patch
+from pratique.admission.results import Patch
 from pratique.admission.controllers import BOTH
 
 SECRET = {canary("exception")!r}

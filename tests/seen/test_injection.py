@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mutator.host import MutatorHost
-from pratique.admission.calls import Call
-from pratique.admission.reviews import UserInfo
+from pratique.admission.reviews import Call, UserInfo
 from pratique.cluster.store import ANY_NAMESPACE
+from pratique.hosting.hosts import MutatorHost
 from pratique.telemetry.logs import MAX_TEXT_LENGTH, configure_logging
 from pratique_cli.terminal import printable
 from serving import controllers

@@ -20,21 +20,21 @@ from doors.reviews import review_document
 from frontdoor.engines.engine import open_local
 from frontdoor.http.codecs import decode_review
 from frontdoor.http.metrics import Metrics
-from mutator.host import MutatorHost
 from mutator.service import services
 from observed_stacks import observed_stack
 from policies_at_work import binding, deployment_review, loaded, policy
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ANY_NAMESPACE, ReloadableCluster
-from pratique.configuration.inputs import RecentInputs
+from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers import validating_admission_policy
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
+from pratique.hosting.hosts import MutatorHost
 from pratique.hosting.services import HostedChain
+from pratique.rpc.metrics import ServiceMetrics
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique.rpc.telemetry import ServiceMetrics
 from pratique.telemetry.metrics_server import MAX_CLIENTS, MetricsServer
 from pratique.telemetry.registry import create_registry, render_metrics
 from serving import controllers
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
 
 MOST_SERIES = 200
 RANDOM_REVIEWS = 10_000

@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from pratique.admission.answers import Allow, Answer, allow, deny, patch
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
-from pratique.hosting.configured_controllers import HostedController
+from pratique.admission.results import Allow, Answer, allow, deny, patch
+from pratique.hosting.catalogue import HostedController
 
 if TYPE_CHECKING:
     import threading

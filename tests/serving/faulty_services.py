@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from pratique.admission.calls import Call
+from pratique.admission.reviews import Call
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import (
     PHASE_MUTATE,
@@ -24,8 +24,8 @@ from pratique.admission.v1.catalogue_service_pb2_grpc import (
     add_CatalogueServiceServicer_to_server,
 )
 from pratique.admission.v1.stream_pb2 import StreamedAnswer
-from pratique.configuration.inputs import RecentInputs
-from pratique.rpc.inputs import inputs_to_messages
+from pratique.configuration.input_digests import RecentInputs
+from pratique.rpc.handlers import inputs_to_messages
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving import controllers
 from serving.controllers import hosted

@@ -10,11 +10,11 @@ import grpc
 
 import mutator.service
 import validator.service
-from mutator.host import MutatorHost
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.configuration.inputs import (
+from pratique.configuration.admission_configuration import load_plugin_configurations
+from pratique.configuration.input_digests import (
     InputDigests,
     RecentInputs,
     chain_digest,
@@ -22,23 +22,21 @@ from pratique.configuration.inputs import (
     configuration_digest,
 )
 from pratique.configuration.loading import load_configurations
-from pratique.configuration.plugins import load_plugin_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.rpc import messages
 from pratique.rpc.servers import RpcServer, ServerSettings
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from google.protobuf.message import Message
 
-    from pratique.admission.calls import Call
-    from pratique.admission.outcomes import Outcome
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Review
     from pratique.cluster.store import Cluster
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
     from pratique.rpc.servers import RpcService
 
 LIMITS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))

@@ -7,15 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import allow
-from pratique.rpc.lifetimes import run_process, run_server
+from pratique.admission.results import allow
 from pratique.rpc.servers import ServerSettings
+from pratique.rpc.service_process import run_process, run_server
 from serving import controllers
 from serving.controllers import hosted
 from serving.servers import KINDS
 
 if TYPE_CHECKING:
-    from pratique.admission.answers import Answer
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Call
 from pratique.admission.v1.stream_pb2 import StreamedAnswer, StreamedCall
 from pratique.rpc.streams import STREAMED_METHODS
 from serving.reviews import review_of

@@ -16,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doors.remote import remote_door
-from frontdoor.http.requests import query_reader
+from frontdoor.http.messages import query_reader
 from frontdoor.settings import FrontDoorSettings
-from pratique.admission.answers import allow
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed, Failed, FailureKind
+from pratique.admission.results import Allowed, Failed, FailureKind, allow
+from pratique.admission.reviews import Call
 from pratique.configuration.settings import ChainSettings
-from pratique.rpc.servers import RpcServer, ServerSettings, RpcService
+from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
 from serving import controllers
 from serving.controllers import hosted
 from serving.reviews import review_of
@@ -31,8 +30,7 @@ from serving.servers import MUTATOR, VALIDATOR, Kind, serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pratique.admission.answers import Answer
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Answer, Outcome
     from pratique.admission.reviews import Review
 
 CONTROLLER = "AlwaysPullImages"

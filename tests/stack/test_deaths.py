@@ -13,9 +13,9 @@ import pytest
 
 from chains import pod_review
 from frontdoor.transports.grpc import GrpcTransport, grpc_target
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Allowed
+from pratique.admission.results import Allowed
+from pratique.admission.reviews import Call, Deadline
 from serving.processes import running
 from waiting import streams_to
 from webhook_servers import closed_port

@@ -14,13 +14,12 @@ import yaml
 from doors.remote import RemoteDoor, remote_door
 from frontdoor.settings import FrontDoorSettings
 from frontdoor.transports.hosting_services import CallKind
-from mutator.host import MutatorHost
 from pratique.admission.controllers import Phase
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.servers import MUTATOR, VALIDATOR, Kind
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -13,8 +13,8 @@ import pytest
 
 from isolating import pod
 from packages import lay_out
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind
+from pratique.admission.reviews import Call
 from serving import hostile_controllers
 from serving.processes import Process, running
 from serving.reviews import review_of
@@ -24,7 +24,7 @@ from waiting import within
 if TYPE_CHECKING:
     import contextlib
 
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
 
 NAMES = ("AlwaysAdmit", "SpinAsync", "ExitAtOnce", "Segfault", "RaiseUnusual", "DenyIt", "SayPid")
 

@@ -11,8 +11,8 @@ import pytest
 from frontdoor.engines.local import LocalEngine
 from frontdoor.http.codecs import decode_review
 from policies_at_work import binding, policy
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
+from pratique.admission.reviews import Deadline
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
 from stacks import Stack, running

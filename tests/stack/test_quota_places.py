@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frontdoor.transports.grpc import GrpcTransport
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import Denied
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.results import Denied
+from pratique.admission.reviews import Call, Deadline, Operation, Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from pratique.pods.containers import CONTAINER_FIELDS
+from pratique.pods.pod_spec import CONTAINER_FIELDS
 from strategies.pods import IMAGES, NAMES, PULL_POLICIES, affinities, optional, resources, tolerations
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
 from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import NULL, Document

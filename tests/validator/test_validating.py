@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission.answers import allow
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind, allow
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ReviewError
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.hosting.hosts import ValidatorHost
 from serving import controllers
 from serving.controllers import hosted, labelling
 from serving.reviews import review_of
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
-    from pratique.admission.answers import Answer
     from pratique.admission.controllers import Handler
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Answer, Outcome
     from pratique.admission.reviews import Review
 
 
@@ -143,5 +141,5 @@ def test_hosts_know_no_transport() -> None:
     import subprocess
     import sys
 
-    code = "import sys, mutator.host, validator.host; sys.exit('grpc' in sys.modules)"
+    code = "import sys, pratique.hosting.hosts, pratique.hosting.hosts; sys.exit('grpc' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,7 +7,6 @@ remember (``changes``), and so is what denials speak of (``denials``).
 
 from __future__ import annotations
 
-from frontdoor.blame.changes import BlamedDenial, Change
-from frontdoor.blame.documents import Blame, blame_document, blame_of
+from frontdoor.blame.changes import Blame, BlamedDenial, Change, blame_document, blame_of
 
 __all__ = ["Blame", "BlamedDenial", "Change", "blame_document", "blame_of"]

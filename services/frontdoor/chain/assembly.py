@@ -8,32 +8,32 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.chain import Chain
+from frontdoor.chain.decisions import Chain
 from frontdoor.chain.hosted_controllers import (
-    RulesWithSkipReason,
+    ChainMember,
     HostedMutators,
     HostedValidators,
-    ChainMember,
     PolicyMutators,
     PolicyRules,
+    RulesWithSkipReason,
 )
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.provisioning import provisions_namespaces
+from pratique.admission.namespace_provisioning import provisions_namespaces
+from pratique.admission.reviews import Call
 from pratique.admission.rules import compile_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from frontdoor.chain.decisions import MutatingStage, ValidatingStage
     from frontdoor.chain.hosted_controllers import Rules
-    from frontdoor.chain.stages import MutatingStage, ValidatingStage
     from frontdoor.chain.webhooks import WebhookIndex
     from frontdoor.transports import Transport
     from frontdoor.transports.circuit_breakers import CircuitBreakers
     from pratique.admission.controllers import Controller
     from pratique.apimachinery.json_values import JSON
+    from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.webhooks import Webhook, WebhookConfiguration
     from pratique.telemetry.policy_metrics import MatchConditionMetrics
 
 _MUTATING_POLICIES = "MutatingAdmissionPolicy"
@@ -92,7 +92,7 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
         elif runner is _RunBy.SERVICE_ALONE:
             yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
         elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
-            from frontdoor.chain.mutating_webhooks import MutatingWebhooks  # noqa: PLC0415 - many chains call none
+            from frontdoor.chain.webhook_controllers import MutatingWebhooks  # noqa: PLC0415 - many chains call none
 
             yield MutatingWebhooks(_webhook_index(parts, Phase.MUTATE))
 
@@ -105,7 +105,7 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
         if members:
             yield HostedValidators(members, parts.validator)
         if _has_webhooks(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
-            from frontdoor.chain.validating_webhooks import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
+            from frontdoor.chain.webhook_controllers import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
 
             yield ValidatingWebhooks(_webhook_index(parts, Phase.VALIDATE))
 

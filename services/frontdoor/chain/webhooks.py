@@ -10,12 +10,11 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 
 from frontdoor.chain.decisions import Step
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.label_subjects import compile_selector_or_status
-from pratique.admission.matched_resources import RequestKey, find_matched_resource
-from pratique.admission.outcomes import Denied, Failed, FailureKind, Outcome
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.matching import RequestKey, compile_selector_or_status, find_matched_resource
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Call
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError, ConversionError
@@ -31,7 +30,7 @@ from pratique.cel.expressions import (
     evaluate_conditions,
     first_false_condition,
 )
-from pratique.cel.policy_environments import AdmissionActivation
+from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES
 from pratique.telemetry.policy_metrics import MatchConditionCheck
 
@@ -40,15 +39,13 @@ if TYPE_CHECKING:
 
     from frontdoor.transports import Transport
     from frontdoor.transports.circuit_breakers import CircuitBreakers
-    from pratique.admission.calls import Deadline
-    from pratique.admission.label_subjects import SelectorOrStatus, MatchContext
-    from pratique.admission.matched_resources import MatchedResource
-    from pratique.admission.reviews import Review
+    from pratique.admission.matching import MatchContext, MatchedResource, SelectorOrStatus
+    from pratique.admission.reviews import Deadline, Review
     from pratique.admission.rules import RuleSet
     from pratique.cel.expressions import ConditionResult
     from pratique.cel.values import Value
     from pratique.cluster.api_resources import ApiResources
-    from pratique.configuration.webhooks import MatchCondition, Webhook, WebhookConfiguration
+    from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
     from pratique.telemetry.policy_metrics import MatchConditionMetrics
 
 

@@ -9,7 +9,7 @@ import hmac
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.http.decision_documents import REFUSING
+from frontdoor.chain.message_fields import REFUSING
 from frontdoor.recording.recorders import objects_size
 from frontdoor.recording.redaction import Redaction
 from pratique.apimachinery.json_values import NULL, decode, encode

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.decision_logs.entries import EntryWriter, Observation, audit_time
 from frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link, read_key
-from frontdoor.http.requests import RequestError
+from frontdoor.http.messages import RequestError
 from frontdoor.recording.files import RotatedFile
 from frontdoor.recording.recorders import ConfigurationDigest
 from pratique.apimachinery import statuses

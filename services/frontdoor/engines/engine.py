@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from frontdoor.webhooks.clients import WebhookCredentials
 from pratique.admission.controllers import Phase
+from pratique.configuration.admission_configuration import configured_plugins, load_plugin_configurations
 from pratique.configuration.loading import Configurations
-from pratique.configuration.plugins import configured_plugins, load_plugin_configurations
-from pratique.configuration.releases import notices
+from pratique.configuration.settings import notices
 from pratique.hosting.catalogue import load_catalogue
 from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision
     from frontdoor.engines.local import LocalEngine, LocalSources
     from frontdoor.settings import FrontDoorSettings
-    from pratique.admission.calls import Deadline
     from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.apimachinery.json_values import JSON
     from pratique.cluster.store import Cluster
-    from pratique.configuration.releases import Release
-    from pratique.configuration.settings import ChainSettings
-    from pratique.hosting.catalogue import Catalogue
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.configuration.settings import ChainSettings, Release
+    from pratique.hosting.catalogue import Catalogue, HostedController
 
 
 class Engine(Protocol):
@@ -137,7 +134,7 @@ class ChainSources:
 
         With ``only_certain``, what other kinds, policies or bindings in a cluster would give work to is let be.
         """
-        from pratique.lint import unreachable as idleness  # noqa: PLC0415 - what is not configured needs no practices
+        from pratique.lint import without_effect as idleness  # noqa: PLC0415 - what is not configured needs no practices
 
         yield from idleness.idle_controllers(sorted(self.configured), self.selected, cluster)
         if configurations != Configurations():

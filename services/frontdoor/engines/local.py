@@ -1,4 +1,7 @@
-"""The local engine: the whole chain in one process, for files and tests."""
+"""The local engine: the whole chain in one process, for ``pratique review`` and tests.
+
+Its transport asks the hosts of the mutator and the validator directly, without a network.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,44 @@ from typing import TYPE_CHECKING
 
 from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import ChainSources, open_clients
-from frontdoor.transports.in_process import InProcessTransport
 from frontdoor.webhooks.clients import WebhookTransports
-from mutator.host import MutatorHost
-from pratique.admission.provisioning import provisions_namespaces
+from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.configuration.loading import Configurations
-from pratique.controllers.quota.ledger_urls import with_ledger_url
-from validator.host import ValidatorHost
+from pratique.controllers.quota.ledger import with_ledger_url
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frontdoor.chain.decisions import Decision
-    from pratique.admission.calls import Deadline
     from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Deadline, Review
     from pratique.cluster.store import Cluster
     from pratique.configuration.settings import ChainSettings
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InProcessTransport:
+    """Asks hosts that live in this process."""
+
+    mutator: MutatorHost
+    validator: ValidatorHost
+    endpoint: str = "in-process"
+
+    async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Run mutating halves one after another."""
+        return await self.mutator.mutate(review, calls, deadline)
+
+    async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Run validating halves side by side."""
+        return await self.validator.validate(review, calls, deadline)
+
+    async def close(self) -> None:
+        """Let the controllers go of what they hold; one that is hosted twice is closed once."""
+        hosted = {id(one): one for one in (*self.mutator.hosted, *self.validator.hosted)}
+        for one in hosted.values():
+            await one.handlers.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

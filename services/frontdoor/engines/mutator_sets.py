@@ -9,28 +9,28 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.assembly import ChainParts, assemble
-from frontdoor.engines.local import LocalEngine
-from frontdoor.transports.in_process import InProcessTransport
-from mutator.host import MutatorHost
+from frontdoor.engines.local import InProcessTransport, LocalEngine
 from pratique.admission.controllers import Phase
 from pratique.configuration.loading import Configurations
-from pratique.hosting.configured_controllers import configure_controller
-from validator.host import ValidatorHost
+from pratique.hosting.catalogue import configure_controller
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.chain.stages import MutatingStage
-    from pratique.admission.calls import Deadline
+    from frontdoor.chain.decisions import Decision, MutatingStage
     from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.admission.rules import Rule
     from pratique.cluster.store import Cluster, ObjectStore
-    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, MutatingAdmissionPolicySpec
+    from pratique.configuration.admissionregistration import (
+        MutatingAdmissionPolicySpec,
+        PolicyBindingSpec,
+        PolicyConfiguration,
+        WebhookConfiguration,
+    )
     from pratique.configuration.settings import ChainSettings
-    from pratique.configuration.webhooks import WebhookConfiguration
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,29 +13,26 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from frontdoor.chain.assembly import ChainParts, assemble
 from frontdoor.engines.engine import ChainSources
-from frontdoor.transports.in_process import InProcessTransport
-from mutator.host import MutatorHost
-from pratique.admission.calls import Deadline
+from frontdoor.engines.local import InProcessTransport
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import ALLOWED, Outcome
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import ALLOWED, Outcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
+from pratique.configuration.admissionregistration import WebhookConfigurationKind
 from pratique.configuration.loading import Configurations
-from pratique.configuration.webhooks import WebhookConfigurationKind
-from pratique.controllers.quota.ledger_urls import with_ledger_url
-from pratique.lint.outage_simulation import AssumedCluster, WebhookName, OutageResult
-from validator.host import ValidatorHost
+from pratique.controllers.quota.ledger import with_ledger_url
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.lint.outage_simulation import AssumedCluster, OutageResult, WebhookName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from frontdoor.chain.chain import Chain
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.calls import Call
+    from frontdoor.chain.decisions import Chain, Decision
     from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Call, Review
     from pratique.cluster.store import Cluster
+    from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
     from pratique.configuration.settings import ChainSettings
-    from pratique.configuration.webhooks import Webhook, WebhookConfiguration
 
 _CONFIGURATION_KINDS = {
     "MutatingAdmissionWebhook": WebhookConfigurationKind.MUTATING,

@@ -16,7 +16,7 @@ from frontdoor.webhooks.clients import WebhookTransports
 from pratique.admission.controllers import Phase
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ReloadableCluster
-from pratique.configuration.inputs import (
+from pratique.configuration.input_digests import (
     InputDigests,
     RecentInputs,
     chain_digest,
@@ -26,21 +26,19 @@ from pratique.configuration.inputs import (
 from pratique.configuration.loading import load_configurations
 from pratique.https.tls import keep_certificates_fresh
 from pratique.lint.spellings import unread_in_cluster
-from pratique.telemetry.file_metrics import ReloadCollector
 from pratique.telemetry.logs import describe_error
+from pratique.telemetry.metrics import ReloadCollector
 from pratique.telemetry.policy_metrics import MatchConditionMetrics
-from pratique.telemetry.reloading import Reloaded, keep_reloading
+from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
-    from frontdoor.chain.chain import Chain
-    from frontdoor.chain.decisions import Decision
+    from frontdoor.chain.decisions import Chain, Decision
     from frontdoor.settings import FrontDoorSettings
-    from pratique.admission.calls import Deadline
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.cluster.store import Cluster, ObjectStore
     from pratique.configuration.loading import Configurations
     from pratique.https.tls import ReloadedCertificate

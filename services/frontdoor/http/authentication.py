@@ -11,7 +11,7 @@ import hmac
 import re
 from typing import TYPE_CHECKING, Any
 
-from frontdoor.http.responses import status_reply
+from frontdoor.http.messages import status_reply
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import PartlyUsableError
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from frontdoor.http.metrics import Metrics
     from pratique.apimachinery.statuses import Status
-    from pratique.https.client_certificates import TlsClient, ClientCertificateAuthenticator
-    from pratique.https.tls import ReloadedCertificate
+    from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
     GroupVersionKind,  # noqa: TC001
     GroupVersionResource,  # noqa: TC001
 )
-from pratique.processes.large_text_frames import MemberSelection, slice_pieces
+from pratique.processes.large_text_process import MemberSelection, slice_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from frontdoor.chain.decisions import Decision
     from pratique.cluster.store import Cluster
-    from pratique.processes.large_text_frames import MemberStripper
+    from pratique.processes.large_text_process import MemberStripper
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 """The AdmissionReview versions that are understood; each is answered in the version received."""

@@ -7,15 +7,23 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from frontdoor.blame.documents import blame_document, blame_of
+from frontdoor.blame.changes import blame_document, blame_of
 from frontdoor.chain import decisions
-from frontdoor.chain.outages import OutageError
+from frontdoor.chain.hosted_controllers import OutageError
 from frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
-from frontdoor.http.load import LoadShare, priority_of
-from frontdoor.http.requests import ClientGoneError, check_head, query_reader, read_body
-from frontdoor.http.responses import JSONReply, failure_status, shutting_down, status_reply
-from pratique.admission.calls import Deadline
+from frontdoor.http.limits import LoadShare, priority_of
+from frontdoor.http.messages import (
+    ClientGoneError,
+    JSONReply,
+    check_head,
+    failure_status,
+    query_reader,
+    read_body,
+    shutting_down,
+    status_reply,
+)
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import encode
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
@@ -32,9 +40,9 @@ if TYPE_CHECKING:
     from frontdoor.engines.engine import Engine
     from frontdoor.http.codecs import ReceivedReview
     from frontdoor.http.connections import Timeouts
-    from frontdoor.http.load import Load
+    from frontdoor.http.limits import Load
+    from frontdoor.http.messages import Query
     from frontdoor.http.metrics import Metrics
-    from frontdoor.http.requests import Query
     from frontdoor.http.review_traces import ReviewTrace
     from frontdoor.recording.recorders import Recorder
     from frontdoor.settings import FrontDoorSettings

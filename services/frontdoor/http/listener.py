@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from frontdoor.http.authentication import Callers, read_logins, read_tokens
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.client_certificates import ClientCertificateAuthenticator
-from pratique.https.tls import ReloadedCertificate, KeyPairFiles, read_client_authorities, read_key_pair
+from pratique.https.tls import (
+    ClientCertificateAuthenticator,
+    KeyPairFiles,
+    ReloadedCertificate,
+    read_client_authorities,
+    read_key_pair,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
-from pratique.telemetry.metrics import LabeledCounter, DurationHistogram, CallbackMetric
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.decisions import Decision, Step
     from frontdoor.decision_logs.writers import DecisionLog
-    from frontdoor.http.connection_account import UnauthenticatedConnections
-    from frontdoor.http.load import Load
+    from frontdoor.http.limits import Load, UnauthenticatedConnections
     from frontdoor.recording.recorders import Recorder
 
 __all__ = ["CONTENT_TYPE", "Metrics"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.cluster.api_resources import built_in_resources
 from pratique.telemetry.tracing import set_trace_metadata
 

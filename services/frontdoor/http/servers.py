@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from frontdoor.http.connection_account import UNAUTHENTICATED_WINDOW_BYTES
 from frontdoor.http.connections import Protocol
+from frontdoor.http.limits import UNAUTHENTICATED_WINDOW_BYTES
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
 

@@ -20,7 +20,7 @@ from frontdoor.recording.redaction import Redaction
 from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
-from pratique.telemetry.watching import fingerprint
+from pratique.telemetry.reloading_files import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from frontdoor.settings import FrontDoorSettings
     from pratique.admission.controllers import Phase
     from pratique.admission.reviews import Review, UserInfo
-    from pratique.telemetry.watching import Fingerprint
+    from pratique.telemetry.reloading_files import Fingerprint
 
 _LOOK_INTERVAL_SECONDS = 1.0
 

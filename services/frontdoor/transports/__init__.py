@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.admission.calls import Call, Deadline
-    from pratique.admission.outcomes import Outcome
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Deadline, Review
 
 
 class Transport(Protocol):

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from pratique.rpc.inputs import inputs_from_messages
+from pratique.rpc.handlers import inputs_from_messages
 from pratique.rpc.streams import streamed_call
 
 if TYPE_CHECKING:
-    from pratique.admission.calls import Deadline
-    from pratique.configuration.inputs import InputDigests
-    from pratique.rpc.streams import StreamedMethod, StreamedAnswer
+    from pratique.admission.reviews import Deadline
+    from pratique.configuration.input_digests import InputDigests
+    from pratique.rpc.streams import StreamedAnswer, StreamedMethod
     from pratique.telemetry.tracing import TraceMetadata
 
 _BATCH_BYTES = 256 * 1024

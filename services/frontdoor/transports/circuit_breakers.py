@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from frontdoor.settings import FrontDoorSettings
     from frontdoor.transports import Transport
-    from pratique.admission.calls import Call, Deadline
     from pratique.admission.controllers import Phase
-    from pratique.admission.outcomes import Outcome
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Deadline, Review
 
 _log = logging.getLogger(__name__)
 

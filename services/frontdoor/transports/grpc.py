@@ -22,8 +22,8 @@ from frontdoor.transports.replicas import (
     MAX_ATTEMPTS,
     MAX_TOKENS,
     TOKEN_RATIO,
-    ReplicaAnswer,
     DisagreementError,
+    ReplicaAnswer,
     StreamedReplicas,
 )
 from pratique.admission.controllers import Phase
@@ -38,8 +38,7 @@ from pratique.apimachinery.errors import (
     UnreachableError,
 )
 from pratique.rpc import messages
-from pratique.rpc.handlers import CANCELED, CODE_NAMES, OK
-from pratique.rpc.inputs import NOT_HELD
+from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique.telemetry.tracing import trace_metadata
 
@@ -47,9 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from frontdoor.transports.replicas import Replica
-    from pratique.admission.calls import Call, Deadline
-    from pratique.admission.outcomes import Outcome
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Deadline, Review
 
     Observe: TypeAlias = Callable[[str, float], None]
 

@@ -13,9 +13,9 @@ from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.tls import ReloadedCertificate, KeyPairFiles, read_authorities, read_key_pair
-from pratique.rpc.inputs import inputs_from_messages
-from pratique.telemetry.metrics import LabeledCounter, DurationHistogram, CallbackMetric
+from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
+from pratique.rpc.handlers import inputs_from_messages
+from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frontdoor.settings import FrontDoorSettings
     from frontdoor.transports.balancing import ReplicaLoad
     from pratique.admission.controllers import Controller
-    from pratique.configuration.inputs import InputDigests, RecentInputs
+    from pratique.configuration.input_digests import InputDigests, RecentInputs
 
 
 class CallKind(enum.StrEnum):

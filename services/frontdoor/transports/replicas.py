@@ -12,15 +12,14 @@ import grpc
 
 from frontdoor.transports.balancing import Balancer, ReplicaCallStatus
 from frontdoor.transports.call_streams import CallStream, StreamedCallError
-from pratique.rpc.handlers import ATTEMPTS_KEY
-from pratique.rpc.inputs import NOT_HELD, fetch_inputs
+from pratique.rpc.handlers import ATTEMPTS_KEY, NOT_HELD, fetch_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from frontdoor.transports.balancing import ReplicaLoad
-    from pratique.admission.calls import Deadline
-    from pratique.configuration.inputs import InputDigests
+    from pratique.admission.reviews import Deadline
+    from pratique.configuration.input_digests import InputDigests
     from pratique.rpc.streams import StreamedMethod
     from pratique.telemetry.tracing import TraceMetadata
 

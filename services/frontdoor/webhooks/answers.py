@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, OutcomeDecision, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.apimachinery.decoding import ResponseDecoder, GoTypes, go_type_mismatch
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, OutcomeDecision, Patched
+from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, go_type_mismatch
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_errors import go_kind
+from pratique.apimachinery.json_reading import go_kind
 from pratique.apimachinery.json_values import (
     JSON,  # msgspec reads the types of fields
     go_json,

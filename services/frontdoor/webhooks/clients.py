@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from frontdoor.transports import Transport
     from pratique.admission.controllers import Phase
-    from pratique.configuration.webhooks import Webhook
+    from pratique.configuration.admissionregistration import Webhook
     from pratique.https.clients import HttpsClients
 
 _HTTPS_PORT = ":443"
@@ -122,7 +122,7 @@ class WebhookTransports:
         return self._https_transport(webhook, phase)
 
     def _https_transport(self, webhook: Webhook, phase: Phase) -> Transport:
-        from frontdoor.transports.https import HttpsTransport  # noqa: PLC0415  # not needed without webhooks
+        from frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # not needed without webhooks
 
         transport = HttpsTransport(webhook, self._clients, self._credentials[phase])
         self._https.append(transport)
@@ -138,7 +138,7 @@ def _grpc_transport(url: str, ca_bundle: bytes) -> Transport:
     import grpc  # noqa: PLC0415  # an eighth of a second that a review without gRPC webhooks need not wait
 
     from frontdoor.transports.grpc import GrpcTransport, grpc_target  # noqa: PLC0415  # likewise
-    from frontdoor.transports.grpc_webhooks import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
+    from frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
 
     parts = urlsplit(url)
     credentials = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from pratique.admission.answers import Allow, Patch
+from pratique.admission.results import Allow, Patch
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import RefusalError

@@ -66,7 +66,7 @@ def rule(
         if isinstance(entries, str):
             raise ValueError(f'rule: {field} is a tuple of strings, such as ("{entries}",), not a string')  # noqa: TRY004 - as for all that is wrong with a rule
     written = Rule(operations, (group,), versions, resources, scope)
-    from pratique.admission.futile_rules import built_in_rule_checker  # noqa: PLC0415 - which knows rules
+    from pratique.admission.rule_checks import built_in_rule_checker  # noqa: PLC0415 - which knows rules
 
     if wrong := [one.text for one in built_in_rule_checker().find(written) if one.certain]:
         raise ValueError(f"rule: {'; '.join(wrong)}")

@@ -14,8 +14,7 @@ from msgspec import inspect
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldPath, invalid, type_invalid
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_errors import syntax_error, type_error
-from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values
+from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

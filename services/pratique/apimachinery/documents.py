@@ -1,25 +1,249 @@
-"""Documents that people write: YAML and JSON files, folders of them, and streams, read as ``kubectl`` reads them."""
+"""Reading documents as ``kubectl`` does: YAML and JSON files, folders of them, and streams.
+
+A text that begins with ``{`` or ``[`` is tried as JSON first and then as YAML, as
+``k8s.io/apimachinery/pkg/util/yaml/decoder.go`` does; a file named ``.json`` or ``.jsonl`` must be JSON.
+"""
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
+import json
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pratique.apimachinery.document_texts import JSON_LINES, read_line
-from pratique.apimachinery.document_texts import _read_source_text
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.folders import walk
-from pratique.apimachinery.json_values import member
-from pratique.apimachinery.readings import read_recorded
-from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.file_snapshots import read_recorded
+from pratique.apimachinery.json_values import JSON, decode, json_type, member
+from pratique.apimachinery.source_documents import (
+    STDIN,
+    JsonOrigin,
+    Position,
+    SourceDocument,
+    SourceText,
+    YamlOrigin,
+    display_path,
+    find_duplicate,
+    position_of_offset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from pratique.apimachinery.json_values import JSON
+
+FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+"""The files of a folder that are read; others are read only where they are named."""
+
+
+def walk(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder, its files that are read, and all subfolders with theirs; True marks a folder.
+
+    Entries come in the order of their names, files and subfolders mixed, as Go's ``filepath.Walk`` gives them to
+    ``kubectl apply -R``. Links to folders are followed. Each folder is read once, so that links in a circle end.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    return _walk(folder, set())
+
+
+def _walk(folder: Path, walked: set[Path]) -> Iterator[tuple[Path, bool]]:
+    real = folder.resolve()
+    if real in walked:
+        return
+    walked.add(real)
+    yield folder, True
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            if not entry.name.startswith("."):
+                yield from _walk(entry, walked)
+        elif entry.suffix.lower() in FOLDER_SUFFIXES:
+            yield entry, False
+
+
+JSON_LINES = ".jsonl"
+"""Files whose names end so hold JSON values, one a line."""
+
+_JSON_ONLY = (".json", JSON_LINES)
+_JSON_START = re.compile(rb"[ \t\r\n]*[{\[]")
+_SPACES = re.compile(r"[ \t\r\n]*")
+_BYTE = re.compile(r" \(byte (\d+)\)")
+_SCANNER = json.JSONDecoder()
+_UNSCANNED = (
+    ("Input data was truncated", "a \\u escape stands for half a character"),
+    ("Number out of range", "a number is out of range"),
+    ("Integer value out of range", "a number is out of range"),
+)
+_OUT_OF_RANGE = "not JSON: a number is out of range"
+_FOREIGN_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def _read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+    """Read the documents of a text, which may hold none.
+
+    Args:
+        text: The text.
+        unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+
+    Raises:
+        InputError: the text is neither JSON nor YAML, or a document is no object.
+    """
+    _check_encoding(text)
+    if text.raw.startswith(codecs.BOM_UTF8):
+        text = dataclasses.replace(text, raw=text.raw.removeprefix(codecs.BOM_UTF8))
+    if _JSON_START.match(text.raw) or text.file.endswith(JSON_LINES):
+        return _read_json(text, unique_keys=unique_keys)
+    return _read_yaml(text, unique_keys=unique_keys)
+
+
+def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument | None:
+    """Read a line that is one JSON value; None where it is not.
+
+    Raises:
+        InputError: the value is no object.
+    """
+    if not _JSON_START.match(text.raw):
+        return None
+    try:
+        data = decode(text.raw)
+    except (ValueError, RecursionError):
+        return None
+    return _json_document(text, 0, _Value(0, 1, data), unique_keys=unique_keys)
+
+
+def _check_encoding(text: SourceText) -> None:
+    for mark, name in _FOREIGN_MARKS.items():
+        if text.raw.startswith(mark):
+            raise InputError(f"{display_path(text.file)}: is {name}; save it as UTF-8", file=text.file)
+
+
+class _Value(NamedTuple):
+    """A JSON value in a text: where it begins, in characters and in lines, and what it is."""
+
+    offset: int
+    line: int
+    data: JSON
+
+
+def _read_json(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocument]:
+    try:
+        values = _read_values(text)
+    except InputError:
+        if text.file.endswith(_JSON_ONLY) or text.first_index > 0:
+            raise
+        yield from _read_yaml(text, unique_keys=unique_keys)
+        return
+    for index, value in enumerate(values):
+        yield _json_document(text, index, value, unique_keys=unique_keys)
+
+
+def _read_values(text: SourceText) -> list[_Value]:
+    try:
+        data = decode(text.raw)
+    except (ValueError, RecursionError):
+        return _split_values(text)
+    start = _JSON_START.match(text.raw)
+    return [_Value(0, text.raw.count(b"\n", 0, start.end() if start else 0) + 1, data)]
+
+
+def _split_values(text: SourceText) -> list[_Value]:
+    """Read a stream of JSON values, or say what is wrong with a text that is none."""
+    decoded = _decode_utf8(text)
+    values: list[_Value] = []
+    end, offset, line = 0, _skip_spaces(decoded, 0), 1
+    while offset < len(decoded):
+        line += decoded.count("\n", end, offset)
+        end = _scan_value(text, len(values), decoded, offset)
+        values.append(_Value(offset, line, _decode_value(text, len(values), decoded, offset, end)))
+        line += decoded.count("\n", offset, end)
+        offset = _skip_spaces(decoded, end)
+    return values
+
+
+def _scan_value(text: SourceText, index: int, decoded: str, offset: int) -> int:
+    """Find where a JSON value ends."""
+    try:
+        return _SCANNER.raw_decode(decoded, offset)[1]
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+        raise text.fault(index, Position(error.lineno, error.colno), problem) from None
+    except ValueError:
+        # Python reads no integer of more than 4,300 digits.
+        raise text.fault(index, position_of_offset(decoded, offset), _OUT_OF_RANGE) from None
+    except RecursionError:
+        raise text.fault(index, None, "nested too deeply to be read") from None
+
+
+def _decode_value(text: SourceText, index: int, decoded: str, offset: int, end: int) -> JSON:
+    """Decode what Python's scanner takes for JSON: it lets more pass, such as NaN."""
+    value = decoded[offset:end].encode()
+    try:
+        return decode(value)
+    except ValueError as error:
+        found = _BYTE.search(str(error))
+        bad = offset + len(value[: int(found[1])].decode(errors="ignore")) if found else offset
+        problems = (problem for beginning, problem in _UNSCANNED if str(error).startswith(beginning))
+        problem = next(problems, "invalid character")
+        raise text.fault(index, position_of_offset(decoded, bad), f"not JSON: {problem}") from None
+
+
+def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: bool) -> SourceDocument:
+    if unique_keys:
+        decoded = text.raw.decode()
+        found = find_duplicate(decoded, value.offset)
+        if found is not None:
+            path, place = found
+            problem = f'strict decoding error: duplicate field "{FieldPath(path)}"'
+            raise text.fault(index, position_of_offset(decoded, place), problem)
+    return _document(text, index, value.line, value.data, JsonOrigin(text, value.offset))
+
+
+def _read_yaml(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocument]:
+    from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415 - JSON alone needs no YAML parser
+
+    index = 0
+    try:
+        for value in read_values(text.raw, unique_keys=unique_keys):
+            origin = YamlOrigin(text, value.line)
+            yield _document(text, index, value.line, value.value, origin)
+            index += 1
+    except YamlReadError as fault:
+        raise text.fault(index, Position(fault.line, fault.column), fault.problem) from None
+
+
+def _document(
+    text: SourceText, index: int, line: int, data: JSON, origin: JsonOrigin | YamlOrigin
+) -> SourceDocument:
+    if not isinstance(data, dict):
+        problem = f"expected an object with apiVersion and kind, got {json_type(data)}"
+        raise text.fault(index, Position(line, 1), problem)
+    place = text.in_file(Position(line, 1))
+    return SourceDocument(data, text.file, text.first_index + index, place.line, origin)
+
+
+def _decode_utf8(text: SourceText) -> str:
+    try:
+        return text.raw.decode()
+    except UnicodeDecodeError as error:
+        before = text.raw[: error.start]
+        column = len(before[before.rfind(b"\n") + 1 :].decode()) + 1
+        place = Position(before.count(b"\n") + 1, column)
+        raise text.fault(0, place, f"not UTF-8: byte 0x{text.raw[error.start]:02x}") from None
+
+
+def _skip_spaces(decoded: str, offset: int) -> int:
+    found = _SPACES.match(decoded, offset)
+    return found.end() if found else offset
+
 
 SUITE_GROUP = "test.pratique"
 """The API group of suites, which no API server knows."""
@@ -41,7 +265,7 @@ def read_documents(
     """Read the documents of a file, of the files of a folder and its subfolders, or of standard input.
 
     Of folders, only ``.yaml``, ``.yml`` and ``.json`` files are read, in the order of
-    :func:`pratique.apimachinery.folders.walk`.
+    :func:`pratique.apimachinery.documents.walk`.
     A ``.jsonl`` file, and standard input as long as each line is a JSON value, is read line by line, however long
     it is.
 

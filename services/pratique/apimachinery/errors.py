@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pratique.apimachinery.positions import Position
+    from pratique.apimachinery.source_documents import Position
     from pratique.apimachinery.statuses import Status
 
 

@@ -17,7 +17,7 @@ from pratique.apimachinery.statuses import has_reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
-    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Deadline
     from pratique.apimachinery.statuses import Status
 
 _SECOND = 1_000_000_000

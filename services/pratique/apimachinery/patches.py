@@ -30,8 +30,7 @@ import msgspec
 
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import PratiqueError
-from pratique.apimachinery.json_errors import syntax_error, type_error
-from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values
+from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import (
     JSON,
     Document,

@@ -12,7 +12,7 @@ from yaml.error import YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pratique.apimachinery import yaml_values
-from pratique.apimachinery.positions import Position
+from pratique.apimachinery.source_documents import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

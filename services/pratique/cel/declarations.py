@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cel.plan_nodes import Implementation
+    from pratique.cel.interpretables import Implementation
     from pratique.cel.type_descriptors import StructTypes
     from pratique.cluster.schemas import Type
 

@@ -11,23 +11,19 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from pratique.cel.activation import VARIABLES_TYPE, VARIABLES
+from pratique.cel.activation import VARIABLES, VARIABLES_TYPE
 from pratique.cel.declarations import function_configurations, type_configuration
 from pratique.cel.libraries import (
     addresses,
     authorizers,
     conversions,
-    json_patches,
     lists,
     named_formats,
     operators,
-    optionals,
     quantities,
     regexes,
     semvers,
-    sets,
     strings,
-    times,
     urls,
 )
 from pratique.cel.type_descriptors import build_pool
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cel.activation import DeclaredVariable
     from pratique.cel.declarations import Library
-    from pratique.cel.plan_nodes import Functions
+    from pratique.cel.interpretables import Functions
     from pratique.cel.type_descriptors import StructTypes
 
 _VARIABLES = {
@@ -56,11 +52,11 @@ _EXTENSIONS = ("lists", "optional", "sets", "two-var-comprehensions")
 _LIBRARIES: tuple[Library, ...] = (
     operators.LIBRARY,
     conversions.CONVERSIONS,
-    times.TIMES,
+    conversions.TIMES,
     strings.STRINGS,
     lists.LISTS,
-    sets.SETS,
-    optionals.OPTIONALS,
+    lists.SETS,
+    lists.OPTIONALS,
     regexes.LIBRARY,
     urls.LIBRARY,
     addresses.LIBRARY,
@@ -91,7 +87,7 @@ class Environment:
     @property
     def libraries(self) -> tuple[Library, ...]:
         """The libraries of its functions."""
-        return (*_LIBRARIES, json_patches.JSON_PATCH) if self.has_patches else _LIBRARIES
+        return (*_LIBRARIES, strings.JSON_PATCH) if self.has_patches else _LIBRARIES
 
     def variable_types(self) -> dict[str, str]:
         """The types of all its variables by name."""

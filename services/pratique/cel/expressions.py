@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
-from pratique.cel.compilation_errors import format_error, to_api_server_message, render_type
+from pratique.cel.ast_validators import validate_ast
+from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
-from pratique.cel.environments import type_checker, functions_by_name
+from pratique.cel.environments import functions_by_name, type_checker
 from pratique.cel.errors import (
-    EvaluationCancelledError,
     CompilationError,
     CostLimitError,
+    EvaluationCancelledError,
     EvaluationError,
     SlowEvaluationError,
 )
-from pratique.cel.inspections import validate_ast
-from pratique.cel.plans import plan
+from pratique.cel.planner import plan
 from pratique.cel.syntax_trees import decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pratique.cel.environments import Environment
-    from pratique.cel.plans import Program
+    from pratique.cel.planner import Program
     from pratique.cel.syntax_trees import SyntaxTree
     from pratique.cel.type_descriptors import StructTypes
     from pratique.cel.values import Value

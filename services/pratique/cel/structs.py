@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.json_values import JSON
     from pratique.cel.activation import Frame
-    from pratique.cel.plan_nodes import Interpretable
+    from pratique.cel.interpretables import Interpretable
 
 _EMPTY_FIELDS = {"string": "", "dyn": None}
 

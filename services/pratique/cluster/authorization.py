@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pratique.admission.reviews import UserInfo
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.rbac import Grant, RoleRef, CompiledPolicyRule
+    from pratique.cluster.rbac import CompiledPolicyRule, Grant, RoleRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import msgspec
 from pratique.apimachinery.errors import ConversionError, InputError
 from pratique.apimachinery.json_values import decode, go_json
 from pratique.apimachinery.quantities import Quantity
-from pratique.cluster.conversion_shapes import (
+from pratique.cluster.conversion_fields import (
     VersionConverter,
     annotated,
     annotation,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_shapes import ObjectChange, KindConverters
+    from pratique.cluster.conversion_fields import KindConverters, ObjectChange
 
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 

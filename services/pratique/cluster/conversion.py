@@ -7,33 +7,32 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.errors import ConversionError, InputError
 from pratique.apimachinery.json_values import Document, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
-from pratique.cluster import autoscaler_conversion, policy_conversion, service_conversion, workload_conversion
-from pratique.cluster.api_resources import built_in_resources
-from pratique.cluster.custom_resources import CRD_GROUP, CRD_RESOURCE
+from pratique.cluster import autoscaler_conversion, service_and_policy_conversion, workload_conversion
+from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, built_in_resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cluster.conversion_shapes import KindConverters
+    from pratique.cluster.conversion_fields import KindConverters
     from pratique.cluster.store import Cluster
 
 _CONVERTERS: Mapping[str, KindConverters] = {
-    "ClusterRoleBinding": policy_conversion.RBAC_BINDINGS,
-    "CustomResourceDefinition": policy_conversion.CUSTOM_RESOURCE_DEFINITIONS,
+    "ClusterRoleBinding": service_and_policy_conversion.RBAC_BINDINGS,
+    "CustomResourceDefinition": service_and_policy_conversion.CUSTOM_RESOURCE_DEFINITIONS,
     "DaemonSet": workload_conversion.DAEMON_SETS,
     "Deployment": workload_conversion.DEPLOYMENTS,
     "DeviceClass": workload_conversion.DEVICE_CLASSES,
-    "EndpointSlice": service_conversion.ENDPOINT_SLICES,
-    "Event": service_conversion.EVENTS,
+    "EndpointSlice": service_and_policy_conversion.ENDPOINT_SLICES,
+    "Event": service_and_policy_conversion.EVENTS,
     "HorizontalPodAutoscaler": autoscaler_conversion.AUTOSCALERS,
-    "Ingress": service_conversion.INGRESSES,
+    "Ingress": service_and_policy_conversion.INGRESSES,
     "PodDisruptionBudget": workload_conversion.POD_DISRUPTION_BUDGETS,
-    "PriorityLevelConfiguration": policy_conversion.PRIORITY_LEVELS,
+    "PriorityLevelConfiguration": service_and_policy_conversion.PRIORITY_LEVELS,
     "ResourceClaim": workload_conversion.RESOURCE_CLAIMS,
     "ResourceClaimTemplate": workload_conversion.RESOURCE_CLAIM_TEMPLATES,
     "ResourceSlice": workload_conversion.RESOURCE_SLICES,
-    "RoleBinding": policy_conversion.RBAC_BINDINGS,
+    "RoleBinding": service_and_policy_conversion.RBAC_BINDINGS,
     "RuntimeClass": workload_conversion.RUNTIME_CLASSES,
     "Scale": workload_conversion.SCALES,
 }

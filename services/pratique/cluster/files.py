@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
-from pratique.apimachinery.readings import unwrap_lists
 from pratique.cluster.store import ObjectKey, ObjectStore
 
 if TYPE_CHECKING:

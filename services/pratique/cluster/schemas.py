@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from pratique.apimachinery.json_values import member
-from pratique.cluster import custom_resources
+from pratique.cluster import api_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -267,7 +267,7 @@ def schema_of(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
 
 
 def _find_custom_resource_schema(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
-    for definition in cluster.list(custom_resources.CRD_GROUP, custom_resources.CRD_RESOURCE):
+    for definition in cluster.list(api_resources.CRD_GROUP, api_resources.CRD_RESOURCE):
         named = (member(definition, "spec", "group"), member(definition, "spec", "names", "kind"))
         if named == (kind.group, kind.kind):
             return custom_resource_schema(definition, kind.version)

@@ -12,8 +12,12 @@ from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
-from pratique.cluster.api_resources import ApiResources, built_in_resources, storage_group
-from pratique.cluster.custom_resources import types_of_definition
+from pratique.cluster.api_resources import (
+    ApiResources,
+    built_in_resources,
+    storage_group,
+    types_of_definition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.errors import ConversionError
-from pratique.cluster.conversion_shapes import (
+from pratique.cluster.conversion_fields import (
     SHARED,
     VersionConverter,
     annotated,
     annotation,
-    unconverted,
     changed,
     changed_items,
     integer,
@@ -20,12 +19,13 @@ from pratique.cluster.conversion_shapes import (
     parse_int64,
     present,
     text,
+    unconverted,
     without,
 )
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.conversion_shapes import ObjectChange, KindConverters
+    from pratique.cluster.conversion_fields import KindConverters, ObjectChange
 
 _ROLLBACK = "deprecated.deployment.rollback.to"
 _GENERATION = "deprecated.daemonset.template.generation"

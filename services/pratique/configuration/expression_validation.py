@@ -20,12 +20,13 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
-from pratique.configuration.policies import MutatingAdmissionPolicy
+from pratique.configuration.admissionregistration import MutatingAdmissionPolicy
 
 if TYPE_CHECKING:
-    from pratique.cel.policy_environments import PolicyCompiler
-    from pratique.configuration.policies import (
+    from pratique.cel.policy_compiler import PolicyCompiler
+    from pratique.configuration.admissionregistration import (
         AuditAnnotation,
+        MatchCondition,
         Mutation,
         PatchExpression,
         PolicyDocument,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         Validation,
         Variable,
     )
-    from pratique.configuration.webhooks import MatchCondition
 
 
 def check_match_condition(expression: str) -> Sequence[str]:
@@ -210,7 +210,7 @@ class PolicyExpressionChecker:
 
     @functools.cached_property
     def _compiler(self) -> PolicyCompiler:
-        from pratique.cel.policy_environments import PolicyCompiler  # noqa: PLC0415 - see the module
+        from pratique.cel.policy_compiler import PolicyCompiler  # noqa: PLC0415 - see the module
 
         return PolicyCompiler(self._has_params, {} if self._composes else None)
 

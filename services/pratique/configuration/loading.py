@@ -9,27 +9,29 @@ from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError,
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT
+from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import member
-from pratique.apimachinery.readings import unwrap_lists
 from pratique.apimachinery.statuses import aggregate, go_quoted
-from pratique.configuration.expression_validation import PolicyExpressionChecker, check_match_condition
-from pratique.configuration.metadata_validation import validate_static, validate_static_policy
-from pratique.configuration.policies import (
+from pratique.configuration.admissionregistration import (
+    GROUP,
     POLICY_DOCUMENTS,
-    PolicyConfiguration,
     MutatingAdmissionPolicy,
+    PolicyConfiguration,
     PolicyKind,
     ValidatingAdmissionPolicy,
-    apply_policy_defaults,
-)
-from pratique.configuration.policy_validation import validate_binding, validate_policy
-from pratique.configuration.webhook_validation import validation_options, validate_configuration
-from pratique.configuration.webhooks import (
-    GROUP,
-    WebhookConfigurationKind,
     WebhookConfiguration,
+    WebhookConfigurationKind,
+    apply_policy_defaults,
     apply_webhook_defaults,
     decode_webhook_configuration,
+)
+from pratique.configuration.expression_validation import PolicyExpressionChecker, check_match_condition
+from pratique.configuration.policy_validation import validate_binding, validate_policy
+from pratique.configuration.webhook_validation import (
+    validate_configuration,
+    validate_static,
+    validate_static_policy,
+    validation_options,
 )
 
 if TYPE_CHECKING:
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import FieldError
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.policies import (
-        PolicyBindingSpec,
+    from pratique.configuration.admissionregistration import (
         MutatingAdmissionPolicySpec,
+        PolicyBindingSpec,
         PolicySpec,
         ValidatingAdmissionPolicyBindingSpec,
         ValidatingAdmissionPolicySpec,

@@ -18,33 +18,32 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.selectors import validate_selector
+from pratique.configuration.admissionregistration import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 from pratique.configuration.expression_validation import (
     validate_match_conditions,
     validate_mutations,
     validate_validations,
     validate_variables,
 )
-from pratique.configuration.metadata_validation import validate_metadata
-from pratique.configuration.policies import (
-    MutatingAdmissionPolicyBinding,
-    MutatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicy,
-)
-from pratique.configuration.webhook_validation import validate_rule
+from pratique.configuration.webhook_validation import validate_metadata, validate_rule
 
 if TYPE_CHECKING:
     from pratique.apimachinery.selectors import LabelSelector
-    from pratique.configuration.expression_validation import PolicyExpressionChecker
-    from pratique.configuration.policies import (
-        PolicyBindingDocument,
+    from pratique.configuration.admissionregistration import (
         MatchResources,
         NamedRuleWithOperations,
         ParamKind,
         ParamRef,
+        PolicyBindingDocument,
         PolicyDocument,
         PolicySpec,
     )
+    from pratique.configuration.expression_validation import PolicyExpressionChecker
 
 MUTABLE_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 """The operations whose objects can be changed."""

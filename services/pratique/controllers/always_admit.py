@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Allow, allow
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
+from pratique.admission.results import Allow, allow
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Deny, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
+from pratique.admission.results import Deny, deny
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review

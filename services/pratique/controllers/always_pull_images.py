@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import FieldPath, not_supported
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,8 @@ def mutate(review: Review) -> Answer:
     """Set the pull policy of every container and every image volume."""
     if _has_no_new_image(review):
         return allow()
-    if not containers.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers.NOT_A_POD))
+    if not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     edits = Edits(review.object)
     for path, _ in _pull_policies(review.object):
         edits.set(path, _ALWAYS)
@@ -41,8 +41,8 @@ def validate(review: Review) -> Answer:
     """Refuse any other pull policy, as a webhook may have set it since."""
     if _has_no_new_image(review):
         return allow()
-    if not containers.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers.NOT_A_POD))
+    if not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     refusals = [
         statuses.admission_forbidden(review, str(not_supported(FieldPath(path), policy, [_ALWAYS]))).message
         for path, policy in _pull_policies(review.object)
@@ -56,27 +56,27 @@ def _has_no_new_image(review: Review) -> bool:
     """True for an update of a Pod that refers to no image that it did not refer to before."""
     if review.operation is not Operation.UPDATE:
         return False
-    if not (containers.is_pod(review.object) and containers.is_pod(review.old_object)):
+    if not (pod_spec.is_pod(review.object) and pod_spec.is_pod(review.old_object)):
         return False
     return _images(review.object) <= _images(review.old_object)
 
 
 def _images(pod: JSONObject) -> set[str]:
-    of_containers = {str(container.get("image", "")) for _, _, container in containers.iter_containers(pod)}
+    of_containers = {str(container.get("image", "")) for _, _, container in pod_spec.iter_containers(pod)}
     of_volumes = {str(image.get("reference", "")) for _, image in _image_volumes(pod)}
     return of_containers | of_volumes
 
 
 def _pull_policies(pod: JSONObject) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
     """Where pull policies are, and what they are; an empty text where there is none."""
-    for field, index, container in containers.iter_containers(pod):
+    for field, index, container in pod_spec.iter_containers(pod):
         yield ("spec", field, index, "imagePullPolicy"), container.get("imagePullPolicy") or ""
     for index, image in _image_volumes(pod):
         yield ("spec", "volumes", index, "image", "pullPolicy"), image.get("pullPolicy") or ""
 
 
 def _image_volumes(pod: JSONObject) -> Iterator[tuple[int, JSONObject]]:
-    for _, index, volume in containers.iter_volumes(pod):
+    for _, index, volume in pod_spec.iter_volumes(pod):
         image = member(volume, "image")
         if isinstance(image, dict):
             yield index, image

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Add the tolerations that the Pod does not have in one form or another."""
-    if not containers.is_pod(review.object):
+    if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *api.Pod but got {_go_type(review.object)}"))
     tolerations = member(review.object, *_PATH)
     present = tolerations if isinstance(tolerations, list) else ()

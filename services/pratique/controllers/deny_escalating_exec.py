@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, Deny, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.results import Answer, Deny, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -60,7 +60,7 @@ def connected_pod(review: Review) -> JSONObject | Deny:
 
 def refuse_privileged(pod: JSONObject) -> Answer:
     """Refuse where any container is privileged, whichever of them is asked for."""
-    for field, _, container in containers.iter_containers(pod):
+    for field, _, container in pod_spec.iter_containers(pod):
         privileged = member(container, "securityContext", "privileged") is True
         if privileged and field != "ephemeralContainers":
             return deny("cannot exec into or attach to a privileged container")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, Deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
-from pratique.controllers.deny_escalating_exec import RULES, refuse_privileged, connected_pod
+from pratique.admission.results import Answer, Deny
+from pratique.controllers.deny_escalating_exec import RULES, connected_pod, refuse_privileged
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review

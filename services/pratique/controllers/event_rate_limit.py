@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import QuotaMode
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import quantities, statuses
 from pratique.apimachinery.go_formats import go_type
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers, tolerations
+from pratique.pods import pod_spec, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _FIELDS = ("containers", "initContainers")
 
 def mutate(review: Review) -> Answer:
     """Add a toleration for each extended resource that a container asks for, in the order of their names."""
-    if not containers.is_pod(review.object):
+    if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *core.Pod but got {go_type(review.object)}"))
     edits = Edits(review.object)
     for name in sorted(set(_extended_resources(review.object))):
@@ -48,7 +48,7 @@ def _tolerate(edits: Edits, wanted: Toleration) -> None:
 
 
 def _extended_resources(pod: JSONObject) -> Iterator[str]:
-    for field, _, container in containers.iter_containers(pod):
+    for field, _, container in pod_spec.iter_containers(pod):
         requests = member(container, "resources", "requests")
         if field in _FIELDS and isinstance(requests, dict):
             yield from filter(quantities.is_extended_resource, requests)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
@@ -26,10 +26,10 @@ from pratique.controllers.usage_history.histories import (
     LONGEST_IMAGE_NAME,
     UsageHistoryError,
     UsageQuery,
-    open_history,
     image_repository,
+    open_history,
 )
-from pratique.pods import containers as containers_module
+from pratique.pods import pod_spec as containers_module
 from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:

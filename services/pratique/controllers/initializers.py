@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
 from pratique.apimachinery.json_values import member
 from pratique.cluster.authorization import AuthorizationAttributes
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def _update(review: Review) -> Answer:
 def _is_mirror(review: Review) -> bool:
     """True for the Pod that shows what a kubelet runs already."""
     is_pod = (review.kind.group, review.kind.kind) == ("", "Pod")
-    return is_pod and member(review.object, "metadata", "annotations", containers.MIRROR_ANNOTATION) is not None
+    return is_pod and member(review.object, "metadata", "annotations", pod_spec.MIRROR_ANNOTATION) is not None
 
 
 def _is_empty(initializers: JSON) -> bool:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review
@@ -24,8 +24,8 @@ _PATH = ("spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnored
 
 def validate(review: Review) -> Answer:
     """Refuse a required anti-affinity term of any other topology than the node; the first one decides."""
-    if not containers.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers.NOT_A_POD))
+    if not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     terms = member(review.object, *_PATH)
     for term in terms if isinstance(terms, list) else ():
         key = member(term, "topologyKey") or ""

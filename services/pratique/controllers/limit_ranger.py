@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers as containers_module
 from pratique.pods import limit_ranges
+from pratique.pods import pod_spec as containers_module
 from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, LimitRangeBounds
-from pratique.pods.resource_requirements import ResourceRequirements, container_requirements, pod_requirements, read_requirements
+from pratique.pods.resource_requirements import (
+    ResourceRequirements,
+    container_requirements,
+    pod_requirements,
+    read_requirements,
+)
 from pratique.pods.volumes import is_persistent_volume_claim
 
 if TYPE_CHECKING:

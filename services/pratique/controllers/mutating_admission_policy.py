@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
+from pratique.admission.results import Answer, allow
 from pratique.telemetry.policy_metrics import mutating_policy_metrics
 
 if TYPE_CHECKING:

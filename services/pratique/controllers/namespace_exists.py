@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, Deny, allow, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers
+from pratique.admission.results import Answer, Deny, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Operation
 from pratique.admission.rules import Rule
 from pratique.apimachinery.diff import semantically_equal

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.pods.resource_requirements import read_resource_list
-from pratique.pods.volumes import storage_class_of, is_persistent_volume_claim
+from pratique.pods.volumes import is_persistent_volume_claim, storage_class_of
 
 if TYPE_CHECKING:
     from pratique.admission.reviews import Review

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from pratique.admission.answers import Answer, Deny, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, Deny, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import selectors as selectors_module
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError, InputError, RefusalError
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class _NodeSelectors:
 
     def mutate(self, review: Review) -> Answer:
         """Have the Pod select the nodes of its namespace."""
-        if not containers.is_pod(review.object):
+        if not pod_spec.is_pod(review.object):
             return allow()
         wanted = self._of_namespace(review)
         if selectors_module.conflict(wanted, _node_selector(review.object)):
@@ -63,7 +63,7 @@ class _NodeSelectors:
 
     def validate(self, review: Review) -> Answer:
         """Refuse a Pod that selects other nodes, as a webhook may have made it."""
-        if not containers.is_pod(review.object):
+        if not pod_spec.is_pod(review.object):
             return allow()
         if selectors_module.conflict(self._of_namespace(review), _node_selector(review.object)):
             return _deny_conflict(review)

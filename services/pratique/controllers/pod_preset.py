@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny, warn
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny, warn
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
-from pratique.pods import containers as containers_module
+from pratique.pods import pod_spec as containers_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, Deny, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, Deny, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
-from pratique.apimachinery import json_errors, json_values, statuses
+from pratique.apimachinery import json_reading, json_values, statuses
 from pratique.apimachinery.errors import ConfigurationError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, join
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers, resource_requirements, tolerations
+from pratique.pods import pod_spec, resource_requirements, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _TolerationRestriction:
 
     def mutate(self, review: Review) -> Answer:
         """Add what the namespace's Pods tolerate to a new Pod, and leave out what is covered then."""
-        if not containers.is_pod(review.object):
+        if not pod_spec.is_pod(review.object):
             return allow()
         edits = Edits(review.object)
         added = self._defaults(review) if review.operation is Operation.CREATE else ()
@@ -72,7 +72,7 @@ class _TolerationRestriction:
 
     def validate(self, review: Review) -> Answer:
         """Refuse what may not be tolerated, as a webhook may have added it."""
-        if not containers.is_pod(review.object):
+        if not pod_spec.is_pod(review.object):
             return allow()
         return self._check(review, review.object) or allow()
 
@@ -158,14 +158,14 @@ def _parse_tolerations(text: str) -> list[Toleration]:
     try:
         items = json_values.decode(text)
     except msgspec.DecodeError:
-        raise RefusalError(statuses.plain_error(json_errors.syntax_error(text.encode()))) from None
+        raise RefusalError(statuses.plain_error(json_reading.syntax_error(text.encode()))) from None
     if items is None:
         return []
     if not isinstance(items, list):
-        raise RefusalError(statuses.plain_error(json_errors.type_error(items, "[]v1.Toleration")))
+        raise RefusalError(statuses.plain_error(json_reading.type_error(items, "[]v1.Toleration")))
     wrong = next((item for item in items if not isinstance(item, dict | None)), None)
     if wrong is not None:
-        raise RefusalError(statuses.plain_error(json_errors.type_error(wrong, "v1.Toleration")))
+        raise RefusalError(statuses.plain_error(json_reading.type_error(wrong, "v1.Toleration")))
     return [tolerations.read_toleration(item) for item in items]
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, not_supported
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
@@ -61,9 +61,9 @@ class _ResolvedClass(NamedTuple):
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Give a new Pod its priority; leave that of an existing one as it is."""
-    if not containers.is_pod_review(review):
+    if not pod_spec.is_pod_review(review):
         return allow()
-    if not containers.is_pod(review.object):
+    if not pod_spec.is_pod(review.object):
         return _deny_wrong_kind("Pod")
     if settings.release == _OLD_RELEASE:
         return _admit_pod_as_1_10(review) if review.operation is Operation.CREATE else allow()
@@ -72,7 +72,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 def _keep_stored(review: Review) -> Answer:
     """Carry over what an update leaves out; neither field can be changed."""
-    if not containers.is_pod(review.old_object):
+    if not pod_spec.is_pod(review.old_object):
         return _deny_wrong_kind("Pod")
     edits = Edits(review.object)
     for path in (_PRIORITY, _POLICY):

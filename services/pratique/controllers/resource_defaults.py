@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, deny
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.pods import containers
+from pratique.pods import pod_spec
 from pratique.pods.resource_requirements import read_resource_list
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ DEFAULTS = {"memory": "512Mi", "cpu": "1"}
 
 def mutate(review: Review) -> Answer:
     """Set the limits of containers that are missing or zero; init containers did not exist."""
-    if not containers.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers.NOT_A_POD))
+    if not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     edits = Edits(review.object)
-    for field, index, _ in containers.iter_containers(review.object):
+    for field, index, _ in pod_spec.iter_containers(review.object):
         if field != "containers":
             continue
         path = ("spec", field, index, "resources", "limits")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.edits import Edits
-from pratique.admission.reviews import QuotaMode, Operation, Review
+from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Operation, QuotaMode, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError, RefusalError
@@ -27,17 +27,22 @@ from pratique.cluster.store import ReloadableCluster
 from pratique.controllers.quota.checks import (
     IGNORED_RESOURCES,
     QuotaDelta,
-    usage_after,
     evaluator_of,
     freed_deltas,
     quota_deltas,
     starting_usage,
+    usage_after,
     usage_of,
 )
 from pratique.controllers.quota.ledger import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
-from pratique.controllers.quota.quota_objects import increase, mask, read_quota
-from pratique.controllers.quota.scopes import LimitedResource, check_limited
-from pratique.telemetry.metrics import LabeledCounter, CallbackMetric
+from pratique.controllers.quota.resource_quotas import (
+    LimitedResource,
+    check_limited,
+    increase,
+    mask,
+    read_quota,
+)
+from pratique.telemetry.metrics import CallbackMetric, LabeledCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.admission.results import Answer, allow, deny
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,8 @@ _GO_NAMES = {
 def validate(review: Review) -> Answer:
     """Refuse the first field that is set, were it to something empty."""
     pod = review.object
-    if not containers.is_pod(pod):
-        return deny(status=statuses.bad_request(containers.NOT_A_POD))
+    if not pod_spec.is_pod(pod):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     field = next(_forbidden_fields(pod), None)
     if field is None:
         return allow()
@@ -50,7 +50,7 @@ def _forbidden_fields(pod: JSONObject) -> Iterator[str]:
     for field in _POD_FIELDS:
         if member(pod, "spec", "securityContext", field) is not None:
             yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
-    for kind, _, container in containers.iter_containers(pod):
+    for kind, _, container in pod_spec.iter_containers(pod):
         for field in _CONTAINER_FIELDS if kind != "ephemeralContainers" else ():
             if member(container, "securityContext", field) is not None:
                 yield f"SecurityContext.{_GO_NAMES[field]}"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, Deny, allow, deny
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, Deny, allow, deny
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
@@ -20,7 +20,7 @@ from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.names import generate_name
 from pratique.apimachinery.statuses import StatusDetails, go_quoted
-from pratique.pods import containers, references, service_account_tokens
+from pratique.pods import pod_spec, service_account_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,12 +58,12 @@ class _ServiceAccounts:
     def mutate(self, review: Review) -> Answer:
         """Give a new Pod an account, its token and its pull secrets."""
         pod = review.object
-        if review.operation is not Operation.CREATE or not containers.is_pod(pod):
+        if review.operation is not Operation.CREATE or not pod_spec.is_pod(pod):
             return allow()
-        if references.is_mirror(pod):
+        if pod_spec.is_mirror(pod):
             return _deny_first(review, _mirror_errors(pod)) or allow()
         edits = Edits(pod)
-        if not references.service_account_name(pod):
+        if not pod_spec.service_account_name(pod):
             edits.set(("spec", "serviceAccountName"), DEFAULT_ACCOUNT)
         account = _find_account(review, edits.document)
         if self.settings.mount_service_account_token and _wants_token(account, pod):
@@ -76,11 +76,11 @@ class _ServiceAccounts:
     def validate(self, review: Review) -> Answer:
         """Refuse what a webhook may have made of the account or the Secrets."""
         pod = review.object
-        if not containers.is_pod(pod):
+        if not pod_spec.is_pod(pod):
             return allow()
         if review.operation is Operation.UPDATE:
             return self._check_ephemeral(review, pod)
-        if references.is_mirror(pod):
+        if pod_spec.is_mirror(pod):
             return _deny_first(review, _mirror_errors(pod)) or allow()
         return self._check(review, _find_account(review, pod), pod) or allow()
 
@@ -114,7 +114,7 @@ class _ServiceAccounts:
 
 def _find_account(review: Review, pod: JSON) -> JSONObject:
     """The Pod's account. Raises RefusalError where it has none, or one that does not exist."""
-    name, namespace = references.service_account_name(pod), review.namespace
+    name, namespace = pod_spec.service_account_name(pod), review.namespace
     if not name:
         own = str(member(pod, "metadata", "name") or "")
         text = f"no service account specified for pod {namespace}/{own}"
@@ -139,19 +139,19 @@ def _wants_token(account: JSONObject, pod: JSON) -> bool:
 
 
 def _mirror_errors(pod: JSONObject) -> Iterator[str]:
-    if references.service_account_name(pod):
+    if pod_spec.service_account_name(pod):
         yield "a mirror pod may not reference service accounts"
-    if any(references.secret_names(pod)):
+    if any(pod_spec.secret_names(pod)):
         yield "a mirror pod may not reference secrets"
-    for _, _, volume in containers.iter_volumes(pod):
-        if any(source.get("serviceAccountToken") is not None for source in references.projections(volume)):
+    for _, _, volume in pod_spec.iter_volumes(pod):
+        if any(source.get("serviceAccountToken") is not None for source in pod_spec.projections(volume)):
             yield "a mirror pod may not use ServiceAccountToken volume projections"
 
 
 def _unlisted_secrets(account: JSONObject, pod: JSONObject) -> Iterator[str]:
     """The references to Secrets that the account does not refer to."""
     mountable = set(_names(account, "secrets"))
-    for _, _, volume in containers.iter_volumes(pod):
+    for _, _, volume in pod_spec.iter_volumes(pod):
         secret = member(volume, "secret")
         if secret is not None and (name := _string_member(secret, "secretName")) not in mountable:
             yield f'volume with secret.secretName="{name}"' + _not_referenced(account, "secret")
@@ -164,7 +164,7 @@ def _unlisted_secrets(account: JSONObject, pod: JSONObject) -> Iterator[str]:
 
 def _unlisted_in_containers(account: JSONObject, pod: JSONObject, fields: tuple[str, ...]) -> Iterator[str]:
     mountable = set(_names(account, "secrets"))
-    for field, _, container in containers.iter_containers(pod):
+    for field, _, container in pod_spec.iter_containers(pod):
         if field not in fields:
             continue
         who = f"{_PREFIXES[field]}container {_string_member(container, 'name')}"

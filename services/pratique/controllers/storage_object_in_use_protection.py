@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Answer, allow
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import member
 

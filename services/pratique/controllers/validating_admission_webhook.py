@@ -6,7 +6,7 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/validating``. The front 
 from __future__ import annotations
 
 from pratique.admission.controllers import VALIDATE, Controller
-from pratique.configuration.plugins import WebhookAdmissionConfiguration, build
+from pratique.configuration.admission_configuration import WebhookAdmissionConfiguration, build
 
 CONTROLLER = Controller(
     name="ValidatingAdmissionWebhook",

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Allow, Deny, Patch
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Handlers, Phase
-from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind, Patched
+from pratique.admission.results import Allow, Allowed, Denied, Deny, Failed, FailureKind, Patch, Patched
+from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
-from pratique.hosting.isolation import WorkerPlan, WorkerReadiness
 from pratique.hosting.running import RemoteFailureError
+from pratique.hosting.services import WorkerPlan, WorkerReadiness
+from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.subprocesses import ChildProcess
-from pratique.processes.worker_frames import ProcessFrame, FrameKind, encode_frame, read_frame
 from pratique.rpc.messages import read_outcome, write_call
 from pratique.telemetry.metrics import CallbackMetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.admission.answers import Answer
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Answer, Outcome
     from pratique.admission.reviews import Review
 
 _log = logging.getLogger(__name__)

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pratique.admission.answers import Allow, Deny, Patch
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.admission.provisioning import with_provisioned_namespace
+from pratique.admission.namespace_provisioning import with_provisioned_namespace
+from pratique.admission.results import (
+    ALLOWED,
+    Allow,
+    Denied,
+    Deny,
+    Failed,
+    FailureKind,
+    Outcome,
+    Patch,
+    Patched,
+)
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError, ReviewError
@@ -30,13 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from pratique.admission.calls import Call
     from pratique.admission.controllers import Controller, Handler
-    from pratique.admission.outcomes import OutcomeDecision
-    from pratique.admission.reviews import Review
+    from pratique.admission.results import OutcomeDecision
+    from pratique.admission.reviews import Call, Review
     from pratique.apimachinery.statuses import Status
     from pratique.cluster.store import Cluster
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
 
     EvaluatedAnswer: TypeAlias = tuple[OutcomeDecision, Document]
 
@@ -290,7 +298,7 @@ def _check_documents_readable(review: Review) -> None:
 
 def _type_fault(review: Review) -> str:
     """Tell a controller's own fault from an object that no API server would have shown to it."""
-    from pratique.cluster.type_faults import type_fault  # noqa: PLC0415 - schemas that nobody needs until something breaks
+    from pratique.cluster.typed_decoding import type_fault  # noqa: PLC0415 - schemas that nobody needs until something breaks
 
     return type_fault(review)
 

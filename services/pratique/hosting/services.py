@@ -1,4 +1,7 @@
-"""What a service hosts: the controllers of its chain, and the cluster that they look things up in."""
+"""The controllers that a service hosts: configured, isolated in worker processes where necessary, and reloaded.
+
+Controller packages that are not part of Pratique each run in a worker process; everything else runs in the service.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,18 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from pratique.admission.provisioning import provisions_namespaces
+import msgspec
+
+from pratique.admission.controllers import Phase
+from pratique.admission.namespace_provisioning import provisions_namespaces
+from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ReloadableCluster
-from pratique.configuration.inputs import (
+from pratique.configuration.admission_configuration import load_plugin_configurations
+from pratique.configuration.input_digests import (
     InputDigests,
     RecentInputs,
     chain_digest,
@@ -19,22 +28,128 @@ from pratique.configuration.inputs import (
     configuration_digest,
 )
 from pratique.configuration.loading import load_configurations
-from pratique.configuration.plugins import load_plugin_configurations
 from pratique.configuration.settings import Isolation
-from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.isolation import IsolatedControllers
-from pratique.telemetry.reloading import Reloaded, keep_reloading
+from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
+from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Self
 
-    from pratique.admission.controllers import Handler, Phase
+    from pratique.admission.controllers import Controller, Handler
     from pratique.cluster.store import Cluster, ObjectStore
     from pratique.configuration.loading import Configurations
     from pratique.configuration.settings import ChainSettings
-    from pratique.hosting.configured_controllers import HostedController
-    from pratique.telemetry.file_metrics import ReloadCounts
+    from pratique.telemetry.metrics import ReloadCounts
+
+
+class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One half of one controller, and what it is given. It holds nothing of the other controllers' settings."""
+
+    service: str
+    """Under whose name it logs."""
+    controller: str
+    """The controller, by name."""
+    origin: str
+    """The entry point that it is, or is in: ``module:attribute``."""
+    phase: Phase
+    configuration: JSON = None
+    """Its settings, as they are configured; None for the defaults."""
+    source: str = ""
+    """The file that they come from; empty where they come from none."""
+    config: tuple[str, ...] = ()
+    """As ``ChainSettings.config``."""
+    cluster: tuple[str, ...] | None = None
+    """As ``ChainSettings.cluster``. The worker reads these files and follows them itself."""
+    provisions: bool = False
+    """Whether the chain makes the namespaces that are missing."""
+    chain: str = ""
+    """The digest of the chain, of which it is a part."""
+    reload_grace_seconds: float = 0.0
+    """As ``ChainSettings.reload_grace_seconds``."""
+    path: tuple[str, ...] = ()
+    """Where Python looks for modules."""
+
+
+class WorkerReadiness(msgspec.Struct, frozen=True):
+    """What a worker answers to its plan."""
+
+    error: str = ""
+    """Why it cannot be carried out; empty where it can."""
+
+
+_SERVICE_NAMES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IsolatedControllers:
+    """The controllers of a service that are somebody else's."""
+
+    origins: Mapping[str, str]
+    """Where each comes from, by name."""
+    configurations: Mapping[str, JSON]
+    """What each is told, by name."""
+    settings: ChainSettings
+    phase: Phase
+    isolation: Isolation
+    chain: str = ""
+    """The digest of the chain."""
+    provisions: bool = False
+    """Whether the chain makes the namespaces that are missing."""
+
+    def concerns(self, controller: Controller) -> bool:
+        """Tell whether a controller gets a process of its own."""
+        return (
+            self.isolation is Isolation.PROCESS
+            and controller.name in self.origins
+            and self.phase in controller.phases
+        )
+
+    async def start(
+        self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
+    ) -> list[HostedController]:
+        """Start their processes, side by side; they end with ``stack``.
+
+        Raises:
+            ConfigurationError: one of them cannot be loaded or configured.
+        """
+        if not controllers:
+            return []
+        # Here, because most services host nobody else's.
+        from pratique.hosting.isolated_controllers import IsolatedController  # noqa: PLC0415
+
+        starts = [IsolatedController.start(self._plan(one), may_patch=one.may_patch) for one in controllers]
+        started = await asyncio.gather(*starts, return_exceptions=True)
+        for one in started:
+            if isinstance(one, IsolatedController):
+                stack.push_async_callback(one.close)
+        for one in started:
+            if isinstance(one, BaseException):
+                raise one
+        return [
+            host_elsewhere(controller, self.configurations.get(controller.name), one.handlers)
+            for controller, one in zip(controllers, started, strict=True)
+            if isinstance(one, IsolatedController)
+        ]
+
+    def _plan(self, controller: Controller) -> WorkerPlan:
+        file = self.settings.admission_control_config_file
+        cluster = self.settings.cluster
+        return WorkerPlan(
+            service=_SERVICE_NAMES[self.phase],
+            controller=controller.name,
+            origin=self.origins[controller.name],
+            phase=self.phase,
+            configuration=self.configurations.get(controller.name),
+            source="" if file is None else str(file),
+            config=tuple(map(str, self.settings.config)),
+            cluster=None if cluster is None else tuple(map(str, cluster)),
+            path=tuple(sys.path),
+            provisions=self.provisions,
+            chain=self.chain,
+            reload_grace_seconds=self.settings.reload_grace_seconds,
+        )
+
 
 _log = logging.getLogger(__name__)
 

@@ -18,23 +18,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.calls import Deadline
-from pratique.admission.outcomes import Failed, FailureKind, Outcome
+from pratique.admission.results import Failed, FailureKind, Outcome
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.catalogue import find_in_package
-from pratique.hosting.configured_controllers import configure_controller
-from pratique.hosting.isolation import WorkerPlan, WorkerReadiness
+from pratique.hosting.catalogue import configure_controller, find_in_package
 from pratique.hosting.running import ControllerHost
-from pratique.hosting.services import ReloadedInputs
+from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
+from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent
-from pratique.processes.worker_frames import ProcessFrame, FrameKind, encode_frame, read_frame
 from pratique.rpc.messages import IncomingCall, write_outcome
 from pratique.telemetry.logs import configure_logging, describe_error, log_loop_error
 
 if TYPE_CHECKING:
-    from pratique.configuration.inputs import RecentInputs
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.configuration.input_digests import RecentInputs
+    from pratique.hosting.catalogue import HostedController
     from pratique.processes.thread_pool import ControllerThreads
 
 _log = logging.getLogger(__name__)

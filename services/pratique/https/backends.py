@@ -13,14 +13,14 @@ from urllib.parse import unquote
 from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
-from pratique.https.clients import SessionKey, HttpsClients
+from pratique.https.clients import HttpsClients, SessionKey
 from pratique.https.credentials import user_credentials
-from pratique.https.exchanges import HttpRequest, response_body, clean_path, send_with_retries
 from pratique.https.kubeconfigs import load_kubeconfig, resolve_current_context
+from pratique.https.requests import HttpRequest, clean_path, response_body, send_with_retries
 from pratique.https.tls_contexts import open_client_context
 
 if TYPE_CHECKING:
-    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Deadline
     from pratique.https.credentials import Credentials
     from pratique.https.kubeconfigs import KubeconfigCluster, ResolvedContext
 

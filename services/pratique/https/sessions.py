@@ -21,14 +21,14 @@ import multidict
 import yarl
 
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
-from pratique.https.exchanges import HttpResponse, post_error
+from pratique.https.requests import HttpResponse, post_error
 from pratique.https.service_resolvers import ServiceResolver, UnresolvedError
 from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Deadline
 
 _ALERT = re.compile(r"ALERT_(?P<name>[A-Z_]+)\]")
 _ALERTS = {

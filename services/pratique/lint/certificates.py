@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import member
 from pratique.lint.outage_simulation import known_workloads, mounted_sources, server_name
-from pratique.lint.rules import Violation, LintRule, Severity
+from pratique.lint.rules import LintRule, Severity, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pratique.lint.rules import Violation, LintRule, Severity
+from pratique.lint.rules import LintRule, Severity, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.lint.outage_simulation import known_workloads
-from pratique.lint.rules import Violation, LintRule, Severity
+from pratique.lint.rules import LintRule, Severity, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,17 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pratique.admission.reviews import QuotaMode, Operation, UserInfo
+from pratique.admission.reviews import Operation, QuotaMode, UserInfo
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.apimachinery.urls import parse_url
-from pratique.cluster.store import ObjectStore, assumed_namespace, assumed_service_account, with_namespace_defaults
-from pratique.manifests.pod_templates import list_at, pod_of_workload, mapping_at
+from pratique.cluster.store import (
+    ObjectStore,
+    assumed_namespace,
+    assumed_service_account,
+    with_namespace_defaults,
+)
+from pratique.manifests.pod_templates import list_at, mapping_at, pod_of_workload
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 if TYPE_CHECKING:
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import Cluster
-    from pratique.configuration.webhooks import ClientConfig, WebhookConfigurationKind
+    from pratique.configuration.admissionregistration import ClientConfig, WebhookConfigurationKind
 
 
 class WebhookName(NamedTuple):

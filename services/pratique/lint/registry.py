@@ -5,21 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pratique.lint import (
-    certificates,
-    coverage,
-    deadlocks,
-    failures,
-    scopes,
-    system_objects,
-    trust,
-    unreachable,
-    without_effect,
-)
+from pratique.lint import bypasses, certificates, deadlocks, failures, scopes, trust, without_effect
 from pratique.lint import certificates as certificates_module
 from pratique.lint import failures as failures_module
 from pratique.lint import scopes as scopes_module
-from pratique.lint.rules import LintFinding, LintContext, is_suppressed
+from pratique.lint.rules import LintContext, LintFinding, is_suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,13 +31,13 @@ LINT_RULES: tuple[LintRule, ...] = (
     deadlocks.DEADLOCK,
     deadlocks.INTERCEPTS,
     deadlocks.CIRCLES,
-    system_objects.KUBE_SYSTEM,
-    system_objects.LEASES,
-    system_objects.NODES,
-    system_objects.ACCESS_REVIEWS,
-    system_objects.EVENTS,
-    system_objects.POD_STATUS,
-    system_objects.MIRROR_PODS,
+    scopes.KUBE_SYSTEM,
+    scopes.LEASES,
+    scopes.NODES,
+    scopes.ACCESS_REVIEWS,
+    scopes.EVENTS,
+    scopes.POD_STATUS,
+    scopes.MIRROR_PODS,
     failures.FAIL_OPEN,
     failures.MUTATING_CLOSED,
     failures.UNVERIFIED,
@@ -63,16 +53,16 @@ LINT_RULES: tuple[LintRule, ...] = (
     certificates_module.UNTRUSTED,
     certificates_module.SERVING_EXPIRED,
     certificates_module.SERVING_EXPIRES_SOON,
-    unreachable.UNBOUND,
-    unreachable.WITHOUT_POLICY,
-    unreachable.CONSTANTS,
+    without_effect.UNBOUND,
+    without_effect.WITHOUT_POLICY,
+    without_effect.CONSTANTS,
     without_effect.MATCHES_NOTHING,
     without_effect.MAY_MATCH_NOTHING,
     without_effect.WITHOUT_EFFECT,
     without_effect.WITHOUT_PARAMS,
-    coverage.UNCOVERED,
-    coverage.UNSCALED,
-    coverage.ENFORCING_FAILS_OPEN,
+    bypasses.UNCOVERED,
+    bypasses.UNSCALED,
+    bypasses.ENFORCING_FAILS_OPEN,
     trust.NEAR_HOST,
     trust.SAME_NAMES,
     trust.UNSTABLE,

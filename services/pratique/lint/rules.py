@@ -8,16 +8,23 @@ import functools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.futile_rules import RuleChecker
 from pratique.admission.reviews import Operation
+from pratique.admission.rule_checks import RuleChecker
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
 from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
 from pratique.apimachinery.source_documents import YamlOrigin
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.webhooks import WebhookConfigurationKind, WebhookConfiguration
-from pratique.lint.outage_simulation import AssumedCluster, BackendService, WebhookName, StartupRequest, backend_service, startup_requests
+from pratique.configuration.admissionregistration import WebhookConfiguration, WebhookConfigurationKind
+from pratique.lint.outage_simulation import (
+    AssumedCluster,
+    BackendService,
+    StartupRequest,
+    WebhookName,
+    backend_service,
+    startup_requests,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,10 +35,17 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.cluster.store import Cluster
+    from pratique.configuration.admissionregistration import (
+        ParamKind,
+        ParamRef,
+        PolicyBindingSpec,
+        PolicyConfiguration,
+        PolicySpec,
+        ServiceReference,
+        Webhook,
+    )
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, ParamKind, ParamRef, PolicySpec
-    from pratique.configuration.webhooks import ServiceReference, Webhook
-    from pratique.lint.outage_simulation import OutageSimulator, OutageResult
+    from pratique.lint.outage_simulation import OutageResult, OutageSimulator
     from pratique.lint.scopes import SampleRequest
 
     Owner: TypeAlias = WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]

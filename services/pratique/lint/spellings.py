@@ -12,7 +12,7 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.releases import CURRENT_RELEASE, Release
+from pratique.configuration.settings import CURRENT_RELEASE, Release
 from pratique.controllers.default_toleration_seconds import ALPHA_KEYS, NOT_READY, UNREACHABLE
 from pratique.controllers.pod_security.pods import WORKLOADS
 

@@ -16,18 +16,17 @@ from pratique.apimachinery.urls import parse_url
 from pratique.cluster import rbac
 from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.rbac import cluster_roles, read_binding
-from pratique.configuration.policies import MutatingAdmissionPolicySpec
-from pratique.lint.rules import Violation, LintRule, Severity
+from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec
+from pratique.lint.rules import LintRule, Severity, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.admission.rules import Rule
-    from pratique.cluster.rbac import RoleBinding, Roles
     from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
-    from pratique.cluster.rbac import RbacSubject
+    from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles
     from pratique.lint.outage_simulation import WebhookName
-    from pratique.lint.rules import Owner, LintContext
+    from pratique.lint.rules import LintContext, Owner
 
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
 _METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))

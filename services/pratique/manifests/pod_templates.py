@@ -12,7 +12,14 @@ from pratique.apimachinery import names
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.names import named_uid
 from pratique.cluster.api_resources import storage_group
-from pratique.pods.tolerations import EXISTS, NO_EXECUTE, NO_SCHEDULE, Toleration, match_toleration, read_toleration
+from pratique.pods.tolerations import (
+    EXISTS,
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    Toleration,
+    match_toleration,
+    read_toleration,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,9 +1,10 @@
-"""Manifests as reviews: what an API server is asked when somebody applies one.
+"""Manifests as reviews: the request that an API server gets when somebody applies a manifest.
 
 Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
-for what admission is given, and ``pkg/registry/rest/meta.go`` for what is taken from and filled into the metadata
-before that. What storage does with the status is in :mod:`pratique.manifests.strategies`, and what is sent to a
-subresource in :mod:`pratique.admission.subresources`.
+for what admission is given, ``pkg/registry/rest/meta.go`` for the metadata that is wiped and filled in before that, and
+``PrepareForCreate`` and ``PrepareForUpdate`` in ``pkg/registry/*/*/strategy.go`` and
+``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are in
+:mod:`pratique.admission.subresources`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,45 @@ from pratique.apimachinery.names import (
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import unknown_kind
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
-from pratique.manifests import strategies
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.api_resources import ApiResources
+
+
+# Who registers a node says how it is: nodeStrategy. The strategy of ServiceCIDRs never looks at the status.
+_STATUS_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
+_STATUS_KEPT_ON_UPDATE = frozenset({("networking.k8s.io", "servicecidrs")})
+
+
+def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
+    """The object that a CREATE stores of what was written: without status, where that is not the writer's."""
+    if _group_resource(type_) in _STATUS_KEPT_ON_CREATE or not _has_status(type_, resources):
+        return written
+    return _with_status_of(written, {})
+
+
+def prepare_for_update(written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
+    """The object that an UPDATE stores of what was written: with the status that is stored already."""
+    if _group_resource(type_) in _STATUS_KEPT_ON_UPDATE or not _has_status(type_, resources):
+        return written
+    return _with_status_of(written, stored)
+
+
+def _with_status_of(written: JSONObject, other: JSONObject) -> JSONObject:
+    if written.get("status") == other.get("status") and ("status" in written) == ("status" in other):
+        return written
+    kept = {key: value for key, value in written.items() if key != "status"}
+    return {**kept, "status": other["status"]} if "status" in other else kept
+
+
+def _has_status(type_: ResourceType, resources: ApiResources) -> bool:
+    return not type_.subresource and resources.for_resource(type_.resource, "status") is not None
+
+
+def _group_resource(type_: ResourceType) -> tuple[str, str]:
+    return type_.resource.group, type_.resource.resource
+
 
 KUBECTL_USER = UserInfo(
     username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
@@ -97,7 +132,7 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
 
     Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
     ``default``; what a cluster-scoped object says of a namespace is dropped. The status is not the writer's to
-    choose, see :mod:`pratique.manifests.strategies`.
+    choose, see :mod:`pratique.manifests.requests`.
 
     For UPDATE and DELETE, ``old`` is the object as it is stored; None means the one ``before`` the request, the
     cluster's where that has none, and for DELETE the manifest where the cluster has none either.
@@ -157,7 +192,7 @@ def _documents(
         return NULL, Document.from_data(stored or _decoded_object(manifest, target))
     if operation is Operation.UPDATE:
         return _update(manifest, stored, target, resources)
-    read = _decoded_object(strategies.prepare_for_create(manifest, target.type, resources), target)
+    read = _decoded_object(prepare_for_create(manifest, target.type, resources), target)
     return Document.from_data(subresource_object(target.type, _without_system_fields(read))), NULL
 
 
@@ -170,7 +205,7 @@ def _update(
             f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
             " --cluster, or admitted before"
         )
-    read = _decoded_object(strategies.prepare_for_update(manifest, stored, target.type, resources), target)
+    read = _decoded_object(prepare_for_update(manifest, stored, target.type, resources), target)
     sent, before = subresource_object(target.type, read), subresource_object(target.type, stored)
     return Document.from_data(sent), Document.from_data(before)
 

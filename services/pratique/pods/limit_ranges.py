@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
-from pratique.pods.resource_requirements import ResourceRequirements, ResourceList, read_resource_list
+from pratique.pods.resource_requirements import ResourceList, ResourceRequirements, read_resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.pods.resource_requirements import (
-    ResourceRequirements,
     ResourceList,
+    ResourceRequirements,
+    aggregate_containers,
     container_requirements,
     read_requirements,
     read_resource_list,
-    aggregate_containers,
 )
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import member
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ _MOUNTING_FIELDS = ("initContainers", "containers")
 
 def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
     """Have every container mount a token that the kubelet asks for; ``generate`` ends the volume's name."""
-    present = [str(volume.get("name", "")) for _, _, volume in containers.iter_volumes(edits.document)]
+    present = [str(volume.get("name", "")) for _, _, volume in pod_spec.iter_volumes(edits.document)]
     name = next((each for each in present if each.startswith(_VOLUME_PREFIX)), "")
     if _mount(edits, name or (name := generate(_VOLUME_PREFIX))) and name not in present:
         edits.append(("spec", "volumes"), {"name": name, "projected": _bound_token()})
@@ -43,7 +43,7 @@ def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
 
 def mount_secret(edits: Edits, secret: str, generate: Callable[[str], str]) -> None:
     """Have every container mount a Secret that holds a token."""
-    volumes = [volume for _, _, volume in containers.iter_volumes(edits.document)]
+    volumes = [volume for _, _, volume in pod_spec.iter_volumes(edits.document)]
     ours = (each for each in volumes if member(each, "secret", "secretName") == secret)
     volume = next(ours, None)
     # The name of a mount cannot have dots.
@@ -84,7 +84,7 @@ def _mount(edits: Edits, volume: str) -> bool:
     """Add a mount to each container that has none at that place; False where all have one."""
     added = False
     mount = {"name": volume, "readOnly": True, "mountPath": MOUNT_PATH}
-    for field, index, container in list(containers.iter_containers(edits.document)):
+    for field, index, container in list(pod_spec.iter_containers(edits.document)):
         if field in _MOUNTING_FIELDS and not _has_mount(container):
             edits.append(("spec", field, index, "volumeMounts"), mount)
             added = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import member
 from pratique.cel.activation import VARIABLES, LazyVariables
-from pratique.cel.policy_environments import AdmissionActivation, request_variable
+from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

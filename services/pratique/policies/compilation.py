@@ -7,12 +7,16 @@ import functools
 import time
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from pratique.admission.matched_resources import RequestKey
+from pratique.admission.matching import RequestKey
 from pratique.cel.errors import EvaluationError
 from pratique.cel.expressions import CompiledCondition
-from pratique.cel.policy_environments import PolicyCompiler
-from pratique.configuration.policies import PolicyBindingSpec, MutatingAdmissionPolicySpec, PolicySpec
-from pratique.policies.match_resources import ResourceMatcher, is_excluded
+from pratique.cel.policy_compiler import PolicyCompiler
+from pratique.configuration.admissionregistration import (
+    MutatingAdmissionPolicySpec,
+    PolicyBindingSpec,
+    PolicySpec,
+)
+from pratique.policies.matching import ResourceMatcher, is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +27,10 @@ if TYPE_CHECKING:
     from pratique.cel.expressions import Expression
     from pratique.cel.values import Value
     from pratique.cluster.api_resources import ApiResources
-    from pratique.configuration.policies import PolicyConfiguration, ValidatingAdmissionPolicySpec
+    from pratique.configuration.admissionregistration import (
+        PolicyConfiguration,
+        ValidatingAdmissionPolicySpec,
+    )
     from pratique.policies.activation import EvaluationLimits
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"

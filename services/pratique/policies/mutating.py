@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
@@ -17,7 +17,7 @@ from pratique.apimachinery.statuses import StatusCause, StatusDetails, aggregate
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.policies.activation import UNLIMITED
 from pratique.policies.compilation import PolicyHooks, compile_bindings, compile_policy
-from pratique.policies.invocations import Invocation, Misconfigured, Unmatched, PolicyDispatcher
+from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
 from pratique.policies.mutations import MutatedObjects, PolicyPatchError, compile_mutations
 from pratique.policies.validating import evaluate_match_conditions
 from pratique.telemetry.policy_metrics import INVALID_ERROR, NO_ERROR, OUT_OF_BUDGET, PolicyCheck
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, Document, JSONObject
     from pratique.apimachinery.statuses import Status
-    from pratique.configuration.policies import PolicyBindingSpec, PolicyConfiguration, MutatingAdmissionPolicySpec
+    from pratique.configuration.admissionregistration import (
+        MutatingAdmissionPolicySpec,
+        PolicyBindingSpec,
+        PolicyConfiguration,
+    )
     from pratique.policies.activation import EvaluationLimits, ReviewActivations
     from pratique.policies.compilation import Binding, Policy
-    from pratique.policies.invocations import Dispatch
+    from pratique.policies.dispatcher import Dispatch
     from pratique.policies.mutations import Patcher
 
 

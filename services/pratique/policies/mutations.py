@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
     from pratique.cel.expressions import Expression
-    from pratique.cel.policy_environments import PolicyCompiler
+    from pratique.cel.policy_compiler import PolicyCompiler
     from pratique.cel.values import Value
     from pratique.cluster.schemas import Type
-    from pratique.configuration.policies import MutatingAdmissionPolicySpec, Mutation
+    from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
     from pratique.policies.activation import EvaluationLimits, ReviewActivations
 
 _K = TypeVar("_K", bound="Hashable")

@@ -7,8 +7,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Allow, Answer, Deny, Patch
-from pratique.admission.outcomes import OutcomeStatus, PolicyOutcome
+from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, Patch, PolicyOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
@@ -24,13 +23,13 @@ from pratique.policies.compilation import (
     compile_policy,
     evaluate_all,
 )
-from pratique.policies.invocations import Invocation, Misconfigured, Unmatched, PolicyDispatcher
-from pratique.policies.validating_outcomes import (
+from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from pratique.policies.validating_decisions import (
     VALIDATION_FAILURE_ANNOTATION,
     AuditAnnotationCollector,
-    ValidateResult,
-    PolicyDecisionBuilder,
     PoliciesDecision,
+    PolicyDecisionBuilder,
+    ValidateResult,
     decide_annotations,
     decide_validations,
     failure,
@@ -44,11 +43,16 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
     from pratique.cel.expressions import Expression
-    from pratique.configuration.policies import PolicyConfiguration, PolicySpec, ValidatingAdmissionPolicyBindingSpec, ValidatingAdmissionPolicySpec
+    from pratique.configuration.admissionregistration import (
+        PolicyConfiguration,
+        PolicySpec,
+        ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec,
+    )
     from pratique.policies.activation import ReviewActivations
-    from pratique.policies.compilation import Binding, ValidatingExpressions, EvaluationResult, Policy
-    from pratique.policies.mutating import MutatingPoliciesDecision, MutatingPolicies, MutatingPolicyDecision
-    from pratique.policies.validating_outcomes import PolicyDecision
+    from pratique.policies.compilation import Binding, EvaluationResult, Policy, ValidatingExpressions
+    from pratique.policies.mutating import MutatingPolicies, MutatingPoliciesDecision, MutatingPolicyDecision
+    from pratique.policies.validating_decisions import PolicyDecision
     from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
 

@@ -9,12 +9,12 @@ import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.rpc.handlers import OK
-from pratique.rpc.telemetry import status_code_name
+from pratique.rpc.metrics import status_code_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pratique.rpc.handlers import Context, BytesHandler
+    from pratique.rpc.handlers import BytesHandler, Context
     from pratique.telemetry.tracers import Tracing
 
 _CATALOGUE_SERVICE = "pratique.admission.v1.CatalogueService"

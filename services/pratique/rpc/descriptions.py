@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
 from pratique.admission.v1 import catalogue_service_pb2 as pb
-from pratique.rpc.handlers import unary_handler
-from pratique.rpc.inputs import inputs_to_messages
+from pratique.rpc.handlers import inputs_to_messages, unary_handler
 from pratique.rpc.servers import RpcService
 
 if TYPE_CHECKING:
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
     from pratique.admission.controllers import Controller
     from pratique.admission.rules import Rule
-    from pratique.configuration.inputs import RecentInputs
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.configuration.input_digests import RecentInputs
+    from pratique.hosting.catalogue import HostedController
 
 
 def catalogue_service(

@@ -1,7 +1,8 @@
-"""What stands between gRPC and a method: limits, callers, deadlines, parsing."""
+"""Between gRPC and a method: limits, known clients, deadlines, parsing, errors, and the inputs that a call names."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from pratique.admission.calls import Deadline
+from pratique.admission.reviews import Deadline
+from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc, digest_pb2
 from pratique.apimachinery.errors import InputError
+from pratique.configuration.input_digests import InputDigests
 from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
 
     from grpc.aio import ServicerContext
 
-    from pratique.https.client_certificates import ClientCertificateAuthenticator
+    from pratique.configuration.input_digests import RecentInputs
+    from pratique.https.tls import ClientCertificateAuthenticator
 
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
 
 OK = "OK"
 CANCELED = "Canceled"
@@ -224,3 +229,64 @@ def _parse_and_call(request_type: type[RequestT], method: RpcMethod[RequestT]) -
         return response.SerializeToString()
 
     return handler
+
+
+HostT = TypeVar("T")
+
+NOT_HELD = grpc.StatusCode.FAILED_PRECONDITION
+"""How a call ends that is to be decided by what the service does not hold; nothing has been done then."""
+_MAX_HELD_INPUTS = 16
+"""Sets of inputs that a service is believed to hold. Services of this suite hold 4 at most."""
+_MAX_DIGEST_CHARACTERS = 128
+"""Of a digest. Those of this suite have 32."""
+_NOT_HELD_DETAILS = (
+    "this service does not decide by the inputs that the call names: give every service the same --config, --cluster, "
+    "chain flags and --admission-control-config-file"
+)
+
+
+def inputs_to_messages(held: RecentInputs[Any]) -> list[digest_pb2.Inputs]:
+    """Write what a service holds, what it decides by now first."""
+    return [
+        digest_pb2.Inputs(
+            digest=digests.whole,
+            chain=digests.chain,
+            configuration=digests.configuration,
+            cluster=digests.cluster,
+        )
+        for digests, _ in held
+    ]
+
+
+def inputs_from_messages(held: Iterable[digest_pb2.Inputs]) -> tuple[InputDigests, ...]:
+    """Read what a service says that it holds, and no more of it than one would hold."""
+    read = (
+        InputDigests(one.digest, one.chain, one.configuration, one.cluster)
+        for one in itertools.islice(held, _MAX_HELD_INPUTS)
+    )
+    return tuple(one for one in read if all(len(each) <= _MAX_DIGEST_CHARACTERS for each in one))
+
+
+async def fetch_inputs(channel: grpc.aio.Channel, seconds: float) -> tuple[InputDigests, ...]:
+    """Ask a service what it holds; nothing where it does not say.
+
+    Raises:
+        AioRpcError: it does not answer, or has no catalogue.
+    """
+    catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
+    described = await catalogue.Describe(catalogue_service_pb2.DescribeRequest(), timeout=seconds)
+    return inputs_from_messages(described.held)
+
+
+async def held_or_abort(held: RecentInputs[HostT], digest: str, context: Context) -> tuple[str, HostT]:
+    """What was made of the inputs of a digest, and the digest; of the present ones where the caller leaves it open.
+
+    Raises:
+        AbortError: they are not held; the call has ended.
+    """
+    found = held.find(digest)
+    if found is None:
+        held.mismatches += 1
+        await context.abort(NOT_HELD, _NOT_HELD_DETAILS)
+    digests, made = found
+    return digests.whole, made

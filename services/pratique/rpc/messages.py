@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from pratique.admission.calls import Call
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import (
+from pratique.admission.results import (
     ALLOWED,
     Allowed,
     Denied,
-    OutcomeStatus,
     Failed,
     FailureKind,
     Outcome,
-    PolicyOutcome,
+    OutcomeStatus,
     Patched,
+    PolicyOutcome,
 )
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.reviews import Call, Operation, Review, UserInfo
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, validator_service_pb2
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from pratique.admission.outcomes import OutcomeDecision
+    from pratique.admission.results import OutcomeDecision
     from pratique.apimachinery.json_values import Document, JSONObject
     from pratique.cluster.store import Cluster
     from pratique.processes.large_texts import LargeTextReader

@@ -18,16 +18,15 @@ from pratique.admission.controllers import Phase
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedCall
 from pratique.admission.v1.stream_pb2 import StreamedAnswer as StreamedAnswer  # noqa: PLC0414  # callers read them
-from pratique.rpc.handlers import ATTEMPTS_KEY, hide_errors
-from pratique.rpc.inputs import inputs_to_messages
+from pratique.rpc.handlers import ATTEMPTS_KEY, hide_errors, inputs_to_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pratique.admission.calls import Deadline
+    from pratique.admission.reviews import Deadline
     from pratique.admission.v1.digest_pb2 import Inputs
-    from pratique.configuration.inputs import RecentInputs
-    from pratique.rpc.handlers import Context, BytesHandler, Interceptor
+    from pratique.configuration.input_digests import RecentInputs
+    from pratique.rpc.handlers import BytesHandler, Context, Interceptor
     from pratique.telemetry.tracing import TraceMetadata
 
 

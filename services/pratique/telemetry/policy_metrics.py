@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from typing import TYPE_CHECKING
 
-from pratique.telemetry.metrics import LabeledCounter, DurationHistogram
+from pratique.telemetry.metrics import DurationHistogram, LabeledCounter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

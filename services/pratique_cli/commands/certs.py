@@ -12,8 +12,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique_cli.options import WholeNumber, flag
 
 if TYPE_CHECKING:
-    from pratique_cli.certificates.folders import WrittenCertificate
-    from pratique_cli.certificates.issuing import CertificateSpec
+    from pratique_cli.certificate_authority import CertificateSpec, WrittenCertificate
 
 _SERVICES = ("frontdoor", "mutator", "validator")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -78,7 +77,7 @@ def command(
     for one in done:
         click.echo(str(one), err=output == "yaml")
     if output == "yaml":
-        from pratique_cli.certificates.folders import secrets_yaml  # noqa: PLC0415 - few ask for it
+        from pratique_cli.certificate_authority import secrets_yaml  # noqa: PLC0415 - few ask for it
 
         click.echo(secrets_yaml(done, service, namespace), nl=False)
 
@@ -87,7 +86,7 @@ def _certificate_specs(
     service: str, namespace: str, hosts: tuple[str, ...], clients: tuple[str, ...]
 ) -> dict[str, CertificateSpec]:
     # Here, because the help need not wait a tenth of a second for it.
-    from pratique_cli.certificates.issuing import CertificateSpec, check_hosts  # noqa: PLC0415
+    from pratique_cli.certificate_authority import CertificateSpec, check_hosts  # noqa: PLC0415
 
     for name, value in (("--service", service), ("--namespace", namespace)):
         if not _LABEL.fullmatch(value):
@@ -118,7 +117,7 @@ def _service_names(name: str, service: str, namespace: str) -> list[str]:
 
 
 def _fill_folder(folder: Path, wanted: dict[str, CertificateSpec], days: int, *, force: bool) -> list[WrittenCertificate]:
-    from pratique_cli.certificates.folders import CertificateFolder  # noqa: PLC0415 - as above
+    from pratique_cli.certificate_authority import CertificateFolder  # noqa: PLC0415 - as above
 
     try:
         return list(CertificateFolder(folder, days, force).fill(wanted))

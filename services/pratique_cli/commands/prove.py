@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pratique.cluster.store import ObjectStore
     from pratique.configuration.settings import ChainSettings
     from pratique_cli.mutator_checks.cases import MutatorCase
-    from pratique_cli.mutator_checks.violations import CheckReport
+    from pratique_cli.mutator_checks.defects import CheckReport
 
 EPILOG = """\b
 PATH is a webhook configuration, a policy with its binding, a manifest, an
@@ -185,7 +185,7 @@ def _write_report(report: CheckReport, output: str, *, colour: bool | None) -> N
 
         sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
     else:
-        from pratique_cli.mutator_checks.reports import report_document, encoded_document  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import encoded_document, report_document  # noqa: PLC0415
 
         sys.stdout.buffer.write(encoded_document(report_document(report), output))
     sys.stdout.flush()

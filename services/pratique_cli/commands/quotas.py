@@ -13,9 +13,8 @@ from pratique.apimachinery.errors import CallError, ConfigurationError, InputErr
 from pratique.apimachinery.json_values import encode
 from pratique.cluster.files import load_cluster
 from pratique.controllers.quota.checks import starting_usage
-from pratique.controllers.quota.ledger import open_ledger
-from pratique.controllers.quota.ledger_urls import ledger_url
-from pratique.controllers.quota.quota_objects import read_quota
+from pratique.controllers.quota.ledger import ledger_url, open_ledger
+from pratique.controllers.quota.resource_quotas import read_quota
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import FORMATS, format_flag
 from pratique_cli.terminal import dump_yaml, palette_for, printable

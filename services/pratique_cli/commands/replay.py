@@ -25,9 +25,9 @@ from pratique_cli.options import (
     format_flag,
 )
 from pratique_cli.replays.comparisons import DecisionComparer
-from pratique_cli.replays.recorded import PHASES, RedactionReaders, mentions_extra
+from pratique_cli.replays.recorded_reviews import PHASES, RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
-from pratique_cli.replays.runs import WEBHOOKS, ReplayRun, ReplayCluster
+from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
 from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:

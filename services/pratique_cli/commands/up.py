@@ -14,12 +14,11 @@ import click
 from pratique.apimachinery.errors import ConfigurationError
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode, end_by
-from pratique_cli.front_door_options import front_door_flags
 from pratique_cli.loading import check_chain
+from pratique_cli.local_stack import Stack
 from pratique_cli.options import PORT, WholeNumber, flag
-from pratique_cli.stack.stacks import Stack
-from pratique_cli.stack.subprocesses import until_stdin_closes_flag
-from pratique_cli.stack.supervisor import StartError
+from pratique_cli.service_options import front_door_flags
+from pratique_cli.supervisor import StartError, until_stdin_closes_flag
 from pratique_cli.terminal import palette_for, printable
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import QuotaMode, Operation
+from pratique.admission.reviews import Operation, QuotaMode
 from pratique.apimachinery.documents import is_suite, list_files
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.source_documents import STDIN
-from pratique.configuration.policies import PolicyKind
-from pratique.configuration.webhooks import GROUP, WebhookConfigurationKind
+from pratique.configuration.admissionregistration import GROUP, PolicyKind, WebhookConfigurationKind
 from pratique.manifests.requests import review_of_manifest
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.requests import review_of

@@ -7,17 +7,17 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.diff import identical
-from pratique_cli.mutator_checks.mutator_runs import repeat, with_object
-from pratique_cli.mutator_checks.violations import (
+from pratique_cli.mutator_checks.defects import (
     Defect,
-    RunEvidence,
     MutatorDefect,
+    RunEvidence,
     changed_values,
     differing_fields,
     without_order,
 )
+from pratique_cli.mutator_checks.mutator_runs import repeat, with_object
 from pratique_cli.outputs.texts import path_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision
     from frontdoor.engines.mutator_sets import Mutator
     from pratique.admission.reviews import Review
-    from pratique_cli.mutator_checks.mutator_runs import MutatorRunner, MutatorRun, Repetition
+    from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, Repetition
     from pratique_cli.outputs.texts import Path
 
 

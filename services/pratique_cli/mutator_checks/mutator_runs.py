@@ -7,9 +7,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.webhooks import CONTROLLERS
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_values import Document, encode

@@ -13,7 +13,7 @@ from pratique.apimachinery.source_documents import display_path
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import chain_variables
 from pratique_cli.mutator_checks.checks import LaterCheck
-from pratique_cli.mutator_checks.violations import Defect
+from pratique_cli.mutator_checks.defects import Defect
 from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_cli.terminal import dump_yaml, printable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frontdoor.engines.mutator_sets import Mutator
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.configuration.settings import ChainSettings
-    from pratique_cli.mutator_checks.violations import DefectFinding, CheckReport, RunEvidence
+    from pratique_cli.mutator_checks.defects import CheckReport, DefectFinding, RunEvidence
     from pratique_cli.terminal import Palette
 
 QUESTIONS: dict[str, frozenset[Defect]] = {

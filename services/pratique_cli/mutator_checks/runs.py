@@ -11,25 +11,24 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.kinds import kind_of
 from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
 from pratique_cli.mutator_checks.cases import MutatorCase
 from pratique_cli.mutator_checks.checks import (
-    SingleMutatorCheck,
     LaterCheck,
     PairCheck,
     PermutationCheck,
     SetCheck,
+    SingleMutatorCheck,
     ValidatorCheck,
     mutators_with_outcome,
 )
-from pratique_cli.mutator_checks.making import generate_objects, smallest
+from pratique_cli.mutator_checks.defects import CheckReport, DefectFinding, DefectFindings
+from pratique_cli.mutator_checks.generation import gather_vocabulary, generate_objects, kinds_for, smallest
 from pratique_cli.mutator_checks.mutator_runs import UnansweredError
-from pratique_cli.mutator_checks.violations import DefectFinding, DefectFindings, CheckReport
-from pratique_cli.mutator_checks.words import gather_vocabulary, kinds_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.schemas import Type
     from pratique.cluster.store import ObjectStore
-    from pratique_cli.mutator_checks.mutator_runs import MutatorRunner, MutatorRun
-    from pratique_cli.mutator_checks.violations import MutatorDefect
-    from pratique_cli.mutator_checks.words import GeneratedKind, Vocabulary
+    from pratique_cli.mutator_checks.defects import MutatorDefect
+    from pratique_cli.mutator_checks.generation import GeneratedKind, Vocabulary
+    from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner
     from pratique_cli.outputs.texts import Path
 
 REDUCTION_ATTEMPTS = 400

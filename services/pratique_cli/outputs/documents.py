@@ -24,7 +24,7 @@ def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
     """Make the document of a decision, and with ``blame`` the member of that name in it and in each Pod's."""
     document = to_document(reviewed.decision)
     if blame:
-        from frontdoor.blame.documents import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
+        from frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
 
         both = ((reviewed.review, reviewed.decision, document), *_expanded_documents(reviewed, document))
         for review, decision, told in both:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from frontdoor.blame.documents import blame_of
-from frontdoor.http.decision_documents import REFUSING, Cause, causes, field_of, parse_field, original_field
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from frontdoor.blame.changes import blame_of
+from frontdoor.chain.message_fields import REFUSING, Cause, causes, field_of, original_field, parse_field
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
-from pratique.apimachinery.positions import Position
-from pratique.apimachinery.source_documents import STDIN
+from pratique.apimachinery.source_documents import STDIN, Position
 from pratique_cli.outputs.texts import blame_sentence
 from pratique_cli.reviews.expansions import field_place, template_position
 

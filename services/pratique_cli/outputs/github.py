@@ -16,7 +16,7 @@ from pratique_cli.terminal import printable
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique.apimachinery.positions import Position
+    from pratique.apimachinery.source_documents import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -16,7 +16,7 @@ from pratique_cli.outputs.texts import subject
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from pratique.apimachinery.positions import Position
+    from pratique.apimachinery.source_documents import Position
     from pratique_cli.outputs import Missed, Reviewed, Tally
     from pratique_cli.outputs.findings import ReviewFinding, StepOrigin
 

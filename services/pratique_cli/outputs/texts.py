@@ -8,10 +8,9 @@ import itertools
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.blame.changes import message_fields
-from frontdoor.blame.documents import blame_of
+from frontdoor.blame.changes import blame_of, message_fields
 from frontdoor.blame.fields import ABSENT
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique.apimachinery.patches import apply_patch
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from frontdoor import blame as blame_module
-    from frontdoor.blame.documents import Blame
+    from frontdoor.blame.changes import Blame
     from frontdoor.blame.fields import Absent
     from frontdoor.chain.decisions import Decision, Step
-    from frontdoor.http.decision_documents import Cause
+    from frontdoor.chain.message_fields import Cause
     from pratique.admission.reviews import Review
     from pratique.apimachinery.statuses import Status
     from pratique_cli.outputs import Missed, Reviewed, Tally

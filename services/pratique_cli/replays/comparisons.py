@@ -11,12 +11,12 @@ from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.outputs.texts import Path, path_text
-from pratique_cli.replays.recorded import REDACTED
+from pratique_cli.replays.recorded_reviews import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pratique_cli.replays.outcomes import ReplayedDecision
+    from pratique_cli.replays.recorded_reviews import ReplayedDecision
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
 """What they decide depends on the reviews before."""

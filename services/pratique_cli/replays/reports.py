@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique_cli.outputs.findings import StepOrigin
     from pratique_cli.replays.comparisons import Difference
-    from pratique_cli.replays.recorded import RecordedReview
+    from pratique_cli.replays.recorded_reviews import RecordedReview
     from pratique_cli.terminal import Palette
 
 

@@ -7,13 +7,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 from frontdoor.chain.decisions import to_document
-from pratique.admission.calls import Deadline
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.names import name_of
 from pratique.cluster.store import assumed_service_account
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.replays.outcomes import replayed_decision
-from pratique_cli.replays.recorded import RecordedReview, read_recorded
+from pratique_cli.replays.recorded_reviews import RecordedReview, read_recorded, replayed_decision
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.terminal import Progress
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pratique.cluster.api_resources import ApiResources
     from pratique.cluster.store import ObjectKey, ObjectStore
     from pratique_cli.replays.comparisons import DecisionComparer
-    from pratique_cli.replays.outcomes import ReplayedDecision
+    from pratique_cli.replays.recorded_reviews import ReplayedDecision
     from pratique_cli.replays.reports import ReplayOutput, ReplayReport
 
 

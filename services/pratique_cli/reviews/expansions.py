@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.http.decision_documents import fields_of, parse_field, original_field
-from pratique.admission.calls import Deadline
-from pratique.admission.reviews import QuotaMode, Operation
+from frontdoor.chain.message_fields import fields_of, original_field, parse_field
+from pratique.admission.reviews import Deadline, Operation, QuotaMode
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.field_errors import Step
     from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.positions import Position
     from pratique.apimachinery.selectors import Selector
+    from pratique.apimachinery.source_documents import Position
     from pratique.apimachinery.statuses import Status
     from pratique.manifests.pod_templates import WorkloadPod
     from pratique_cli.outputs import Reviewed

@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.document_texts import JSON_LINES, read_line, _read_source_text
-from pratique.apimachinery.documents import list_files, read_documents
+from pratique.apimachinery.documents import (
+    JSON_LINES,
+    _read_source_text,
+    list_files,
+    read_documents,
+    read_line,
+)
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.file_snapshots import unwrap_lists
+from pratique.apimachinery.file_snapshots import unwrap_lists as documents_unwrap_lists
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
-from pratique.apimachinery.readings import unwrap_lists
-from pratique.apimachinery.readings import unwrap_lists as documents_unwrap_lists
 from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
 from pratique.cluster.store import ObjectStore
 

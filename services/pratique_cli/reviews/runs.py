@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from pratique.admission.calls import Deadline
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
@@ -15,7 +15,7 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import Missed, Reviewed, Tally
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
 from pratique_cli.reviews.inputs import read_inputs
-from pratique_cli.reviews.requests import CREATED, RequestShape, store_admitted, review_of
+from pratique_cli.reviews.requests import CREATED, RequestShape, review_of, store_admitted
 from pratique_cli.terminal import Progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pratique.admission.reviews import Review
     from pratique.apimachinery.source_documents import SourceDocument
     from pratique.cluster.store import ObjectStore
-    from pratique.configuration.releases import Release
+    from pratique.configuration.settings import Release
     from pratique_cli.outputs import Output
     from pratique_cli.reviews.inputs import Input
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.errors import InputError
     from pratique.apimachinery.field_errors import Step
     from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.positions import Position
-    from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.apimachinery.source_documents import Position, SourceDocument
     from pratique.configuration.settings import ChainSettings
 
 

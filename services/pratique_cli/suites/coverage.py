@@ -7,7 +7,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from frontdoor.chain.decisions import Decision, Step
     from pratique.apimachinery.field_errors import Step as PathStep
     from pratique.apimachinery.source_documents import SourceDocument
+    from pratique.configuration.admissionregistration import (
+        PolicyConfiguration,
+        PolicySpec,
+        WebhookConfiguration,
+    )
     from pratique.configuration.loading import Configurations
-    from pratique.configuration.policies import PolicyConfiguration, PolicySpec
-    from pratique.configuration.webhooks import WebhookConfiguration
     from pratique_cli.terminal import Palette
 
 _EFFECTS = {

@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file
+from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.folders import walk
-from pratique.apimachinery.readings import unwrap_lists
+from pratique.apimachinery.file_snapshots import unwrap_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.findings import relative_path
 from pratique_cli.outputs.github import annotation
 from pratique_cli.outputs.junit import HEAD, JUnitSuite, problem
-from pratique_cli.outputs.sarif import ROOT, SCHEMA, locations, encodable
+from pratique_cli.outputs.sarif import ROOT, SCHEMA, encodable, locations
 from pratique_cli.outputs.texts import ChangeTracker, StepWriter, path_text
 from pratique_cli.suites.cases import CaseStatus
 from pratique_cli.suites.coverage import coverage_lines
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pratique.apimachinery.errors import InputError
     from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.suites.cases import ExpectationMismatch, CaseResult, SuiteCounts
+    from pratique_cli.suites.cases import CaseResult, ExpectationMismatch, SuiteCounts
     from pratique_cli.suites.coverage import Coverage, CoverageEntry
     from pratique_cli.suites.running import SuiteOutput
     from pratique_cli.terminal import Palette

@@ -12,11 +12,11 @@ import click
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import json_type
-from pratique.apimachinery.readings import unwrap_lists
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.regexes import compile_pattern
 from pratique_cli.chain_options import chain_flags

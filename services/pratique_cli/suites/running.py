@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from frontdoor.engines.engine import open_local
 from frontdoor.engines.local import LocalSources
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import MUTATE
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.files import load_cluster
 from pratique_cli.exit_codes import ExitCode
@@ -17,8 +17,8 @@ from pratique_cli.outputs import Reviewed
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
 from pratique_cli.reviews.requests import review_of
-from pratique_cli.suites.cases import CaseStatus, ObservedDecision, CaseResult, SuiteCounts
-from pratique_cli.suites.comparing import compare
+from pratique_cli.suites.cases import CaseResult, CaseStatus, ObservedDecision, SuiteCounts
+from pratique_cli.suites.comparison import compare
 from pratique_cli.suites.coverage import Coverage
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pratique_cli.suites.cases import CaseStatus
-from pratique_cli.suites.running import CaseRunner, CaseChains
+from pratique_cli.suites.running import CaseChains, CaseRunner
 from suites_at_work import HEAD, case, read
 
 if TYPE_CHECKING:
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from frontdoor.chain.decisions import Decision
     from frontdoor.engines.engine import Engine
-    from pratique.admission.calls import Deadline
     from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
+    from pratique.admission.reviews import Deadline, Review
     from pratique.cluster.store import ObjectStore
     from pratique_cli.suites.cases import Case
 

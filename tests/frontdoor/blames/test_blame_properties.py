@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blaming import applied, decided
-from frontdoor.blame.documents import blame_of
+from frontdoor.blame.changes import blame_of
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.json_values import encode
 from strategies.json_values import documents

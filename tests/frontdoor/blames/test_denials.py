@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from blaming import decided, mutation
-from frontdoor.blame.documents import blame_document, blame_of
+from frontdoor.blame.changes import blame_document, blame_of
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import pointer
 from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
 

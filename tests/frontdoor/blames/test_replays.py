@@ -3,10 +3,10 @@ from __future__ import annotations
 import dataclasses
 
 from blaming import decided, mutation, told
-from frontdoor.blame.documents import blame_document, blame_of
+from frontdoor.blame.changes import blame_document, blame_of
 from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.apimachinery.statuses import failure
 

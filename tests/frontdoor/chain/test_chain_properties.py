@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chains import pod_review
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
 from pratique.admission.rules import rule
 from pratique.apimachinery.patches import apply_patch

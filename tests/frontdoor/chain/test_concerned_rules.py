@@ -12,8 +12,8 @@ import pytest
 from chains import decided as judged
 from chains import pod_review
 from frontdoor.engines.engine import open_local
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from serving.controllers import denying, hosted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.stages import combine_denials
+from frontdoor.chain.decisions import combine_denials
 from pratique.apimachinery import statuses
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 

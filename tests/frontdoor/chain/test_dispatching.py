@@ -10,7 +10,7 @@ import pytest
 
 from chains import POD, pod_review
 from pratique.admission.controllers import MUTATE, Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import NULL, Document

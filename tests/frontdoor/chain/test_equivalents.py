@@ -15,7 +15,7 @@ import yaml
 
 from chains import decide, decided, webhook_controllers
 from converting import converted
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery.kinds import (
     GroupVersionKind,

@@ -11,7 +11,7 @@ import pytest
 
 from chains import decide, pod_review, webhook_controllers
 from dispatching import as_written
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from webhook_servers import (
     Authority,
     allowed,

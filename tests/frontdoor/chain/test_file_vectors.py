@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dispatching import AssembledEngine, filled, open_entrance, slowly
-from pratique.admission.answers import allow, deny, patch
 from pratique.admission.controllers import MUTATE, Controller, Handlers
+from pratique.admission.results import allow, deny, patch
 from pratique.admission.rules import rule
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dispatching import Entrance
     from doors.running import Answer
-    from pratique.admission.answers import Answer as Answered
+    from pratique.admission.results import Answer as Answered
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, Received, WebhookServer

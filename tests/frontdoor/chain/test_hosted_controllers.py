@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chains import POD, decide, pod_review
-from frontdoor.chain.outages import OutageError
+from frontdoor.chain.hosted_controllers import OutageError
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.admission.controllers import MUTATE, VALIDATE
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pratique.admission.calls import Call, Deadline
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
+    from pratique.admission.reviews import Call, Deadline
 
 
 def label(review: Review, key: str, value: str) -> Answer:

@@ -16,7 +16,7 @@ import yaml
 import vectors_of
 from chains import decide, pod_review, webhook_controllers
 from frontdoor.chain.webhooks import MatchConditions, Matched, Refused, Skipped
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation, Review, UserInfo
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
@@ -24,8 +24,8 @@ from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cel.errors import EvaluationError
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
+from pratique.configuration.admissionregistration import MatchCondition
 from pratique.configuration.loading import load_configurations
-from pratique.configuration.webhooks import MatchCondition
 from webhook_servers import allowed, patched, serve
 
 if TYPE_CHECKING:

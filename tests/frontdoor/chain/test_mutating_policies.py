@@ -12,8 +12,8 @@ import pytest
 from chains import pod_review
 from frontdoor.engines.engine import open_local
 from mutating_at_work import bound, labelled, mutating, patched
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from webhook_servers import WebhookServer, serve

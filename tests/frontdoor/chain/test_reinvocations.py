@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.stages import Reinvocation
+from frontdoor.chain.decisions import Reinvocation
 from pratique.apimachinery.json_values import Document
 
 BEFORE, AFTER = Document.from_data({"a": 1}), Document.from_data({"a": 2})

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from chains import POD, decide, pod_review, webhook_controllers
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.patches import apply_patch

@@ -12,7 +12,7 @@ from frontdoor.chain.decisions import Decision, Step
 from frontdoor.decision_logs.entries import MAX_TEXT_LENGTH, EntryWriter, Observation
 from frontdoor.http.codecs import decode_review
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.cluster.store import ANY_NAMESPACE
 

@@ -8,8 +8,8 @@ import pytest
 from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body, review_body_of
 from doors.running import JSON_TYPE, exchange, open_door
-from frontdoor.http.load import MIN_REVIEW_BYTES, LoadLimits, Load, LoadShare
-from frontdoor.http.requests import RequestError
+from frontdoor.http.limits import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare
+from frontdoor.http.messages import RequestError
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:

@@ -14,8 +14,13 @@ from doors.engines import AllowingEngine, HangingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, open_door_process, read_all
 from frontdoor.http.codecs import decode_review
-from frontdoor.http.connection_account import UnauthenticatedConnections, network_address
-from frontdoor.http.load import MIN_REVIEW_BYTES, PriorityLevel, priority_of
+from frontdoor.http.limits import (
+    MIN_REVIEW_BYTES,
+    PriorityLevel,
+    UnauthenticatedConnections,
+    network_address,
+    priority_of,
+)
 from frontdoor.settings import FrontDoorSettings
 from pratique.cluster.store import ANY_NAMESPACE
 from waiting import within

@@ -9,7 +9,7 @@ import pytest
 from doors.engines import AllowingEngine, FailingEngine, HangingEngine
 from doors.reviews import review_body
 from doors.running import JSON_TYPE, open_door
-from frontdoor.http.requests import query_reader
+from frontdoor.http.messages import query_reader
 from frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:

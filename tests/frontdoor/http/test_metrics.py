@@ -7,7 +7,7 @@ from doors.engines import step
 from frontdoor.chain.decisions import Decision
 from frontdoor.http.metrics import Metrics
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 
 PREFIX = "apiserver_admission_"
 MUTATE, VALIDATE = Phase.MUTATE, Phase.VALIDATE

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from doors.engines import AllowingEngine
 from doors.running import open_door, read_all
-from frontdoor.http.listener import PAIR_FLAGS, CIPHER_SUITES, Certificate, HandshakeSettings
+from frontdoor.http.listener import CIPHER_SUITES, PAIR_FLAGS, Certificate, HandshakeSettings
 from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import KeyPairFiles

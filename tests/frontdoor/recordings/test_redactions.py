@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from doors.reviews import review_document
 from frontdoor.chain.decisions import Decision, Step
 from frontdoor.http.codecs import decode_review
-from frontdoor.recording.recorders import RecordedDecision, LineWriter
+from frontdoor.recording.recorders import LineWriter, RecordedDecision
 from frontdoor.recording.redaction import Redaction
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, Document, encode, go_json
 from pratique.cluster.store import ANY_NAMESPACE

@@ -13,10 +13,9 @@ import pytest
 
 from chains import decided, pod_review
 from frontdoor.transports.grpc import GrpcTransport, grpc_target
-from pratique.admission.answers import Answer, allow
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import VALIDATE
-from pratique.admission.outcomes import Denied, Patched
+from pratique.admission.results import Answer, Denied, Patched, allow
+from pratique.admission.reviews import Call, Deadline
 from pratique.admission.v1.outcome_pb2 import Allowed, Outcome
 from pratique.admission.v1.validator_service_pb2 import ValidateResponse
 from pratique.apimachinery.errors import (
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from pratique.admission.reviews import Review
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
 
 
 @contextlib.asynccontextmanager

@@ -11,8 +11,8 @@ import pytest
 from chains import pod_review
 from chaos.links import linked
 from frontdoor.transports.grpc import GrpcTransport, grpc_target
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Call, Deadline
 from serving import controllers
 from serving.faulty_services import CONTROLLER, hosting
 from serving.servers import VALIDATOR

@@ -15,9 +15,9 @@ import pytest
 from chains import pod_review
 from frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
 from name_servers import name_server
-from pratique.admission.answers import Answer, allow
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import hosted

@@ -15,9 +15,9 @@ import trustme
 from frontdoor.settings import FrontDoorSettings
 from frontdoor.transports.hosting_services import HostingService, ServicesTls
 from mounts import Mount, bundle_of, chain_of, key_of
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings, Phase
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError, UnreachableError
 from pratique.https.tls import keep_certificates_fresh
 from pratique.rpc.servers import RpcServer, ServerSettings

@@ -11,8 +11,8 @@ from chains import pod_review
 from chaos.links import linked
 from chaos.systems import make_certificates
 from frontdoor.transports.grpc import GrpcTransport
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import Allowed
+from pratique.admission.results import Allowed
+from pratique.admission.reviews import Call, Deadline
 from serving.processes import running
 
 if TYPE_CHECKING:

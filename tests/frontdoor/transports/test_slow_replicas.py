@@ -13,13 +13,12 @@ import pytest
 from chains import pod_review
 from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from frontdoor.transports.hosting_services import HopMetrics, HostingService
-from pratique.admission.answers import Answer, allow, deny
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Allowed, Denied
+from pratique.admission.results import Allowed, Answer, Denied, allow, deny
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.json_values import Document
-from pratique.configuration.inputs import InputDigests, RecentInputs
+from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc.servers import RpcServer, ServerSettings
 from serving.controllers import hosted
 from serving.servers import VALIDATOR

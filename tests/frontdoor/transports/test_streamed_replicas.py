@@ -11,9 +11,9 @@ import pytest
 
 from chains import pod_review
 from frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
-from pratique.admission.answers import Answer, allow
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
+from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.json_values import Document
 from pratique.rpc.handlers import is_retry
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pratique.admission.reviews import Review
-    from pratique.hosting.configured_controllers import HostedController
+    from pratique.hosting.catalogue import HostedController
 
 SECONDS = 10
 NAME = "pratique.admission.v1.ValidatorService"

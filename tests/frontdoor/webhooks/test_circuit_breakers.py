@@ -17,21 +17,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from chains import pod_review, webhook_controllers
 from doors.reviews import review_document
 from frontdoor.chain.assembly import ChainParts, assemble
+from frontdoor.engines.local import InProcessTransport
 from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, WebhookCallStatus, CircuitState
-from frontdoor.transports.in_process import InProcessTransport
+from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, CircuitState, WebhookCallStatus
 from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
-from mutator.host import MutatorHost
 from observed_stacks import observed_stack
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
 from serving.faulty_services import black_hole, refused
-from validator.host import ValidatorHost
 from waiting import until, within
 from webhook_servers import (
     Authority,

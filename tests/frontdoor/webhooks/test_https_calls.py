@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Patched
+from pratique.admission.results import ALLOWED, Denied, Patched
 from pratique.apimachinery.json_values import Document
 from serving.reviews import review_of
 from webhook_calls import NAME, Caller, webhook_at
@@ -118,7 +118,7 @@ def test_an_object_of_three_mebibytes_arrives_whole() -> None:
 
 
 def test_the_endpoint_is_the_url_without_the_time() -> None:
-    from frontdoor.transports.https import HttpsTransport
+    from frontdoor.webhooks.transports import HttpsTransport
     from pratique.https.clients import HttpsClients
 
     webhook = webhook_at("https://hooks.example.com/a/")
@@ -131,7 +131,7 @@ def test_the_http_library_is_not_imported_before_a_webhook_is_called() -> None:
     import subprocess
 
     code = (
-        "import sys, frontdoor.transports.https, pratique.https.clients; "
+        "import sys, frontdoor.webhooks.transports, pratique.https.clients; "
         "sys.exit('aiohttp' in sys.modules or 'yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

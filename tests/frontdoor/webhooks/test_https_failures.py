@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
-from pratique.configuration.webhooks import ClientConfig, Webhook
+from pratique.configuration.admissionregistration import ClientConfig, Webhook
 from pratique.https.sessions import BODY_LIMIT
 from serving.reviews import review_of
 from webhook_calls import Caller, webhook_at
@@ -430,8 +430,8 @@ def test_uvloop_s_errors_are_told_in_the_same_words() -> None:
 
 
 async def _failure_on_this_loop(url: str) -> str:
-    from frontdoor.transports.https import HttpsTransport
-    from pratique.admission.calls import Call, Deadline
+    from frontdoor.webhooks.transports import HttpsTransport
+    from pratique.admission.reviews import Call, Deadline
     from pratique.apimachinery.errors import CallError
     from pratique.https.clients import HttpsClients
 

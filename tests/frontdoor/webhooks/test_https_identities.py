@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.transports.https import HttpsTransport
 from frontdoor.webhooks.clients import WebhookCredentials
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import ALLOWED
+from frontdoor.webhooks.transports import HttpsTransport
+from pratique.admission.results import ALLOWED
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import UnreachableError
-from pratique.configuration.webhooks import ServiceReference
+from pratique.configuration.admissionregistration import ServiceReference
 from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
 from pratique.https.service_resolvers import UnresolvedError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frontdoor.webhooks.clients import WebhookCredentials
-from pratique.admission.outcomes import ALLOWED
+from pratique.admission.results import ALLOWED
 from pratique.apimachinery.errors import CallError
 from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
 from serving.reviews import review_of

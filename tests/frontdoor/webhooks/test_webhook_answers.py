@@ -20,7 +20,7 @@ from frontdoor.webhooks.answers import (
 )
 from frontdoor.webhooks.reviews import SentReview
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
 from pratique.admission.reviews import Operation
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails

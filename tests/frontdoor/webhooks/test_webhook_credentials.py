@@ -18,7 +18,7 @@ from pratique.https.credentials import (
     TokenFile,
     user_credentials,
 )
-from pratique.https.kubeconfigs import KubeconfigContext, Kubeconfig, KubeconfigUser
+from pratique.https.kubeconfigs import Kubeconfig, KubeconfigContext, KubeconfigUser
 
 if TYPE_CHECKING:
     from pathlib import Path

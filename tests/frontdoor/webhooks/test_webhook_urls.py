@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.webhooks.urls import WebhookUrl, webhook_url
+from frontdoor.webhooks.transports import WebhookUrl, webhook_url
 from pratique.apimachinery.errors import CallError
-from pratique.configuration.webhooks import ClientConfig, ServiceReference, Webhook
-from pratique.https.exchanges import post_error
+from pratique.configuration.admissionregistration import ClientConfig, ServiceReference, Webhook
+from pratique.https.requests import post_error
 
 
 def of_url(url: str) -> WebhookUrl:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.cel.errors import EvaluationError
-from pratique.configuration.policies import AuditAnnotation, Validation
-from pratique.policies.validating_outcomes import decide_annotations, decide_validations, failure
+from pratique.configuration.admissionregistration import AuditAnnotation, Validation
+from pratique.policies.validating_decisions import decide_annotations, decide_validations, failure
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.policies.compilation import EvaluationResult
-    from pratique.policies.validating_outcomes import ValidationDecision
+    from pratique.policies.validating_decisions import ValidationDecision
 
 
 def finding(result: JSONObject | None) -> EvaluationResult:

@@ -19,7 +19,7 @@ from policies_at_work import (
     said,
     verdict,
 )
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.cel.costs import InlineBudget
 from pratique.cel.errors import SlowEvaluationError

@@ -11,7 +11,7 @@ from policies_at_work import EVERYTHING, binding, deployment, deployment_review,
 from pratique.apimachinery.json_values import Document
 from pratique.policies.activation import UNLIMITED
 from pratique.policies.compilation import compile_bindings, compile_policy
-from pratique.policies.invocations import Invocation, Misconfigured, Unmatched, PolicyDispatcher
+from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
 
 HPA: dict[str, Any] = {
     "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},

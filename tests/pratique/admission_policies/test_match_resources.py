@@ -9,15 +9,13 @@ import pytest
 
 from admissions import review_of
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, verdict
-from pratique.admission.label_subjects import MatchContext
-from pratique.admission.matched_resources import RequestKey, MatchedResource
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.matching import MatchContext, MatchedResource, RequestKey
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.policies import MatchResources
-from pratique.policies.match_resources import Mismatch, ResourceMatcher
-from pratique.policies.params import PolicySettingError
+from pratique.configuration.admissionregistration import MatchResources
+from pratique.policies.matching import Mismatch, PolicySettingError, ResourceMatcher
 from vectors_of import kind, source
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from admissions import pod_review
 from granting import binding, role
 from mutating_at_work import admittance, applied, bound, labelled, mutating, mutating_policies_of, patched
 from policies_at_work import EVERYTHING, deployment, deployment_review
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
 

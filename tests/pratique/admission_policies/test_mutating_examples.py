@@ -10,7 +10,7 @@ import yaml
 from admissions import pod_review
 from mutating_at_work import admittance, mutating, patched, refusals
 from policies_at_work import deployment, deployment_review
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mutating_at_work import (
     refusals,
 )
 from policies_at_work import deployment, deployment_review, loaded
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cel.costs import InlineBudget

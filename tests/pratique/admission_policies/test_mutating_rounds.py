@@ -8,7 +8,7 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating
 from policies_at_work import deployment, deployment_review
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

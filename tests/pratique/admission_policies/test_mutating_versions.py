@@ -8,7 +8,7 @@ import pytest
 
 from mutating_at_work import admittance, applied, bound, labelled, mutating, patched, refusals
 from policies_at_work import EVERYTHING, deployment_review
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
 

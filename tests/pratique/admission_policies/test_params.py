@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import EVERYTHING, binding, deployment_review, policy, refusal, verdict
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 from pratique.cluster.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies_at_work import binding, deployment_review, policy, verdict
-from pratique.admission.outcomes import OutcomeStatus
+from pratique.admission.results import OutcomeStatus
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

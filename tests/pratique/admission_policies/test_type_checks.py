@@ -14,8 +14,13 @@ import pytest
 
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.policies import PolicyConfiguration, NamedRuleWithOperations, PolicyKind, ValidatingAdmissionPolicySpec
-from pratique.policies.type_checks import ExpressionWarning, kinds_to_check, check_types
+from pratique.configuration.admissionregistration import (
+    NamedRuleWithOperations,
+    PolicyConfiguration,
+    PolicyKind,
+    ValidatingAdmissionPolicySpec,
+)
+from pratique.policies.type_checking import ExpressionWarning, check_types, kinds_to_check
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

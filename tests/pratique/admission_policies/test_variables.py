@@ -9,7 +9,7 @@ import pytest
 from pratique.cel.activation import VARIABLES, LazyVariables, declared_type
 from pratique.cel.costs import Budget
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
-from pratique.cel.policy_environments import PolicyCompiler
+from pratique.cel.policy_compiler import PolicyCompiler
 
 OBJECT = {"metadata": {"name": "endpoints1"}, "subsets": [{"addresses": []}]}
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies_at_work import binding, deployment, deployment_review, policy, refusal, said, verdict
-from pratique.admission.outcomes import OutcomeStatus
-from pratique.policies.validating_outcomes import VALIDATION_FAILURE_ANNOTATION
+from pratique.admission.results import OutcomeStatus
+from pratique.policies.validating_decisions import VALIDATION_FAILURE_ANNOTATION
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

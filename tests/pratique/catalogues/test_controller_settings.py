@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from pratique.admission.answers import allow
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Handlers, Phase
+from pratique.admission.results import allow
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.configuration.plugins import WebhookAdmissionConfiguration
-from pratique.hosting.catalogue import Catalogue, load_catalogue
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.configuration.admission_configuration import WebhookAdmissionConfiguration
+from pratique.hosting.catalogue import Catalogue, configure_controller, load_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.admission_configuration import load_plugin_configurations
 from pratique.configuration.settings import ChainSettings
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from pratique.admission.reviews import UserInfo
 from pratique.cel.activation import Frame
 from pratique.cel.costs import Budget
-from pratique.cel.environments import Environment, type_checker, functions_by_name
+from pratique.cel.environments import Environment, functions_by_name, type_checker
 from pratique.cel.expressions import compile_expression
 from pratique.cel.libraries.authorizers import AuthorizerValue
-from pratique.cel.plans import plan
+from pratique.cel.planner import plan
 from pratique.cel.syntax_trees import decode
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.cel.declarations import restore_type_paths, declare, field_name
+from pratique.cel.declarations import declare, field_name, restore_type_paths
 from pratique.cel.environments import Environment, type_checker
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, schema_of

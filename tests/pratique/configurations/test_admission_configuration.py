@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.configuration.plugins import load_admission_configuration
+from pratique.configuration.admission_configuration import load_admission_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path

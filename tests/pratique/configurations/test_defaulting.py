@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
-from pratique.configuration.webhooks import Webhook, apply_webhook_defaults, decode_webhook_configuration
+from pratique.configuration.admissionregistration import (
+    Webhook,
+    apply_webhook_defaults,
+    decode_webhook_configuration,
+)
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

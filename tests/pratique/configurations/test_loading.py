@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pratique.admission.rules import Rule
 from pratique.apimachinery.selectors import EVERYTHING
+from pratique.configuration.admissionregistration import WebhookConfigurationKind
 from pratique.configuration.loading import Configurations, load_configurations
-from pratique.configuration.webhooks import WebhookConfigurationKind
 
 if TYPE_CHECKING:
     from pathlib import Path

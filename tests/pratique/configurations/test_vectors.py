@@ -8,19 +8,19 @@ import msgspec
 import pytest
 
 from pratique.apimachinery.field_errors import join
+from pratique.configuration.admissionregistration import apply_webhook_defaults, decode_webhook_configuration
 from pratique.configuration.expression_validation import check_match_condition
 from pratique.configuration.webhook_validation import (
-    validation_options,
     update_validation_options,
     validate_configuration,
+    validation_options,
 )
-from pratique.configuration.webhooks import apply_webhook_defaults, decode_webhook_configuration
 from vectors_of import kind, source
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.configuration.admissionregistration import WebhookConfigurationDocument
     from pratique.configuration.webhook_validation import ValidationOptions
-    from pratique.configuration.webhooks import WebhookConfigurationDocument
 
 
 def decode(case: JSONObject, member: str) -> WebhookConfigurationDocument:

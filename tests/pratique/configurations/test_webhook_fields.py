@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pratique.configuration.admissionregistration import apply_webhook_defaults, decode_webhook_configuration
 from pratique.configuration.webhook_validation import (
-    validation_options,
     update_validation_options,
     validate_configuration,
+    validation_options,
 )
-from pratique.configuration.webhooks import apply_webhook_defaults, decode_webhook_configuration
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.configuration.webhooks import WebhookConfigurationDocument
+    from pratique.configuration.admissionregistration import WebhookConfigurationDocument
 
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 

@@ -18,7 +18,7 @@ from pratique.admission.reviews import UserInfo
 from pratique.cluster.store import ObjectStore
 from pratique.controllers import always_pull_images, pod_security_policy
 from pratique.controllers.image_policy_webhook.image_reviews import review_spec
-from pratique.pods.containers import CONTAINER_FIELDS
+from pratique.pods.pod_spec import CONTAINER_FIELDS
 from spellings import spellings
 
 if TYPE_CHECKING:

@@ -19,16 +19,15 @@ import vectors_of
 from admissions import Admission, review_of, run
 from expectations import check
 from frontdoor.engines.engine import open_local
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import QuotaMode
+from pratique.admission.reviews import Deadline, QuotaMode
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.flow_control import MAX_BUCKET_BYTES, Rate, TokenBucket, TokenBuckets
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.event_rate_limit import CONTROLLER, Settings, build
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

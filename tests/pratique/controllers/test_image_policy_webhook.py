@@ -28,9 +28,9 @@ from image_review_servers import (
     verdict,
     written,
 )
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Handlers, Phase
-from pratique.admission.outcomes import Allowed, Denied, Patched
+from pratique.admission.results import Allowed, Denied, Patched
+from pratique.admission.reviews import Call, Deadline
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
@@ -39,10 +39,10 @@ from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.image_policy_webhook import CONTROLLER
 from pratique.controllers.image_policy_webhook.configurations import Settings
-from pratique.controllers.image_policy_webhook.reviewers import ImageReviewer
-from pratique.hosting.configured_controllers import HostedController, configure_controller
+from pratique.controllers.image_policy_webhook.image_reviews import ImageReviewer
+from pratique.hosting.catalogue import HostedController, configure_controller
+from pratique.hosting.hosts import ValidatorHost
 from pratique.https.backends import open_backend
-from validator.host import ValidatorHost
 from webhook_servers import (
     answered,
     closed_port,
@@ -59,7 +59,7 @@ from webhook_servers import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from pratique.admission.outcomes import OutcomeDecision, Outcome
+    from pratique.admission.results import Outcome, OutcomeDecision
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
     from webhook_servers import Behaviour, WebhookServer

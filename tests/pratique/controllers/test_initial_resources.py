@@ -28,7 +28,7 @@ from pratique.controllers.initial_resources import CONTROLLER, Settings, build, 
 from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
 from pratique.controllers.usage_history.prometheus import promql
 from pratique.controllers.usage_history.sqlite import SCHEMA
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 from prometheus_servers import Question, Reply, failure, serve, vector
 from strategies.pods import pods
 from usage_samples import DAY, NOW, many, samples, write_samples
@@ -36,7 +36,7 @@ from usage_samples import DAY, NOW, many, samples, write_samples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.admission.answers import Answer
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSON, JSONObject
 

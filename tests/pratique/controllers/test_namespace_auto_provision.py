@@ -12,18 +12,18 @@ from hypothesis import given, settings
 import vectors_of
 from admissions import Admission, admit, pod_review, review_of
 from expectations import check
-from mutator.host import MutatorHost
-from pratique.admission.calls import Call
-from pratique.admission.outcomes import ALLOWED, Denied
+from pratique.admission.results import ALLOWED, Denied
+from pratique.admission.reviews import Call
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError, UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore, ReloadableCluster
 from pratique.controllers.namespace_auto_provision import CONTROLLER
 from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.hosts import MutatorHost
 from strategies.pods import pods
 
 if TYPE_CHECKING:
-    from pratique.admission.outcomes import OutcomeDecision
+    from pratique.admission.results import OutcomeDecision
     from pratique.apimachinery.errors import PratiqueError
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.cluster.store import Cluster

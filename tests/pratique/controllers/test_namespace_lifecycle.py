@@ -12,7 +12,13 @@ from admissions import Admission, admit, pod_review, review_of, run
 from expectations import check
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.controllers.namespace_lifecycle import CONTROLLER, LaggingCluster, ForceLiveLookupCache, Settings, build
+from pratique.controllers.namespace_lifecycle import (
+    CONTROLLER,
+    ForceLiveLookupCache,
+    LaggingCluster,
+    Settings,
+    build,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 from admissions import admit, review_of
 from pod_security_cases import cases, cluster, deployment_request, namespace_of, pod_request, title
 from pod_security_reviews import PRIVILEGED, answer, workload
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 from pratique.admission.rules import compile_rules
 from pratique.controllers.pod_security import CONTROLLER
 

@@ -13,16 +13,16 @@ import vectors_of
 from admissions import Admission, admit, answer_of, pod_review, review_of
 from expectations import check
 from pod_security_policies import EARLY, Deciding, allowing, of_early_releases_alone, pod, policy
-from pratique.admission.answers import Allow
 from pratique.admission.controllers import Phase
+from pratique.admission.results import Allow
 from pratique.admission.reviews import UserInfo
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import member
 from pratique.cluster.authorization import RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.controllers.pod_security_policy import CONTROLLER
-from pratique.controllers.pod_security_policy.choices import POLICY_ANNOTATION, AUDIT_PREFIX
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.controllers.pod_security_policy.admission import AUDIT_PREFIX, POLICY_ANNOTATION
+from pratique.hosting.catalogue import configure_controller
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admissions import pod_review
-from pratique.pods import containers
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON
@@ -19,7 +19,7 @@ def test_containers_come_in_kubernetes_order() -> None:
         "containers": [{"name": "a"}, {"name": "b"}],
         "initContainers": [{"name": "i"}],
     }
-    assert list(containers.iter_containers({"spec": spec})) == [
+    assert list(pod_spec.iter_containers({"spec": spec})) == [
         ("initContainers", 0, {"name": "i"}),
         ("containers", 0, {"name": "a"}),
         ("containers", 1, {"name": "b"}),
@@ -29,13 +29,13 @@ def test_containers_come_in_kubernetes_order() -> None:
 
 def test_what_is_no_object_is_no_container_and_no_volume() -> None:
     pod = {"spec": {"containers": ["x", None, {"name": "a"}], "volumes": {"name": "v"}}}
-    assert list(containers.iter_containers(pod)) == [("containers", 2, {"name": "a"})]
-    assert list(containers.iter_volumes(pod)) == []
+    assert list(pod_spec.iter_containers(pod)) == [("containers", 2, {"name": "a"})]
+    assert list(pod_spec.iter_volumes(pod)) == []
 
 
 @pytest.mark.parametrize("spec", [None, 1, "x", []])
 def test_a_pod_without_a_spec_has_neither(spec: JSON) -> None:
-    assert list(containers.iter_containers({"spec": spec})) == list(containers.iter_volumes({"spec": spec})) == []
+    assert list(pod_spec.iter_containers({"spec": spec})) == list(pod_spec.iter_volumes({"spec": spec})) == []
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_pod_without_a_spec_has_neither(spec: JSON) -> None:
     [({"kind": "Pod"}, True), ({}, True), ({"kind": "Service"}, False), (None, False), ([], False)],
 )
 def test_a_pod_is_recognised_by_its_kind(document: JSON, *, expected: bool) -> None:
-    assert containers.is_pod(document) is expected
+    assert pod_spec.is_pod(document) is expected
 
 
 def test_subresources_are_not_pods_themselves() -> None:
-    assert containers.is_pod_review(pod_review({}))
-    assert not containers.is_pod_review(pod_review({}, subresource="status"))
+    assert pod_spec.is_pod_review(pod_review({}))
+    assert not pod_spec.is_pod_review(pod_review({}, subresource="status"))

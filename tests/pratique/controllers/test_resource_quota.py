@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 import vectors_of
 from admissions import Admission, review_of
 from expectations import check
-from pratique.admission.answers import Allow, Patch
-from pratique.admission.reviews import QuotaMode, Operation
+from pratique.admission.results import Allow, Patch
+from pratique.admission.reviews import Operation, QuotaMode
 from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
 from pratique.apimachinery.quantities import Quantity
 from pratique.cluster.store import ObjectStore, ReloadableCluster
 from pratique.controllers.quota.checks import starting_usage
 from pratique.controllers.quota.ledger import Account, open_ledger
-from pratique.controllers.quota.quota_objects import exceeding, read_quota
+from pratique.controllers.quota.resource_quotas import exceeding, read_quota
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from pratique.controllers.resource_quota import CONTROLLER, MAX_SERIES, QuotaController, _usage_gauges
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 from quotas_of import container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.apimachinery.statuses import Status
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Charge, Decide, AccountKey, Usage, UsageOf
+    from pratique.controllers.quota.ledger import AccountKey, Charge, Decide, Usage, UsageOf
     from pratique.controllers.resource_quota import Settings
 
 

@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pratique.cluster.files import load_cluster
-from pratique.configuration.inputs import InputDigests, chain_digest, cluster_digest, configuration_digest
+from pratique.configuration.input_digests import (
+    InputDigests,
+    chain_digest,
+    cluster_digest,
+    configuration_digest,
+)
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pratique.configuration.inputs import InputDigests, RecentInputs
+from pratique.configuration.input_digests import InputDigests, RecentInputs
 
 
 def digests(number: int) -> InputDigests:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.documents import read_text
-from pratique.apimachinery.positions import Position
-from pratique.apimachinery.readings import unwrap_lists
+from pratique.apimachinery.file_snapshots import unwrap_lists
+from pratique.apimachinery.source_documents import Position
 
 if TYPE_CHECKING:
     from pratique.apimachinery.field_errors import Step

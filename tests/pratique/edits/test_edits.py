@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.admission.answers import Allow, Patch
 from pratique.admission.edits import Edits
+from pratique.admission.results import Allow, Patch
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.patches import apply_patch

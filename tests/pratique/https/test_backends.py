@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from image_review_servers import certificate_user, clients, encoded, kubeconfig, verdict, written
-from pratique.admission.calls import Deadline
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import CallError, ConfigurationError
 from pratique.https.backends import open_backend
 from webhook_servers import COMMON_NAMES, Authority, authority, serve

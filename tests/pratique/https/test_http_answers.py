@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pratique.apimachinery.errors import BadAnswerError
-from pratique.https.exchanges import HttpResponse, response_body
+from pratique.https.requests import HttpResponse, response_body
 
 
 def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain") -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.https.exchanges import MediaTypeError, parse_media_type
+from pratique.https.requests import MediaTypeError, parse_media_type
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from pratique.cluster.api_resources import ApiResources, built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.https.service_resolvers import UnresolvedError, resolve_by_dns, cluster_resolver
+from pratique.https.service_resolvers import UnresolvedError, cluster_resolver, resolve_by_dns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from packages import lay_out
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Allowed, Denied, Failed
+from pratique.admission.results import Allowed, Denied, Failed
+from pratique.admission.reviews import Call, Deadline
 from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.services import host_chain
 from serving.reviews import review_of
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
 
 PACKAGE = """
 from pratique import Controller, Halves, allow, deny

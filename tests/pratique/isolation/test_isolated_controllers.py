@@ -12,8 +12,8 @@ import pytest
 
 from isolating import Host, hostile_package, isolating
 from packages import lay_out
-from pratique.admission.calls import Call, Deadline
-from pratique.admission.outcomes import Allowed, Denied, Failed, FailureKind
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.settings import ChainSettings, Isolation
 from serving.hostile_controllers import CONTROLLERS, SECRET

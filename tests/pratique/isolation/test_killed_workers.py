@@ -12,16 +12,16 @@ import uvloop
 
 from isolating import Host, hostile_package
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import Allowed, Failed, FailureKind
+from pratique.admission.results import Allowed, Failed, FailureKind
 from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.services import host_chain
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Outcome
 
 KILLS = 5
 CALLS = 40

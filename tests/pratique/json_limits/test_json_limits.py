@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hostile_texts import HARMLESS, HOSTILE
 from pratique.apimachinery.json_reading import (
     LARGE_BYTES,
-    JsonLimitError,
     InvalidMemberError,
+    JsonLimitError,
     check_members,
     read_document,
 )

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.https.kubeconfigs import KubeconfigContext, Kubeconfig, KubeconfigCluster, KubeconfigUser, load_kubeconfig, read_kubeconfig
+from pratique.https.kubeconfigs import (
+    Kubeconfig,
+    KubeconfigCluster,
+    KubeconfigContext,
+    KubeconfigUser,
+    load_kubeconfig,
+    read_kubeconfig,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import decode
-from pratique.processes.large_text_frames import MemberSelection, slice_pieces, strip_members
+from pratique.processes.large_text_process import MemberSelection, slice_pieces, strip_members
 from strategies.json_values import values
 
 CUT = MemberSelection("request", ("object", "oldObject"))

@@ -19,7 +19,7 @@ from hostile_texts import HARMLESS, HOSTILE
 from pratique.apimachinery.json_reading import JsonLimitError, read_document
 from pratique.apimachinery.json_values import Document
 from pratique.processes import large_texts
-from pratique.processes.large_text_frames import MemberSelection
+from pratique.processes.large_text_process import MemberSelection
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader, ReaderProcessError
 from waiting import within
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pratique.configuration.plugins import load_plugin_configurations
+from pratique.configuration.admission_configuration import load_plugin_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.controllers.quota.ledger_urls import default_ledger_file, has_ledger_url, with_ledger_url
+from pratique.controllers.quota.ledger import default_ledger_file, has_ledger_url, with_ledger_url
 
 CONFIGURATION = """
 apiVersion: apiserver.config.k8s.io/v1

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from pratique.apimachinery.errors import CallError, ConfigurationError
-from pratique.controllers.quota.ledger import open_ledger
-from pratique.controllers.quota.ledger_urls import LedgerStorage, parse_ledger_url
+from pratique.controllers.quota.ledger import LedgerStorage, open_ledger, parse_ledger_url
 from quotas import account, charge, plus
 
 

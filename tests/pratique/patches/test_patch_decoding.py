@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.json_errors import syntax_error
+from pratique.apimachinery.json_reading import syntax_error
 from pratique.apimachinery.patches import PatchDecodeError, decode_patch
 from strategies.json_values import values
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from pratique.pods import references
+from pratique.pods import pod_spec
 from strategies.json_values import objects
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ CONFIG_MAPS = [
 
 @pytest.mark.parametrize("pod", SECRETS)
 def test_secrets_are_found_wherever_they_are(pod: JSONObject) -> None:
-    assert list(references.secret_names(pod)) == ["x"]
-    assert references.first_reference(pod) == "secrets"
+    assert list(pod_spec.secret_names(pod)) == ["x"]
+    assert pod_spec.first_reference(pod) == "secrets"
 
 
 @pytest.mark.parametrize("pod", CONFIG_MAPS)
 def test_config_maps_are_found_wherever_they_are(pod: JSONObject) -> None:
-    assert list(references.config_map_names(pod)) == ["x"]
-    assert references.first_reference(pod) == "configmaps"
+    assert list(pod_spec.config_map_names(pod)) == ["x"]
+    assert pod_spec.first_reference(pod) == "configmaps"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_config_maps_are_found_wherever_they_are(pod: JSONObject) -> None:
     ],
 )
 def test_the_first_reference_of_any_kind_is_named(pod: JSONObject, resource: str) -> None:
-    assert references.first_reference(pod) == resource
+    assert pod_spec.first_reference(pod) == resource
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_the_first_reference_of_any_kind_is_named(pod: JSONObject, resource: str
     [({"kubernetes.io/config.mirror": ""}, True), ({}, False), (None, False), ("x", False)],
 )
 def test_a_mirror_says_so_whatever_else_it_says(annotations: JSON, *, expected: bool) -> None:
-    assert references.is_mirror({"metadata": {"annotations": annotations}}) is expected
+    assert pod_spec.is_mirror({"metadata": {"annotations": annotations}}) is expected
 
 
 @given(objects())
 def test_nothing_malformed_breaks_it(spec: JSONObject) -> None:
     for pod in ({"spec": spec}, {"spec": {"volumes": [spec], "containers": [spec]}}):
-        assert isinstance(references.first_reference(pod), str)
+        assert isinstance(pod_spec.first_reference(pod), str)

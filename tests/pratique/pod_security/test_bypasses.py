@@ -17,18 +17,18 @@ import pytest
 from admissions import review_of
 from pod_security_cases import labelled
 from pod_security_reviews import half
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 from pratique.admission.reviews import UserInfo
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security.pods import WORKLOADS
-from pratique.pods.containers import CONTAINER_FIELDS
+from pratique.pods.pod_spec import CONTAINER_FIELDS
 from spellings import spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pratique.admission.answers import Answer
     from pratique.admission.controllers import Handler
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
     from pratique.apimachinery.json_values import JSONObject
 

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pod_security_cases
-from pratique.controllers.pod_security.checks import details
-from pratique.controllers.pod_security.evaluation import NEWEST, evaluate
-from pratique.controllers.pod_security.pod_shapes import MistypedError, read_pod
-from pratique.controllers.pod_security.standards import LATEST, PRIVILEGED, PodSecurityLevel, LevelVersion, Version
+from pratique.controllers.pod_security.checks import MistypedError, details, read_pod
+from pratique.controllers.pod_security.pods import NEWEST, evaluate
+from pratique.controllers.pod_security.standards import (
+    LATEST,
+    PRIVILEGED,
+    LevelVersion,
+    PodSecurityLevel,
+    Version,
+)
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

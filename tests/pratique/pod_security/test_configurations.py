@@ -9,9 +9,13 @@ import pytest
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.pod_security import CONTROLLER
-from pratique.controllers.pod_security.configuration import ExemptNames, PodSecurityConfiguration, read_configuration
+from pratique.controllers.pod_security.configuration import (
+    ExemptNames,
+    PodSecurityConfiguration,
+    read_configuration,
+)
 from pratique.controllers.pod_security.standards import NamespacePolicy
-from pratique.hosting.configured_controllers import configure_controller
+from pratique.hosting.catalogue import configure_controller
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

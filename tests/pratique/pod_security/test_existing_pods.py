@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.controllers.pod_security.configuration import ExemptNames
-from pratique.controllers.pod_security.namespaces import DEFAULT_LIMITS, PodEvaluationLimits, evaluate_pods_in_namespace
-from pratique.controllers.pod_security.standards import PodSecurityLevel, LevelVersion
+from pratique.controllers.pod_security.namespaces import (
+    DEFAULT_LIMITS,
+    PodEvaluationLimits,
+    evaluate_pods_in_namespace,
+)
+from pratique.controllers.pod_security.standards import LevelVersion, PodSecurityLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ import pytest
 from pratique.apimachinery.errors import InputError
 from pratique.controllers.pod_security.standards import (
     LATEST,
-    PodSecurityLevel,
     LevelVersion,
+    PodSecurityLevel,
     Version,
     parse_level,
     parse_version,

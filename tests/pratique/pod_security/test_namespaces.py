@@ -9,7 +9,7 @@ import pytest
 from admissions import admit, review_of
 from pod_security_cases import labelled
 from pod_security_reviews import answer, audited, half, refusal
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.pod_security import CONTROLLER
 

@@ -27,7 +27,7 @@ from pod_security_reviews import (
     audited,
     refusal,
 )
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

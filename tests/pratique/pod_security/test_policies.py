@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from pod_security_cases import labelled
 from pratique.controllers.pod_security.standards import (
-    LATEST,
     LABEL_PREFIX,
-    PodSecurityLevel,
+    LATEST,
     LevelVersion,
     NamespacePolicies,
     NamespacePolicy,
+    PodSecurityLevel,
     Version,
     parse_level,
     parse_version,

@@ -21,7 +21,7 @@ from pod_security_reviews import (
     audited,
     workload,
 )
-from pratique.admission.answers import Deny
+from pratique.admission.results import Deny
 from pratique.admission.rules import compile_rules
 from pratique.controllers.pod_security import CONTROLLER
 

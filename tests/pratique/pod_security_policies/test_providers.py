@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from pod_security_policies import pod, policy
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.patches import apply_patch
-from pratique.controllers.pod_security_policy.providers import RELEASE_1_10, RELEASE_1_24, ReleaseBehavior, make_provider
-from pratique.controllers.pod_security_policy.strategies import SYSCTLS_ANNOTATION, SAFE_SYSCTLS, UNSAFE_SYSCTLS_ANNOTATION
+from pratique.controllers.pod_security_policy.providers import (
+    RELEASE_1_10,
+    RELEASE_1_24,
+    ReleaseBehavior,
+    make_provider,
+)
+from pratique.controllers.pod_security_policy.strategies import (
+    SAFE_SYSCTLS,
+    SYSCTLS_ANNOTATION,
+    UNSAFE_SYSCTLS_ANNOTATION,
+)
 from strategies.pod_security_policies import confined_pods, policies
 
 if TYPE_CHECKING:

@@ -10,8 +10,13 @@ from hypothesis import given
 from pod_security_policies import RULES, policy
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_security_policy.api_types import (
+    IDRange,
+    IDStrategyOptions,
+    PodSecurityPolicySpec,
+    read_policy,
+)
 from pratique.controllers.pod_security_policy.providers import make_provider
-from pratique.controllers.pod_security_policy.specs import IDRange, IDStrategyOptions, PodSecurityPolicySpec, read_policy
 from strategies.pod_security_policies import policies
 
 if TYPE_CHECKING:

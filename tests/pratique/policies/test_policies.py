@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admissions import admit, pod_review
-from pratique.admission.answers import Answer, allow, deny, patch, warn
 from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
 from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny, patch, warn
 from pratique.admission.rules import EVERYTHING, rule
 from pratique.apimachinery.json_values import member
 

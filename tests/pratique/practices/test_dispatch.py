@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from frontdoor.engines.local import LocalEngine
 from frontdoor.engines.outage_simulation import OutageSimulation
 from practising import mutating, outside, rule, validating, webhook, write
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
-from pratique.admission.outcomes import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.lint import system_objects
+from pratique.lint import scopes
 from pratique.lint.registry import find_violations
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pratique.lint.scopes import SampleRequest
 
 PRACTICES = {
-    "intercepts-kube-system": system_objects.SYSTEM_OBJECTS,
-    "intercepts-node-leases": system_objects.LEASE_UPDATES,
-    "intercepts-nodes": system_objects.NODE_REQUESTS,
-    "intercepts-events": system_objects.EVENT_REQUESTS,
-    "intercepts-pod-status": system_objects.POD_STATUS_UPDATES,
+    "intercepts-kube-system": scopes.SYSTEM_OBJECTS,
+    "intercepts-node-leases": scopes.LEASE_UPDATES,
+    "intercepts-nodes": scopes.NODE_REQUESTS,
+    "intercepts-events": scopes.EVENT_REQUESTS,
+    "intercepts-pod-status": scopes.POD_STATUS_UPDATES,
 }
 """Rules that say that a webhook which fails closed is called, and the requests that they try."""
 CLOSED = {"matchPolicy": "Equivalent", "failurePolicy": "Fail"}

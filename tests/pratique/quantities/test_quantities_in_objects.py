@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.apimachinery.quantities import QuantityFormat, Quantity, QuantityError
+from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import NULL
-from pratique.controllers.quota.checks import usage_after, evaluator_of, quota_deltas
-from pratique.controllers.quota.quota_objects import add, exceeding, increase, read_quota
-from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement
+from pratique.controllers.quota.checks import evaluator_of, quota_deltas, usage_after
+from pratique.controllers.quota.resource_quotas import (
+    LimitedResource,
+    ScopeRequirement,
+    add,
+    exceeding,
+    increase,
+    read_quota,
+)
 from quotas_of import amounts, container, document, pod, quota, review, texts
 from strategies.quotas import pods, quotas
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement, check_limited
+from pratique.controllers.quota.resource_quotas import LimitedResource, ScopeRequirement, check_limited
 
 
 def limited(*scopes: ScopeRequirement, resource: str = "pods") -> LimitedResource:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.controllers.quota.pods import PODS, is_ended, measures_pods, missing_requirements, pod_usage
+from pratique.controllers.quota.pod_evaluator import (
+    PODS,
+    is_ended,
+    measures_pods,
+    missing_requirements,
+    pod_usage,
+)
 from quotas_of import container, pod, review, texts
 
 if TYPE_CHECKING:

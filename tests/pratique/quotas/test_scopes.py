@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import InputError
-from pratique.controllers.quota import evaluators, pods
-from pratique.controllers.quota.scopes import ScopeRequirement, format_scopes, read_scopes, scope_selects
+from pratique.controllers.quota import evaluators, pod_evaluator
+from pratique.controllers.quota.resource_quotas import (
+    ScopeRequirement,
+    format_scopes,
+    read_scopes,
+    scope_selects,
+)
 from quotas_of import container, document, pod, quota
 
 if TYPE_CHECKING:
@@ -55,7 +60,7 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
     ],
 )
 def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
-    assert pods.PODS.fits(scope(name), one) is fits
+    assert pod_evaluator.PODS.fits(scope(name), one) is fits
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,7 @@ def test_a_priority_class_is_selected_by_name(
     operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
 ) -> None:
     one = pod(priorityClassName=named) if named else pod()
-    assert pods.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
+    assert pod_evaluator.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
 
 
 def claim(spec: JSON = None, **status: JSON) -> JSONObject:

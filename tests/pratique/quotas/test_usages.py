@@ -9,7 +9,7 @@ import pytest
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.quota.checks import starting_usage, usage_of
-from pratique.controllers.quota.quota_objects import read_quota
+from pratique.controllers.quota.resource_quotas import read_quota
 from quotas_of import container, document, pod, quota, texts
 
 if TYPE_CHECKING:

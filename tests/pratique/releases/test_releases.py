@@ -11,21 +11,21 @@ import pytest
 from frontdoor.engines.engine import ChainSources
 from frontdoor.engines.local import LocalEngine
 from frontdoor.http.codecs import decode_review
-from pratique.admission.calls import Deadline
 from pratique.admission.controllers import BOTH
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.plugins import load_plugin_configurations
-from pratique.configuration.releases import (
+from pratique.configuration.admission_configuration import load_plugin_configurations
+from pratique.configuration.settings import (
     CURRENT_RELEASE,
     OLDEST_RELEASE,
+    ChainSettings,
     Release,
-    notices,
     merge_settings,
+    notices,
     read_release,
     release_settings,
 )
-from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.telemetry.reloading import Reloaded, keep_reloading
+from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 from waiting import until
 
 if TYPE_CHECKING:

@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission.answers import Answer, Deny, Patch, allow, deny, patch, warn
 from pratique.admission.controllers import Phase
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, Patched
+from pratique.admission.results import (
+    ALLOWED,
+    Answer,
+    Denied,
+    Deny,
+    Failed,
+    Patch,
+    Patched,
+    allow,
+    deny,
+    patch,
+    warn,
+)
 from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.patches import apply_patch

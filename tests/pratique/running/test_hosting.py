@@ -12,9 +12,9 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting import services as hosting_module
 from pratique.hosting.catalogue import Catalogue
+from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.services import host_chain
 from serving import controllers
-from validator.host import ValidatorHost
 
 if TYPE_CHECKING:
     from pathlib import Path

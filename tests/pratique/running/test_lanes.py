@@ -6,13 +6,13 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import allow
+from pratique.admission.results import allow
 from pratique.processes.thread_pool import ControllerThreads
 from serving import controllers
 from serving.reviews import review_of
 
 if TYPE_CHECKING:
-    from pratique.admission.answers import Answer
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
 
 

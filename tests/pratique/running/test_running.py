@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.admission.answers import Patch, allow, patch, warn
-from pratique.admission.calls import Call, Deadline
 from pratique.admission.controllers import Phase
 from pratique.admission.edits import Edits
-from pratique.admission.outcomes import ALLOWED, Denied, Failed, FailureKind, Patched
+from pratique.admission.results import (
+    ALLOWED,
+    Denied,
+    Failed,
+    FailureKind,
+    Patch,
+    Patched,
+    allow,
+    patch,
+    warn,
+)
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.patches import apply_patch
@@ -26,9 +35,8 @@ from serving.reviews import review_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pratique.admission.answers import Answer
     from pratique.admission.controllers import Handler
-    from pratique.admission.outcomes import Outcome
+    from pratique.admission.results import Answer, Outcome
     from pratique.admission.reviews import Review
 
 BRIEF = Call("c", 0.05)

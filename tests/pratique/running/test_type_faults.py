@@ -12,7 +12,7 @@ from chains import decide
 from fuzzing import clusters
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.type_faults import type_fault
+from pratique.cluster.typed_decoding import type_fault
 from pratique.hosting.catalogue import load_catalogue
 
 if TYPE_CHECKING:

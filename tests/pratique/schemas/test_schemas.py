@@ -8,7 +8,15 @@ import pytest
 
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.api_resources import built_in_resources
-from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of, built_in_type
+from pratique.cluster.schemas import (
+    ListType,
+    MapType,
+    MergeStrategy,
+    Scalar,
+    Structure,
+    built_in_type,
+    schema_of,
+)
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, LabelSelectorRequirement, compile_selector
+from pratique.apimachinery.selectors import (
+    EVERYTHING,
+    LabelSelector,
+    LabelSelectorRequirement,
+    compile_selector,
+)
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON

@@ -8,8 +8,8 @@ import pytest
 
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.releases import Release
-from pratique.lint.spellings import unread_spellings, unread_in_cluster, unread_in_settings
+from pratique.configuration.settings import Release
+from pratique.lint.spellings import unread_in_cluster, unread_in_settings, unread_spellings
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject

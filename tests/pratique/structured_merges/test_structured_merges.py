@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.cluster.structured_merge import ApplyError, structured_apply, merge
+from pratique.cluster.structured_merge import ApplyError, merge, structured_apply
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject

@@ -12,8 +12,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mounts import bundle_of, chain_of
-from pratique.https.client_certificates import TlsClient, ClientCertificateAuthenticator, chains_to_authority, certificate_names
-from pratique.https.tls import ReloadedCertificate, read_authorities
+from pratique.https.tls import (
+    ClientCertificateAuthenticator,
+    ReloadedCertificate,
+    TlsClient,
+    certificate_names,
+    chains_to_authority,
+    read_authorities,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +100,7 @@ def test_a_certificate_that_ends_ends_its_holder(tmp_path: Path, monkeypatch: py
     end = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     shown = der_of(authority.issue_cert("a.example.com", not_after=end))
     assert clients.client(shown) is not None
-    monkeypatch.setattr("pratique.https.client_certificates.time.time", lambda: end.timestamp() + 1)
+    monkeypatch.setattr("pratique.https.tls.time.time", lambda: end.timestamp() + 1)
     assert clients.client(shown) is None
 
 
@@ -109,7 +115,7 @@ def test_a_certificate_counts_from_its_first_second_to_its_last(
     begin = dt.datetime.now(dt.UTC).replace(microsecond=0)
     end = begin + dt.timedelta(seconds=60)
     shown = der_of(authority.issue_cert("a.example.com", not_before=begin, not_after=end))
-    monkeypatch.setattr("pratique.https.client_certificates.time.time", lambda: begin.timestamp() + seconds)
+    monkeypatch.setattr("pratique.https.tls.time.time", lambda: begin.timestamp() + seconds)
     assert (clients_of(tmp_path, authority).client(shown) is not None) is known
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pratique.telemetry.watching import fingerprint, watch
+from pratique.telemetry.reloading_files import fingerprint, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -13,7 +13,7 @@ from pratique.apimachinery import names
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.strings import require_types
-from pratique.cluster.authorization import AuthorizationAttributes, Authorizer, AuthorizationDecision
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,8 @@
-"""Lists: Kubernetes' library and cel-go's extension, version 3.
+"""Lists, sets and optionals: Kubernetes' list library and cel-go's extensions.
 
-Source: ``k8s.io/apiserver/pkg/cel/library/lists.go`` and ``github.com/google/cel-go/ext/lists.go``.
+Sources: ``k8s.io/apiserver/pkg/cel/library/lists.go``, ``github.com/google/cel-go/ext/lists.go`` (version 3) and
+``ext/sets.go``, ``github.com/google/cel-go/cel/library.go``. The planner handles ``or`` and ``orValue`` itself, because
+they evaluate their argument only where they need it.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
 from pratique.cel.libraries.strings import index_of, last_index_of, require_types
 from pratique.cel.structs import compare, contains, equal
-from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
+from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.cel.activation import Frame
+
 
 _PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
 """Types that Python orders as CEL does."""
@@ -199,5 +202,78 @@ LISTS = Library(
         "@sortByAssociatedKeys": _sort_by,
         "first": _first,
         "last": _last,
+    },
+)
+
+
+def _sets_contains(frame: Frame, items: Value, part: Value) -> bool:
+    require_types((list, list), items, part)
+    return all(contains(items, item, frame) for item in part)
+
+
+def _sets_equivalent(frame: Frame, left: Value, right: Value) -> bool:
+    return _sets_contains(frame, left, right) and _sets_contains(frame, right, left)
+
+
+def _sets_intersects(frame: Frame, left: Value, right: Value) -> bool:
+    require_types((list, list), left, right)
+    return any(contains(right, item, frame) for item in left)
+
+
+SETS = Library(
+    functions={
+        "sets.contains": _sets_contains,
+        "sets.equivalent": _sets_equivalent,
+        "sets.intersects": _sets_intersects,
+    }
+)
+
+
+def _optional_of(_: Frame, value: Value) -> Optional:
+    return optional_of(value)
+
+
+def _optional_of_non_zero(_: Frame, value: Value) -> Optional:
+    """An empty text, list or map, zero, false and null are no values."""
+    return OPTIONAL_NONE if value is None or value in (0, "", b"", [], {}) else optional_of(value)
+
+
+def _optional_none(_: Frame) -> Optional:
+    return OPTIONAL_NONE
+
+
+def _optional_value(_: Frame, optional: Value) -> Value:
+    require_types((Optional,), optional)
+    if not optional.present:
+        raise EvaluationError("optional.none() dereference")
+    return optional.value
+
+
+def _has_value(_: Frame, optional: Value) -> bool:
+    require_types((Optional,), optional)
+    return bool(optional.present)
+
+
+def _unwrap_optionals(_: Frame, items: Value) -> list[Value]:
+    require_types((list,), items)
+    for item in items:
+        if type(item) is not Optional:
+            raise EvaluationError(f"value {to_text(item)} is not optional")
+    return [item.value for item in items if item.present]
+
+
+OPTIONALS = Library(
+    overloads=(
+        Overload("optional_unwrap", "optional.unwrap(list<optional_type<~T>>)", "list<~T>"),
+        Overload("optional_unwrapOpt", "list<optional_type<~T>>.unwrapOpt()", "list<~T>"),
+    ),
+    functions={
+        "optional.of": _optional_of,
+        "optional.ofNonZeroValue": _optional_of_non_zero,
+        "optional.none": _optional_none,
+        "value": _optional_value,
+        "hasValue": _has_value,
+        "optional.unwrap": _unwrap_optionals,
+        "unwrapOpt": _unwrap_optionals,
     },
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.cel.activation import Frame
-    from pratique.cel.plan_nodes import Implementation
+    from pratique.cel.interpretables import Implementation
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
 _BASE64 = re.compile(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.plan_nodes import find
+from pratique.cel.interpretables import find
 from pratique.cel.structs import compare, contains
 from pratique.cel.values import (
     MAXIMUM_INT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from pratique.apimachinery.quantities import QuantityFormat, Quantity, QuantityError
+from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types

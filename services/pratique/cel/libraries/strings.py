@@ -1,4 +1,8 @@
-"""Strings: cel-go's extension, version 2, as Kubernetes has it, with ``format``."""
+"""Strings: cel-go's extension, version 2, as Kubernetes has it, with ``format``; and ``jsonpatch.escapeKey``.
+
+Sources: ``github.com/google/cel-go/ext/strings.go`` and ``k8s.io/apiserver/pkg/cel/library/jsonpatch.go``. Only the
+expressions of mutations may call ``jsonpatch.escapeKey``.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pratique.cel.activation import Frame
+
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.?))", re.DOTALL)
 _DEFAULT_PRECISION = 6
@@ -313,4 +318,15 @@ STRINGS = Library(
         "strings.quote": _quote,
         "format": _format,
     },
+)
+
+
+def _escape_key(_: Frame, text: Value) -> str:
+    require_types((str,), text)
+    return str(text.replace("~", "~0").replace("/", "~1"))
+
+
+JSON_PATCH = Library(
+    overloads=(Overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey(string)", "string"),),
+    functions={"jsonpatch.escapeKey": _escape_key},
 )

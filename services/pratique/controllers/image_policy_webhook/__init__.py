@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _build(settings: Settings, open_backend: OpenBackend) -> Handlers:
     # Here, because retries and caches are slow to import, and most chains ask no backend.
-    from pratique.controllers.image_policy_webhook.reviewers import ImageReviewer  # noqa: PLC0415
+    from pratique.controllers.image_policy_webhook.image_reviews import ImageReviewer  # noqa: PLC0415
 
     policy = settings.image_policy
     if policy is None:

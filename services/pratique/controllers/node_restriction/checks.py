@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Answer, allow, deny
+from pratique.admission.results import Answer, allow, deny
 from pratique.apimachinery import statuses
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction import objects, pods, tokens

@@ -10,7 +10,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import go_quoted
-from pratique.controllers.node_restriction.requests import NodeRequest, Denial, is_kind, unexpected_type
+from pratique.controllers.node_restriction.requests import Denial, NodeRequest, is_kind, unexpected_type
 from pratique.pods import nodes
 from pratique.pods.nodes import NODE_USER_PREFIX, read_subject
 

@@ -10,15 +10,15 @@ from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction.requests import (
-    NodeRequest,
     Denial,
+    NodeRequest,
     find_pod,
     is_kind,
     node_of_pod,
     object_uid,
     unexpected_type,
 )
-from pratique.pods import references
+from pratique.pods import pod_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +66,14 @@ def _check_mirror(request: NodeRequest) -> Iterator[Denial]:
     pod, node = request.review.object, f"node {request.quoted}"
     if not is_kind(pod, "Pod"):
         yield unexpected_type(pod)
-    elif not references.is_mirror(pod):
-        annotation = go_quoted(references.MIRROR_ANNOTATION)
+    elif not pod_spec.is_mirror(pod):
+        annotation = go_quoted(pod_spec.MIRROR_ANNOTATION)
         yield f"pod does not have {annotation} annotation, {node} can only create mirror pods"
     elif node_of_pod(pod) != request.node:
         yield f"{node} can only create pods with spec.nodeName set to itself"
     else:
         yield from _check_owners(request, pod)
-        reference = references.first_reference(pod)
+        reference = pod_spec.first_reference(pod)
         if reference:
             # The account itself is called by another name than everything else.
             named = "a service account" if reference == "serviceaccounts" else reference

@@ -11,15 +11,15 @@ from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.controllers.node_restriction.requests import (
-    NodeRequest,
     Denial,
+    NodeRequest,
     find_pod,
     is_kind,
     node_of_pod,
     object_uid,
     unexpected_type,
 )
-from pratique.pods import containers, references, volumes
+from pratique.pods import pod_spec, volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +87,8 @@ def _attributes(request: NodeRequest, audience: str) -> AuthorizationAttributes:
 
 def _uses_audience(pod: JSONObject, audience: str, cluster: Cluster, faults: list[str]) -> bool:
     """Tell whether a volume needs tokens for the audience; what could not be looked up goes into ``faults``."""
-    for _, _, volume in containers.iter_volumes(pod):
-        sources = references.projections(volume)
+    for _, _, volume in pod_spec.iter_volumes(pod):
+        sources = pod_spec.projections(volume)
         if any(_token_audience(source.get("serviceAccountToken")) == audience for source in sources):
             return True
         try:

@@ -21,7 +21,7 @@ from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, vali
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from pratique.admission.answers import Answer
+    from pratique.admission.results import Answer
     from pratique.admission.reviews import Review
 
 

@@ -6,25 +6,29 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.statuses import go_quoted
 from pratique.controllers.pod_security.checks import (
-    PodSecurityCheck,
     CheckResult,
+    PodSecurityCheck,
     VersionedCheck,
+    as_object,
     containers,
+    flag,
     forbidden_types,
+    integer,
+    objects,
     pluralize,
     quoted,
     setters,
+    text,
+    texts,
     unless_user_namespace,
 )
-from pratique.controllers.pod_security.pod_shapes import as_object, flag, integer, objects, text, texts
 from pratique.controllers.pod_security.standards import PodSecurityLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.controllers.pod_security.checks import CheckPod
-    from pratique.controllers.pod_security.pod_shapes import CheckedPod
+    from pratique.controllers.pod_security.checks import CheckedPod, CheckPod
 
 _APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 

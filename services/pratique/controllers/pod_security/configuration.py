@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.answers import Allow, allow
+from pratique.admission.results import Allow, allow
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, duplicate, invalid, join
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.controllers.pod_security.standards import (
     LABEL_PREFIX,
-    PodSecurityLevel,
     LevelVersion,
     NamespacePolicies,
     NamespacePolicy,
+    PodSecurityLevel,
     Version,
     parse_level,
     parse_version,

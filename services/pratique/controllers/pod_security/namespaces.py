@@ -7,13 +7,12 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from pratique.admission.answers import Allow, Answer, allow, deny, warn
+from pratique.admission.results import Allow, Answer, allow, deny, warn
 from pratique.admission.reviews import Operation, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, member
-from pratique.controllers.pod_security.checks import join_reasons
-from pratique.controllers.pod_security.evaluation import evaluate, deny_undecodable
-from pratique.controllers.pod_security.pod_shapes import MistypedError, read_pod
+from pratique.controllers.pod_security.checks import MistypedError, join_reasons, read_pod
+from pratique.controllers.pod_security.pods import deny_undecodable, evaluate
 from pratique.controllers.pod_security.standards import PodSecurityLevel, is_labelled
 
 if TYPE_CHECKING:

@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING
 from pratique.controllers.pod_security import baseline_checks
 from pratique.controllers.pod_security import baseline_checks as baseline
 from pratique.controllers.pod_security.checks import (
-    PodSecurityCheck,
     CheckResult,
+    PodSecurityCheck,
     VersionedCheck,
+    as_object,
     containers,
+    flag,
+    integer,
+    objects,
     pluralize,
     profile_type,
     quoted,
     setters,
+    text,
+    texts,
     unless_user_namespace,
     unless_windows,
 )
-from pratique.controllers.pod_security.pod_shapes import as_object, flag, integer, objects, text, texts
 from pratique.controllers.pod_security.standards import PodSecurityLevel
 
 if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
-    from pratique.controllers.pod_security.pod_shapes import CheckedPod
+    from pratique.controllers.pod_security.checks import CheckedPod
 
 _ALLOW_PRIVILEGE_ESCALATION = "allowPrivilegeEscalation"
 

@@ -28,7 +28,7 @@ def build(settings: Settings) -> Handlers:
     if settings.release not in ("", _EARLY_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_EARLY_RELEASE])))
     # Here, because most chains do without, and need not wait for all that such policies are about.
-    from pratique.controllers.pod_security_policy.choices import PodSecurityPolicyAdmission  # noqa: PLC0415
+    from pratique.controllers.pod_security_policy.admission import PodSecurityPolicyAdmission  # noqa: PLC0415
     from pratique.controllers.pod_security_policy.providers import RELEASE_1_10, RELEASE_1_24  # noqa: PLC0415
 
     policies = PodSecurityPolicyAdmission(RELEASE_1_10 if settings.release else RELEASE_1_24)

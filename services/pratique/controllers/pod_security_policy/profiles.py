@@ -13,8 +13,12 @@ from pratique.apimachinery.statuses import go_quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pratique.controllers.pod_security_policy.security_contexts import Container, Pod, SeccompProfile
-    from pratique.controllers.pod_security_policy.specs import PodSecurityPolicy
+    from pratique.controllers.pod_security_policy.api_types import (
+        Container,
+        Pod,
+        PodSecurityPolicy,
+        SeccompProfile,
+    )
 
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"

@@ -13,8 +13,14 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldError, invalid
 from pratique.controllers.pod_security_policy import profiles, strategies
-from pratique.controllers.pod_security_policy.security_contexts import SPEC, Pod, read_pod
-from pratique.controllers.pod_security_policy.specs import PodSecurityPolicy, policy_name, read_policy
+from pratique.controllers.pod_security_policy.api_types import (
+    SPEC,
+    Pod,
+    PodSecurityPolicy,
+    policy_name,
+    read_pod,
+    read_policy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +28,12 @@ if TYPE_CHECKING:
     from pratique.admission.edits import Path
     from pratique.apimachinery.field_errors import FieldPath
     from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.pod_security_policy.security_contexts import Container, PodSecurityContext, PodSpec
-    from pratique.controllers.pod_security_policy.specs import PodSecurityPolicySpec
+    from pratique.controllers.pod_security_policy.api_types import (
+        Container,
+        PodSecurityContext,
+        PodSecurityPolicySpec,
+        PodSpec,
+    )
 
 _ANNOTATIONS = ("metadata", "annotations")
 _CONTEXT = ("spec", "securityContext")

@@ -16,26 +16,24 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.statuses import go_quoted
-from pratique.controllers.pod_security_policy import specs
-from pratique.controllers.pod_security_policy.security_contexts import SPEC, Capabilities
+from pratique.controllers.pod_security_policy import api_types
+from pratique.controllers.pod_security_policy.api_types import SPEC, Capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pratique.controllers.pod_security_policy.security_contexts import (
-        Container,
-        SecurityContext,
-        Pod,
-        PodSpec,
-        SELinuxOptions,
-    )
-    from pratique.controllers.pod_security_policy.specs import (
+    from pratique.controllers.pod_security_policy.api_types import (
         AllowedHostPath,
-        PodSecurityPolicy,
+        Container,
         IDRange,
         IDStrategyOptions,
-        SELinuxStrategyOptions,
+        Pod,
+        PodSecurityPolicy,
         PodSecurityPolicySpec,
+        PodSpec,
+        SecurityContext,
+        SELinuxOptions,
+        SELinuxStrategyOptions,
     )
 
 _MUST_RUN_AS = "MustRunAs"
@@ -69,7 +67,7 @@ def _range_errors(rule: IDStrategyOptions, path: FieldPath, user: int | None) ->
     if user is None:
         yield required(path)
     elif not any(user in each for each in rule.ranges):
-        yield invalid(path, user, f"must be in the ranges: {specs.ranges(rule.ranges)}")
+        yield invalid(path, user, f"must be in the ranges: {api_types.ranges(rule.ranges)}")
 
 
 def _root_errors(path: FieldPath, context: SecurityContext) -> Iterator[FieldError]:
@@ -104,12 +102,12 @@ def group_errors(rule: IDStrategyOptions, path: FieldPath, groups: Sequence[int]
     """What is wrong with the groups at ``path``; None for none is printed otherwise than an empty list."""
     if rule.rule == _MUST_RUN_AS and not groups:
         detail = "unable to validate empty groups against required ranges"
-        yield invalid(path, specs.go_int64s(groups), detail)
+        yield invalid(path, api_types.go_int64s(groups), detail)
     if rule.rule in (_MUST_RUN_AS, _MAY_RUN_AS):
         for group in groups or ():
             if not any(group in each for each in rule.ranges):
-                detail = f"group {group} must be in the ranges: {specs.ranges(rule.ranges)}"
-                yield invalid(path, specs.go_int64s(groups), detail)
+                detail = f"group {group} must be in the ranges: {api_types.ranges(rule.ranges)}"
+                yield invalid(path, api_types.go_int64s(groups), detail)
 
 
 _SE_LINUX_RULES = (_MUST_RUN_AS, "RunAsAny")
@@ -178,7 +176,7 @@ def capability_errors(spec: PodSecurityPolicySpec, path: FieldPath, found: Capab
     """What is wrong with the capabilities at ``path``."""
     if found is None:
         if spec.default_add_capabilities or spec.required_drop_capabilities:
-            yield invalid(path, specs.NULL, "required capabilities are not set on the securityContext")
+            yield invalid(path, api_types.NULL, "required capabilities are not set on the securityContext")
         return
     if _ALL in spec.allowed_capabilities:
         return
@@ -400,11 +398,11 @@ def escalation_errors(spec: PodSecurityPolicySpec, path: FieldPath, context: Sec
     if spec.read_only_root_filesystem and read_only is not True:
         at, unset = path / "readOnlyRootFilesystem", "may not be nil and must be set to true"
         detail = f"ReadOnlyRootFilesystem {unset if read_only is None else 'must be set to true'}"
-        yield invalid(at, specs.NULL if read_only is None else read_only, detail)
+        yield invalid(at, api_types.NULL if read_only is None else read_only, detail)
     escalation = context.allow_privilege_escalation
     if not spec.allow_privilege_escalation and escalation is not False:
         detail = "Allowing privilege escalation for containers is not allowed"
-        found = specs.NULL if escalation is None else escalation
+        found = api_types.NULL if escalation is None else escalation
         yield invalid(path / "allowPrivilegeEscalation", found, detail)
 
 

@@ -6,6 +6,6 @@ Everything here is a function of its arguments; usage is kept in :mod:`pratique.
 from __future__ import annotations
 
 from pratique.controllers.quota.checks import starting_usage, usage_of
-from pratique.controllers.quota.quota_objects import Quota, read_quota
+from pratique.controllers.quota.resource_quotas import Quota, read_quota
 
 __all__ = ["Quota", "read_quota", "starting_usage", "usage_of"]

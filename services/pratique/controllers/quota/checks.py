@@ -10,20 +10,22 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
-from pratique.controllers.quota import evaluators, pods
-from pratique.controllers.quota.evaluators import COUNTED_WITHOUT_PREFIX, parse_count_name, object_count
-from pratique.controllers.quota.quota_objects import (
+from pratique.controllers.quota import evaluators, pod_evaluator
+from pratique.controllers.quota.evaluators import COUNTED_WITHOUT_PREFIX, object_count, parse_count_name
+from pratique.controllers.quota.resource_quotas import (
     ZERO,
     add,
     exceeding,
-    increase,
-    mask,
     format_amounts,
     format_names,
+    format_scopes,
+    increase,
+    limited_names,
+    limited_scopes,
+    mask,
     read_quota,
     without_zeros,
 )
-from pratique.controllers.quota.scopes import limited_names, limited_scopes, format_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSONObject
     from pratique.cluster.store import Cluster
     from pratique.controllers.quota.evaluators import QuotaEvaluator
-    from pratique.controllers.quota.quota_objects import Quota
-    from pratique.controllers.quota.scopes import LimitedResource, ScopeRequirement
+    from pratique.controllers.quota.resource_quotas import LimitedResource, Quota, ScopeRequirement
     from pratique.pods.resource_requirements import ResourceList
 
 IGNORED_RESOURCES = frozenset(
@@ -55,7 +56,7 @@ IGNORED_RESOURCES = frozenset(
 _EVALUATORS: Mapping[tuple[str, str], QuotaEvaluator] = {
     (each.group, each.resource): each
     for each in (
-        pods.PODS,
+        pod_evaluator.PODS,
         evaluators.SERVICES,
         evaluators.VOLUME_CLAIMS,
         evaluators.DEVICE_CLAIMS,

@@ -13,10 +13,16 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import qualified_resource
-from pratique.controllers.quota.quota_objects import ONE, ZERO, add
-from pratique.controllers.quota.scopes import VOLUME_ATTRIBUTES_CLASS, ScopeRequirement, scope_selects
+from pratique.controllers.quota.resource_quotas import (
+    ONE,
+    VOLUME_ATTRIBUTES_CLASS,
+    ZERO,
+    ScopeRequirement,
+    add,
+    scope_selects,
+)
 from pratique.pods.resource_requirements import read_resource_list
-from pratique.pods.volumes import storage_class_of, is_persistent_volume_claim
+from pratique.pods.volumes import is_persistent_volume_claim, storage_class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from pratique.controllers.quota import ledger
-from pratique.controllers.quota.ledger_urls import identity_file
+from pratique.controllers.quota.ledger import identity_file
 
 APPLICATION_ID = 0x70726174
 """In the header of a ledger's file: "prat"."""

@@ -18,10 +18,14 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from pratique.apimachinery.quantities import QuantityError
 from pratique.controllers.quota import ledger, ledger_integrity
-from pratique.controllers.quota.ledger import Charge
-from pratique.controllers.quota.ledger_integrity import APPLICATION_ID, SCHEMA_VERSION, LedgerDamageError, LedgerFiles
+from pratique.controllers.quota.ledger import Charge, LedgerStorage
+from pratique.controllers.quota.ledger_integrity import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    LedgerDamageError,
+    LedgerFiles,
+)
 from pratique.controllers.quota.ledger_observations import has_arrived, was_removed
-from pratique.controllers.quota.ledger_urls import LedgerStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,9 +33,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, Decide, AccountKey, Usage
+    from pratique.controllers.quota.ledger import Account, AccountKey, Decide, LedgerLocation, Usage
     from pratique.controllers.quota.ledger_observations import UsageCount
-    from pratique.controllers.quota.ledger_urls import LedgerLocation
 
 STORAGE_ERRORS = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, LedgerDamageError)
 """What asking a database raises, and what reading rows raises that are not a ledger's."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pratique.apimachinery.errors import CallError
 from pratique.cluster.store import ReloadableCluster
-from pratique.controllers.quota import ledger_urls
+from pratique.controllers.quota import ledger
+from pratique.controllers.quota.ledger import LedgerStorage
 from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
-from pratique.controllers.quota.ledger_urls import LedgerStorage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, Charge, Decide, AccountKey, Usage, UsageOf
+    from pratique.controllers.quota.ledger import Account, AccountKey, Charge, Decide, Usage, UsageOf
     from pratique.controllers.quota.sql_accounts import LedgerDatabase, LedgerState
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class SQLLedger:
         Raises:
             ConfigurationError: the URL cannot be used.
         """
-        self._place = ledger_urls.parse_ledger_url(url)
+        self._place = ledger.parse_ledger_url(url)
         self._observations = LedgerObservations(wait_seconds, clock)
         self._arrived: set[int] = set()
         self.seen: Mapping[AccountKey, Usage] = {}

@@ -8,8 +8,7 @@ import click
 
 from frontdoor.serve import run
 from frontdoor.settings import FrontDoorSettings
-from pratique_cli.front_door_options import FRONT_DOOR_HELPS
-from pratique_cli.settings_options import settings_flags
+from pratique_cli.service_options import FRONT_DOOR_HELPS, settings_flags
 
 HELPS = MappingProxyType(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mutator.service import MutatorSettings, run
-from pratique_cli.settings_options import SERVER_HELPS, settings_flags
+from pratique_cli.service_options import SERVER_HELPS, settings_flags
 
 EPILOG = """\b
 Examples:

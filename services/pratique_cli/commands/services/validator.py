@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from pratique.controllers.quota.ledger_urls import default_ledger_file, has_ledger_url, with_ledger_url
-from pratique_cli.settings_options import SERVER_HELPS, settings_flags
+from pratique.controllers.quota.ledger import default_ledger_file, has_ledger_url, with_ledger_url
+from pratique_cli.service_options import SERVER_HELPS, settings_flags
 from validator.service import ValidatorSettings, run
 
 EPILOG = """\b

@@ -1,0 +1,633 @@
+"""The functions that a planned expression is made of: attributes, calls, comprehensions and literals.
+
+Source: ``github.com/google/cel-go/interpreter/interpretable.go`` and ``attributes.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.cel import costs
+from pratique.cel.activation import Frame, LazyVariables
+from pratique.cel.errors import CostLimitError, EvaluationError, NoSuchOverloadError
+from pratique.cel.structs import NUMERIC_TYPES, Struct, contains, equal
+from pratique.cel.values import (
+    OPTIONAL_NONE,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+    optional_of,
+    to_text,
+    type_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from pratique.cel.costs import CostFunction
+
+Interpretable: TypeAlias = Callable[[Frame], Value]
+"""A planned expression: gives its value in a frame, and charges for it."""
+
+_MISSING = object()
+_KEYS = NUMERIC_TYPES | {str, bool}
+_STRUCTS = frozenset({Struct, LazyVariables})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Qualifier:
+    """One selection."""
+
+    key: Value = None
+    """The field, key or index, where it is known."""
+    computed: Interpretable | None = None
+    """Gives the key, where it is not."""
+    optional: bool = False
+    """Selects only what is there: ``.?field`` or ``[?key]``."""
+    test_only: bool = False
+    """Only tells whether it is there: ``has()``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attribute:
+    """A value to select from, and the selections in order."""
+
+    base: Interpretable
+    qualifiers: tuple[Qualifier, ...] = ()
+    cost: int = 1
+    """What it costs beside base and qualifiers: 0 where the base is a ``?:``."""
+
+    def qualified(self, qualifier: Qualifier) -> Attribute:
+        """The attribute with one more selection."""
+        return dataclasses.replace(self, qualifiers=(*self.qualifiers, qualifier))
+
+    def resolved(self, cost: int = 0) -> Interpretable:
+        """Plan it; ``cost`` is charged beside what base and qualifiers cost."""
+        qualifiers, base = self.qualifiers, self.base
+        if not qualifiers:
+            return _with_cost(base, cost) if cost else base
+        if all(map(_is_plain_name, qualifiers)):
+            return _names(base, qualifiers, cost)
+        if qualifiers[-1].test_only and all(map(_is_plain_name, qualifiers[:-1])):
+            return _presence(Attribute(base, qualifiers[:-1]).resolved(cost), qualifiers[-1])
+
+        def resolve(frame: Frame) -> Value:
+            value = base(frame)
+            frame.spend(cost)
+            return _qualify(frame, value, qualifiers)
+
+        return resolve
+
+
+def _with_cost(base: Interpretable, cost: int) -> Interpretable:
+    def resolve(frame: Frame) -> Value:
+        frame.cost += cost
+        if frame.cost > frame.limit:
+            raise CostLimitError
+        return base(frame)
+
+    return resolve
+
+
+def _is_plain_name(qualifier: Qualifier) -> bool:
+    plain = qualifier.computed is None and not qualifier.optional and not qualifier.test_only
+    return plain and type(qualifier.key) is str
+
+
+def _names(base: Interpretable, qualifiers: tuple[Qualifier, ...], cost: int) -> Interpretable:
+    """Plan what nearly all attributes are: fields of JSON objects."""
+    names = tuple(qualifier.key for qualifier in qualifiers)
+
+    def resolve(frame: Frame) -> Value:
+        value = base(frame)
+        frame.cost += cost
+        for place, name in enumerate(names):
+            if type(value) is not dict:
+                return _qualify(frame, value, qualifiers[place:])
+            frame.cost += 1
+            value = value.get(name, _MISSING)
+            if value is _MISSING:
+                raise EvaluationError(f"no such key: {name}")
+        if frame.cost > frame.limit:
+            raise CostLimitError
+        return value
+
+    return resolve
+
+
+def _presence(holder: Interpretable, qualifier: Qualifier) -> Interpretable:
+    """Plan ``has(a.b.c)``."""
+    name = qualifier.key
+
+    def test(frame: Frame) -> Value:
+        value = holder(frame)
+        if type(value) is not dict:
+            return _qualify(frame, value, (qualifier,))
+        frame.cost += 1
+        if frame.cost > frame.limit:
+            raise CostLimitError
+        return name in value
+
+    return test
+
+
+def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Value:
+    optional = type(value) is Optional
+    if optional:
+        if not value.present:
+            return OPTIONAL_NONE
+        value = value.value
+    for qualifier in qualifiers:
+        key = qualifier.key if qualifier.computed is None else qualifier.computed(frame)
+        optional = optional or qualifier.optional
+        if not optional and not qualifier.test_only:
+            frame.spend(1)
+            value = get(value, key)
+            continue
+        if qualifier.test_only and type(value) is Struct:
+            frame.spend(1)
+            value = value.has(key)
+            continue
+        found = find(value, key)
+        if qualifier.test_only:
+            frame.spend(1)
+            value = found.present
+        elif found.present:
+            frame.spend(1)
+            value = found.value
+        else:
+            return OPTIONAL_NONE
+    return optional_of(value) if optional else value
+
+
+def get(value: Value, key: Value) -> Value:
+    """Select a member or element. Raises EvaluationError where there is none."""
+    found = find(value, key)
+    if found.present:
+        return found.value
+    if type(value) is list:
+        raise EvaluationError(f"index out of bounds: {int(key)}")
+    raise EvaluationError(f"no such key: {_key_text(key)}")
+
+
+def find(value: Value, key: Value) -> Optional:
+    """Select a member or element, if it is there. Raises EvaluationError where ``key`` is no index for a list."""
+    if type(value) is dict:
+        return _find_member(value, key)
+    if type(value) is not list:
+        return value.find(key) if type(value) in _STRUCTS else OPTIONAL_NONE
+    index = list_index(key)
+    return optional_of(value[index]) if 0 <= index < len(value) else OPTIONAL_NONE
+
+
+def _find_member(value: dict[Value, Value], key: Value) -> Optional:
+    if type(key) not in _KEYS or key not in value:
+        return OPTIONAL_NONE
+    if key in (0, 1) and not any(key == one and (type(key) is bool) == (type(one) is bool) for one in value):
+        return OPTIONAL_NONE  # Python holds True and 1 for one key
+    return optional_of(value[key])
+
+
+def list_index(key: Value) -> int:
+    """Read an index of a list. Raises EvaluationError where it is none."""
+    if type(key) in (int, Uint) or (type(key) is float and key.is_integer()):
+        return int(key)
+    if type(key) is float:
+        raise EvaluationError(f"unsupported index value {key} in list")
+    raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+
+
+def _key_text(key: Value) -> str:
+    if type(key) is bool:
+        return "true" if key else "false"
+    return str(key) if type(key) in _KEYS else type_name(key)
+
+
+Implementation: TypeAlias = Callable[..., Value]
+"""A function: called with the frame and the values of its arguments."""
+Functions: TypeAlias = Mapping[str, Implementation]
+"""All functions by name."""
+
+
+def plan_call(
+    name: str, implementation: Implementation, arguments: Sequence[Interpretable], cost: CostFunction | None
+) -> Interpretable:
+    """Plan an ordinary function; ``cost`` None means 1."""
+    if cost is not None:
+        return _costed(name, implementation, tuple(arguments), cost)
+    if len(arguments) == 1:
+        return _unary(name, implementation, arguments[0])
+    if len(arguments) == 2:
+        return _binary(name, implementation, arguments[0], arguments[1])
+    return _costed(name, implementation, tuple(arguments), lambda *_: 1)
+
+
+def _unary(name: str, implementation: Implementation, argument: Interpretable) -> Interpretable:
+    def call(frame: Frame) -> Value:
+        value = argument(frame)
+        frame.cost += 1
+        if frame.cost > frame.limit:
+            raise CostLimitError
+        try:
+            return implementation(frame, value)
+        except NoSuchOverloadError as error:
+            raise _overload_error(error, name, (value,)) from None
+
+    return call
+
+
+def _binary(name: str, implementation: Implementation, left: Interpretable, right: Interpretable) -> Interpretable:
+    def call(frame: Frame) -> Value:
+        one, another = left(frame), right(frame)
+        frame.cost += 1
+        if frame.cost > frame.limit:
+            raise CostLimitError
+        try:
+            return implementation(frame, one, another)
+        except NoSuchOverloadError as error:
+            raise _overload_error(error, name, (one, another)) from None
+
+    return call
+
+
+def _costed(name: str, implementation: Implementation, arguments: tuple[Interpretable, ...], cost: CostFunction) -> Interpretable:
+    def call(frame: Frame) -> Value:
+        values = [argument(frame) for argument in arguments]
+        _charge(frame, cost, values)
+        try:
+            return implementation(frame, *values)
+        except NoSuchOverloadError as error:
+            raise _overload_error(error, name, values) from None
+
+    return call
+
+
+def _charge(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
+    if values:
+        frame.work(costs.nodes(values[0]))
+    try:
+        amount = cost(*values)
+    except (TypeError, AttributeError):
+        amount = 1  # values of other types than the function takes, which it is about to say itself
+    frame.spend(amount)
+
+
+def _overload_error(error: NoSuchOverloadError, name: str, values: Sequence[Value]) -> EvaluationError:
+    """Operators say only that there is no such overload, functions with what they were called."""
+    if name.startswith(("_", "!", "-", "@")) or error.is_final:
+        return error
+    return EvaluationError(f"no such overload: {name}({', '.join(map(type_name, values))})")
+
+
+def plan_equality(left: Interpretable, right: Interpretable, *, negated: bool) -> Interpretable:
+    """Plan ``==`` or ``!=``."""
+
+    def call(frame: Frame) -> Value:
+        one, another = left(frame), right(frame)
+        frame.spend(costs.equality(one, another))
+        return equal(one, another, frame) is not negated
+
+    return call
+
+
+def plan_membership(value: Interpretable, items: list[Value]) -> Interpretable:
+    """Plan ``in`` for a list of literals, which costs nothing: cel-go makes it a look-up in a set."""
+    texts = frozenset(items) if all(type(item) is str for item in items) else None
+
+    def call(frame: Frame) -> Value:
+        one = value(frame)
+        if texts is not None:
+            return type(one) is str and one in texts
+        frame.work(len(items))
+        return contains(items, one, frame)
+
+    return call
+
+
+def plan_conjunction(left: Interpretable, right: Interpretable) -> Interpretable:
+    """Plan ``&&``: false where either side is, whatever the other may be."""
+    return _logical(left, right, deciding=False)
+
+
+def plan_disjunction(left: Interpretable, right: Interpretable) -> Interpretable:
+    """Plan ``||``: true where either side is, whatever the other may be."""
+    return _logical(left, right, deciding=True)
+
+
+def _logical(left: Interpretable, right: Interpretable, *, deciding: bool) -> Interpretable:
+    def call(frame: Frame) -> Value:
+        failure: EvaluationError | None = None
+        try:
+            verdict = left(frame)
+        except EvaluationError as error:
+            failure = error
+        else:
+            if verdict is deciding:
+                return deciding
+            if type(verdict) is not bool:
+                failure = NoSuchOverloadError()
+        return other_side(frame, failure)
+
+    def other_side(frame: Frame, failure: EvaluationError | None) -> Value:
+        try:
+            verdict = right(frame)
+        except EvaluationError as error:
+            raise failure or error from None
+        if verdict is deciding:
+            return deciding
+        if failure is not None or type(verdict) is not bool:
+            raise failure or NoSuchOverloadError()
+        return verdict
+
+    return call
+
+
+def plan_condition(condition: Interpretable, then: Interpretable, otherwise: Interpretable) -> Interpretable:
+    """Plan ``condition ? then : otherwise``."""
+
+    def call(frame: Frame) -> Value:
+        verdict = condition(frame)
+        if verdict is True:
+            return then(frame)
+        if verdict is False:
+            return otherwise(frame)
+        raise NoSuchOverloadError
+
+    return call
+
+
+def plan_not_strictly_false(argument: Interpretable) -> Interpretable:
+    """Plan what comprehensions go on by: an error may still be made good."""
+
+    def call(frame: Frame) -> Value:
+        try:
+            verdict = argument(frame)
+        except EvaluationError:
+            verdict = True
+        frame.spend(1)
+        return verdict is not False
+
+    return call
+
+
+def plan_alternative(optional: Interpretable, otherwise: Interpretable, *, unwrap: bool) -> Interpretable:
+    """Plan ``or``, or with ``unwrap`` ``orValue``: the other side is evaluated only where it is needed."""
+
+    def call(frame: Frame) -> Value:
+        value = optional(frame)
+        if type(value) is not Optional:
+            raise NoSuchOverloadError
+        if not value.present:
+            return otherwise(frame)
+        return value.value if unwrap else value
+
+    return call
+
+
+_GO_TYPES = {
+    type(None): "types.Null",
+    bool: "types.Bool",
+    int: "types.Int",
+    Uint: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    Duration: "types.Duration",
+    Timestamp: "types.Timestamp",
+    Optional: "*types.Optional",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class IterationRange:
+    """What is iterated over, and where the elements go."""
+
+    items: Interpretable
+    slots: tuple[int, ...]
+    """One slot for the element or key, two for index and element or key and value."""
+
+    def entries(self, frame: Frame) -> Iterable[Value]:
+        """What is iterated over: elements or keys, or pairs where there are two slots."""
+        items = self.items(frame)
+        return _elements_or_keys(items) if len(self.slots) == 1 else _pairs(items)
+
+    def binder(self) -> Callable[[list[Value], Value], None]:
+        """How an entry gets into the slots of a frame."""
+        if len(self.slots) == 1:
+            return functools.partial(_bind_one, self.slots[0])
+        first, second = self.slots
+        return functools.partial(_bind_two, first, second)
+
+
+def _bind_one(slot: int, slots: list[Value], entry: Value) -> None:
+    slots[slot] = entry
+
+
+def _bind_two(first: int, second: int, slots: list[Value], entry: Value) -> None:
+    slots[first], slots[second] = entry
+
+
+def _elements_or_keys(items: Value) -> Iterable[Value]:
+    if type(items) in (list, dict):
+        return items  # type: ignore[no-any-return] # a CEL value is Any
+    raise EvaluationError(f"got '{_go_type(items)}', expected iterable type")
+
+
+def _pairs(items: Value) -> Iterable[tuple[Value, Value]]:
+    if type(items) is list:
+        return enumerate(items)
+    if type(items) is dict:
+        return items.items()
+    raise EvaluationError(f"unsupported comprehension range type: {_go_type(items)}")
+
+
+def _go_type(value: Value) -> str:
+    return _GO_TYPES.get(type(value), "cel.Value")
+
+
+class Quantifier(enum.Enum):
+    """The two folds that nearly all expressions use; the value is what ends them."""
+
+    ALL = False
+    EXISTS = True
+
+
+def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: Interpretable) -> Interpretable:
+    """Plan ``all`` or ``exists``.
+
+    An element costs, beside the predicate: the condition ``@not_strictly_false(accumulator)`` 2 (``exists`` negates it:
+    3), and the accumulator in the step 1.
+    """
+    ending = quantifier.value
+    condition = 3 if ending else 2
+    bind = items.binder()
+
+    def fold(frame: Frame) -> Value:
+        failure: EvaluationError | None = None
+        ended = False
+        slots = frame.slots
+        for entry in items.entries(frame):
+            if ended:
+                frame.spend(condition)
+                break
+            frame.step(condition + 1)
+            bind(slots, entry)
+            try:
+                verdict = predicate(frame)
+            except EvaluationError as error:
+                failure = failure or error
+                continue
+            if verdict is ending:
+                ended = True
+            elif verdict is not (not ending):
+                failure = failure or NoSuchOverloadError()
+        frame.spend(1)  # the accumulator as result
+        if ended or failure is None:
+            return ending if ended else not ending
+        raise failure
+
+    return fold
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Any other fold."""
+
+    items: IterationRange
+    accumulator: int
+    """Its slot."""
+    start: Interpretable
+    condition: Interpretable | None
+    """Ends the fold where it is not true; None where it always is."""
+    step: Interpretable
+    result: Interpretable
+
+    def run(self, frame: Frame) -> Value:
+        """Fold."""
+        slots, slot = frame.slots, self.accumulator
+        bind = self.items.binder()
+        slots[slot] = _value_or_error(self.start, frame)
+        for entry in self.items.entries(frame):
+            frame.step(0)
+            bind(slots, entry)
+            if self.condition is not None and _is_over(self.condition, frame):
+                break
+            slots[slot] = _value_or_error(self.step, frame)
+        return self.result(frame)
+
+
+def _value_or_error(step: Interpretable, frame: Frame) -> Value:
+    try:
+        return step(frame)
+    except EvaluationError as error:
+        return error
+
+
+def _is_over(condition: Interpretable, frame: Frame) -> bool:
+    verdict = _value_or_error(condition, frame)
+    return type(verdict) is bool and not verdict
+
+
+def read_accumulator(slot: int) -> Interpretable:
+    """Plan reading an accumulator, which may hold an error."""
+
+    def read(frame: Frame) -> Value:
+        value = frame.slots[slot]
+        if isinstance(value, EvaluationError):
+            raise value
+        return value
+
+    return read
+
+
+_MAP_KEY_TYPES = frozenset({bool, int, Uint, str, float})
+
+
+def plan_list(elements: Sequence[Interpretable], optional: Collection[int]) -> Interpretable:
+    """Plan ``[a, ?b]``; the checker has seen to it that what may be missing is an optional."""
+    if not optional:
+
+        def make(frame: Frame) -> Value:
+            made = [element(frame) for element in elements]
+            frame.spend(costs.LIST_CREATE_BASE_COST)
+            return made
+
+        return make
+
+    def make_with_optional(frame: Frame) -> Value:
+        values = [element(frame) for element in elements]
+        frame.spend(costs.LIST_CREATE_BASE_COST)
+        return [
+            value.value if place in optional else value
+            for place, value in enumerate(values)
+            if place not in optional or value.present
+        ]
+
+    return make_with_optional
+
+
+def plan_map(entries: Sequence[tuple[Interpretable, Interpretable, bool]]) -> Interpretable:
+    """Plan ``{key: value, ?key: value}``; likewise."""
+
+    def make(frame: Frame) -> Value:
+        made: dict[Value, Value] = {}
+        for key_step, value_step, optional in entries:
+            key, value = key_step(frame), value_step(frame)
+            if optional:
+                if not value.present:
+                    continue
+                value = value.value
+            made[_checked_key(key)] = value
+        frame.spend(costs.MAP_CREATE_BASE_COST)
+        return made
+
+    return make
+
+
+def _checked_key(key: Value) -> Value:
+    if type(key) not in _MAP_KEY_TYPES:
+        raise EvaluationError(f"unsupported key type: {type_name(key)}")
+    return key
+
+
+def plan_append(accumulator: Interpretable, added: Interpretable) -> Interpretable:
+    """Plan ``accumulator + [x]`` where nothing else holds the accumulator: it grows in place."""
+
+    def append(frame: Frame) -> Value:
+        grown, more = accumulator(frame), added(frame)
+        frame.spend(1)
+        grown.extend(more)
+        return grown
+
+    return append
+
+
+def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> Interpretable:
+    """Plan ``cel.@mapInsert(accumulator, key, value)``, or with the entries of a map; it grows in place."""
+
+    def insert(frame: Frame) -> Value:
+        grown = accumulator(frame)
+        values = [step(frame) for step in added]
+        frame.spend(1)
+        for key, value in _entries(values):
+            if _checked_key(key) in grown:
+                raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
+            grown[key] = value
+        return grown
+
+    return insert
+
+
+def _entries(values: Sequence[Value]) -> Sequence[tuple[Value, Value]]:
+    if len(values) == 2:
+        return ((values[0], values[1]),)
+    (entries,) = values
+    if type(entries) is not dict:
+        raise NoSuchOverloadError
+    return list(entries.items())

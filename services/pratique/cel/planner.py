@@ -1,0 +1,358 @@
+"""Plan syntax trees: each becomes a Python function once, so that evaluation walks no tree.
+
+Source: ``github.com/google/cel-go/interpreter/planner.go`` and ``optimizations.go``. The optimizations matter because
+they change what an expression costs: a literal made of literals costs nothing, nor does ``in`` before a list of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pratique.cel import costs, interpretables
+from pratique.cel.activation import VARIABLES, Frame
+from pratique.cel.errors import CompilationError, EvaluationError
+from pratique.cel.interpretables import (
+    Attribute,
+    Fold,
+    Interpretable,
+    IterationRange,
+    Qualifier,
+    Quantifier,
+    plan_append,
+    plan_insert,
+    plan_list,
+    plan_map,
+    plan_quantifier,
+    read_accumulator,
+)
+from pratique.cel.structs import plan_struct
+from pratique.cel.syntax_trees import (
+    Call,
+    Comprehension,
+    Constant,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Select,
+    StructLiteral,
+    SyntaxTree,
+)
+from pratique.cel.values import TypeName, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pratique.cel.interpretables import Functions
+
+_TYPE_OF_A_TYPE = b"\x5a"
+"""How an encoded ``cel.expr.Type`` begins that is the type of a type: field 11, with a length."""
+_CONVERSIONS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
+)
+_INSERTION = "cel.@mapInsert"
+_COMPOSITED = f"{VARIABLES}."
+"""How the checker names variables that are fields of ``variables``."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """An expression ready to be evaluated."""
+
+    step: Interpretable
+    slots: int
+    """How many variables its comprehensions have."""
+
+
+def plan(
+    tree: SyntaxTree,
+    functions: Functions,
+    struct_names: Mapping[str, str] | None = None,
+    *,
+    fold_literals: bool = True,
+) -> Program:
+    """Plan an expression.
+
+    Args:
+        tree: The expression, type-checked.
+        functions: What it may call.
+        struct_names: The types that it may make values of: as the checker knows them, and their names.
+        fold_literals: Make literals of literals beforehand, as Kubernetes has cel-go do.
+
+    Raises:
+        CompilationError: a literal cannot be converted, or a type cannot be made.
+    """
+    planner = _Planner(tree, functions, struct_names or {}, fold_literals=fold_literals)
+    return Program(planner.plan(tree.root, {}).step, planner.slots)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PlannedNode:
+    """A planned node."""
+
+    step: Interpretable
+    attribute: Attribute | None = None
+    """What a selection from it extends; None where it is no attribute."""
+    constant: bool = False
+    value: Value = None
+    """What it is, where it is constant."""
+
+    @property
+    def branch(self) -> Interpretable:
+        """It as branch of ``?:``, or as an index: attributes do not cost their 1 there."""
+        return self.step if self.attribute is None else self.attribute.resolved()
+
+
+class _Planner:
+    def __init__(
+        self,
+        tree: SyntaxTree,
+        functions: Functions,
+        struct_names: Mapping[str, str],
+        *,
+        fold_literals: bool,
+    ) -> None:
+        self._tree = tree
+        self._functions = functions
+        self._struct_names = struct_names
+        self._folds_literals = fold_literals
+        self.slots = 0
+
+    def plan(self, node: Node, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        planners: dict[type[Node], Callable[..., _PlannedNode]] = {
+            Constant: self._constant,
+            Identifier: self._identifier,
+            Select: self._select,
+            Call: self._call,
+            ListLiteral: self._list,
+            MapLiteral: self._map,
+            StructLiteral: self._struct,
+            Comprehension: self._comprehension,
+        }
+        return planners[type(node)](node, scope)
+
+    def _constant(self, node: Constant, _: Mapping[str, Interpretable]) -> _PlannedNode:
+        return _constant(node.value)
+
+    def _struct(self, node: StructLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        name = self._struct_names.get(node.type_name)
+        if name is None:
+            raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
+        fields = [(field.name, self._step(field.value, scope), field.optional) for field in node.fields]
+        return _PlannedNode(plan_struct(name, fields))
+
+    def _step(self, node: Node, scope: Mapping[str, Interpretable]) -> Interpretable:
+        return self.plan(node, scope).step
+
+    def _identifier(self, node: Identifier, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        if node.name in scope:
+            return _attribute(Attribute(scope[node.name]))
+        if node.name.startswith(_COMPOSITED):
+            field = Qualifier(node.name.removeprefix(_COMPOSITED))
+            return _attribute(Attribute(_variable(VARIABLES)).qualified(field))
+        if self._tree.types.get(node.number, b"").startswith(_TYPE_OF_A_TYPE):
+            return _constant(TypeName(node.name))
+        return _attribute(Attribute(_variable(node.name)))
+
+    def _select(self, node: Select, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        operand = self.plan(node.operand, scope)
+        qualifier = Qualifier(node.field, test_only=node.test_only)
+        selected = (operand.attribute or Attribute(operand.step)).qualified(qualifier)
+        # has() costs 1 less than a selection: PresenceTestHasCost(false) in pkg/cel/environment/base.go.
+        return _PlannedNode(selected.resolved(selected.cost - node.test_only), selected)
+
+    def _call(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        if node.function in _INDEXES:
+            return self._index(node, scope, optional=_INDEXES[node.function])
+        if node.function == "_?_:_":
+            condition, then, otherwise = (self.plan(argument, scope) for argument in node.arguments)
+            chosen = interpretables.plan_condition(condition.step, then.branch, otherwise.branch)
+            return _PlannedNode(chosen, Attribute(chosen, cost=0))
+        if node.function == "@in" and (membership := self._membership(node, scope)):
+            return membership
+        if node.function in _CONVERSIONS and self._folds_literals and len(node.arguments) == 1:
+            return self._conversion(node, scope)
+        steps = [self._step(argument, scope) for argument in node.arguments]
+        if special := _SPECIAL.get(node.function):
+            return _PlannedNode(special(*steps))
+        return _PlannedNode(self._ordinary(node, steps))
+
+    def _ordinary(self, node: Call, steps: list[Interpretable]) -> Interpretable:
+        return interpretables.plan_call(node.function, self._functions[node.function], steps, costs.cost_function(node))
+
+    def _index(self, node: Call, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
+        operand, key = (self.plan(argument, scope) for argument in node.arguments)
+        base = operand.attribute or Attribute(operand.step)
+        if key.constant:
+            return _attribute(base.qualified(Qualifier(key.value, optional=optional)))
+        return _attribute(base.qualified(Qualifier(computed=key.branch, optional=optional)))
+
+    def _membership(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
+        value, items = (self.plan(argument, scope) for argument in node.arguments)
+        if node.overloads != ("in_list",) or not items.constant:
+            return None
+        if not items.value:
+            return _constant(value=False)
+        if any(type(item) not in (bool, int, float, str) for item in items.value):
+            return None
+        return _PlannedNode(interpretables.plan_membership(value.step, items.value))
+
+    def _conversion(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        argument = self.plan(node.arguments[0], scope)
+        if not argument.constant:
+            return _PlannedNode(self._ordinary(node, [argument.step]))
+        return self._folded(self._ordinary(node, [argument.step]))
+
+    def _folded(self, step: Interpretable) -> _PlannedNode:
+        try:
+            return _constant(step(Frame({}, 0, costs.PER_CALL_LIMIT)))
+        except EvaluationError as error:
+            raise CompilationError(f"program instantiation failed: {error}") from None
+
+    def _list(self, node: ListLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        elements = [self.plan(element, scope) for element in node.elements]
+        step = plan_list([element.step for element in elements], node.optional)
+        if self._folds_literals and all(element.constant for element in elements):
+            return self._folded(step)
+        return _PlannedNode(step)
+
+    def _map(self, node: MapLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        entries = [
+            (self.plan(entry.key, scope), self.plan(entry.value, scope), entry.optional)
+            for entry in node.entries
+        ]
+        step = plan_map([(key.step, value.step, optional) for key, value, optional in entries])
+        if self._folds_literals and all(key.constant and value.constant for key, value, _ in entries):
+            return self._folded(step)
+        return _PlannedNode(step)
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _comprehension(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+        slots = tuple(self._slot() for _ in node.variables)
+        items = IterationRange(items=self._step(node.items, scope), slots=slots)
+        inner = {**scope, **{name: _local(slot) for name, slot in zip(node.variables, slots, strict=True)}}
+        if shape := _quantifier(node):
+            quantifier, predicate = shape
+            return _PlannedNode(plan_quantifier(quantifier, items, self._step(predicate, inner)))
+        accumulator = self._slot()
+        reading = read_accumulator(accumulator)
+        inner[node.accumulator] = reading
+        always = isinstance(node.condition, Constant) and node.condition.value is True
+        fold = Fold(
+            items=items,
+            accumulator=accumulator,
+            start=self._start(node, scope),
+            condition=None if always else self._step(node.condition, inner),
+            step=self._accumulation(node, inner),
+            result=self._step(node.result, {**scope, node.accumulator: reading}),
+        )
+        return _PlannedNode(fold.run)
+
+    def _start(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
+        """Plan the accumulator's first value: a list or map of its own, for it is changed in place."""
+        step = self._step(node.start, scope)
+        if isinstance(node.start, ListLiteral) and not node.start.elements:
+            return lambda frame: list(step(frame))
+        if isinstance(node.start, MapLiteral) and not node.start.entries:
+            return lambda frame: dict(step(frame))
+        return step
+
+    def _accumulation(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
+        """Plan the step, appending in place: ``accumulator + [x]`` would copy the list for each element."""
+        return self._appending(node.step, node.accumulator, scope, starts_empty=_has_empty_start(node))
+
+    def _appending(self, node: Node, name: str, scope: Mapping[str, Interpretable], *, starts_empty: bool) -> Interpretable:
+        match node:
+            case Call(_, "_?_:_", (condition, then, otherwise)):
+                return interpretables.plan_condition(
+                    self._step(condition, scope),
+                    self._appending(then, name, scope, starts_empty=starts_empty),
+                    self.plan(otherwise, scope).branch,
+                )
+            case Call(_, "_+_", (Identifier(_, accumulator), ListLiteral() as added)) if (
+                starts_empty and accumulator == name
+            ):
+                return plan_append(_attribute(Attribute(scope[name])).step, self._step(added, scope))
+            case Call(_, function, (Identifier(_, accumulator), *rest)) if (
+                function == _INSERTION and accumulator == name
+            ):
+                steps = [self._step(argument, scope) for argument in rest]
+                return plan_insert(_attribute(Attribute(scope[name])).step, steps)
+            case _:
+                return self._step(node, scope)
+
+
+def _has_empty_start(node: Comprehension) -> bool:
+    return isinstance(node.start, ListLiteral) and not node.start.elements
+
+
+def _constant(value: Value) -> _PlannedNode:
+    return _PlannedNode(lambda _: value, constant=True, value=value)
+
+
+def _attribute(attribute: Attribute) -> _PlannedNode:
+    return _PlannedNode(attribute.resolved(attribute.cost), attribute)
+
+
+def _variable(name: str) -> Interpretable:
+    def read(frame: Frame) -> Value:
+        try:
+            return frame.variables[name]
+        except KeyError:
+            raise EvaluationError(f"no such attribute(s): {name}") from None
+
+    return read
+
+
+def _local(slot: int) -> Interpretable:
+    return lambda frame: frame.slots[slot]
+
+
+def _quantifier(node: Comprehension) -> tuple[Quantifier, Node] | None:
+    """Recognise ``all`` and ``exists`` by what they are expanded to; give their predicate."""
+    name = node.accumulator
+    for quantifier, operator, going_on in (
+        (Quantifier.ALL, "_&&_", _is_accumulator),
+        (Quantifier.EXISTS, "_||_", _is_negated_accumulator),
+    ):
+        match node:
+            case Comprehension(
+                start=Constant(_, bool() as start),
+                condition=Call(_, "@not_strictly_false", (argument,)),
+                step=Call(_, function, (Identifier(_, accumulator), predicate)),
+                result=Identifier(_, result),
+            ) if (
+                function == operator
+                and start is not quantifier.value
+                and accumulator == name == result
+                and going_on(argument, name)
+            ):
+                return quantifier, predicate
+    return None
+
+
+def _is_accumulator(node: Node, name: str) -> bool:
+    return isinstance(node, Identifier) and node.name == name
+
+
+def _is_negated_accumulator(node: Node, name: str) -> bool:
+    return isinstance(node, Call) and node.function == "!_" and _is_accumulator(node.arguments[0], name)
+
+
+_INDEXES = {"_[_]": False, "_[?_]": True, "_?._": True}
+"""The functions that select, and whether what they select may be missing."""
+
+_SPECIAL: dict[str, Callable[..., Interpretable]] = {
+    "_&&_": interpretables.plan_conjunction,
+    "_||_": interpretables.plan_disjunction,
+    "_==_": lambda left, right: interpretables.plan_equality(left, right, negated=False),
+    "_!=_": lambda left, right: interpretables.plan_equality(left, right, negated=True),
+    "@not_strictly_false": interpretables.plan_not_strictly_false,
+    "or": lambda left, right: interpretables.plan_alternative(left, right, unwrap=False),
+    "orValue": lambda left, right: interpretables.plan_alternative(left, right, unwrap=True),
+}
+"""The functions that do not simply take values."""

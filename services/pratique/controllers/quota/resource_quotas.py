@@ -1,0 +1,249 @@
+"""ResourceQuotas as they are stored: their amounts, their scopes, and the resources that are limited by default."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.apimachinery.errors import InputError, RefusalError
+from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, invalid, required
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.selectors import (
+    DOES_NOT_EXIST,
+    EXISTS,
+    IN,
+    NOT_IN,
+    LabelSelector,
+    LabelSelectorRequirement,
+    compile_selector,
+)
+from pratique.apimachinery.statuses import go_quoted
+from pratique.pods.resource_requirements import read_resource_list
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.controllers.quota.evaluators import QuotaEvaluator
+    from pratique.pods.resource_requirements import ResourceList
+
+
+TERMINATING = "Terminating"
+NOT_TERMINATING = "NotTerminating"
+BEST_EFFORT = "BestEffort"
+NOT_BEST_EFFORT = "NotBestEffort"
+PRIORITY_CLASS = "PriorityClass"
+CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
+
+NAMED_SCOPES = frozenset({PRIORITY_CLASS, VOLUME_ATTRIBUTES_CLASS})
+"""The scopes that are of a name: the operator and values of a requirement count for these alone."""
+
+_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+
+
+class ScopeRequirement(msgspec.Struct, frozen=True, rename="camel"):
+    """One scope that an object must be of."""
+
+    scope_name: str = ""
+    """For example ``PriorityClass``."""
+    operator: str = ""
+    """``In``, ``NotIn``, ``Exists`` or ``DoesNotExist``."""
+    values: tuple[str, ...] = ()
+    """The names for ``In`` and ``NotIn``."""
+
+    def __str__(self) -> str:
+        """As Go's ``%v`` prints it: ``{PriorityClass In [high low]}``."""
+        return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
+
+
+def format_scopes(scopes: Iterable[ScopeRequirement]) -> str:
+    """Several of them, as Go's ``%v`` prints a slice."""
+    return f"[{' '.join(map(str, scopes))}]"
+
+
+def read_scopes(quota: JSONObject) -> tuple[ScopeRequirement, ...]:
+    """The scopes of a ResourceQuota: each of ``spec.scopes`` as one that must exist, then ``spec.scopeSelector``."""
+    plain = _list_or_empty(member(quota, "spec", "scopes"))
+    expressions = _list_or_empty(member(quota, "spec", "scopeSelector", "matchExpressions"))
+    return (*(ScopeRequirement(str(name), EXISTS) for name in plain), *map(_read_scope, expressions))
+
+
+def _read_scope(expression: JSON) -> ScopeRequirement:
+    return ScopeRequirement(
+        str(member(expression, "scopeName") or ""),
+        str(member(expression, "operator") or ""),
+        tuple(map(str, _list_or_empty(member(expression, "values")))),
+    )
+
+
+def _list_or_empty(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
+
+
+def scope_selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
+    """Tell whether any of the names is meant, or, where there is none, that this is.
+
+    Raises:
+        InputError: operator or values are wrong; the text is Kubernetes' own.
+    """
+    if scope.operator == EXISTS:
+        return bool(names)
+    try:
+        selector = compile_selector(_as_selector(scope))
+    except InputError as error:
+        raise InputError(f"failed to parse and convert selector: {error}") from None
+    if not names:
+        return selector.matches({})
+    return any(selector.matches({scope.scope_name: name}) for name in names)
+
+
+def _as_selector(scope: ScopeRequirement) -> LabelSelector:
+    if scope.operator not in _OPERATORS:
+        raise InputError(f"{go_quoted(scope.operator)} is not a valid scope selector operator")
+    return LabelSelector(match_expressions=(LabelSelectorRequirement(scope.scope_name, scope.operator, scope.values),))
+
+
+class LimitedResource(msgspec.Struct, frozen=True, rename="camel"):
+    """Something of one collection that is limited by default."""
+
+    api_group: str = ""
+    """The collection's group, empty for the core group."""
+    resource: str = ""
+    """The collection, for example ``persistentvolumeclaims``."""
+    match_contains: tuple[str, ...] = ()
+    """What the names of limited resources contain, any of these."""
+    match_scopes: tuple[ScopeRequirement, ...] = ()
+    """Scopes that are limited, any of these; of objects of whatever collection."""
+
+
+def check_limited(limited: Iterable[LimitedResource]) -> Iterator[FieldError]:
+    """Say what is wrong with a configuration."""
+    for index, one in enumerate(limited):
+        path = ROOT / "limitedResources" / index
+        if not one.resource:
+            yield required(path / "resource")
+        for place, scope in enumerate(one.match_scopes):
+            yield from _check_scope(scope, path / "matchScopes" / place)
+
+
+def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldError]:
+    """Find what could not be matched later; Kubernetes accepts it, and then lets everything through."""
+    if scope.scope_name in NAMED_SCOPES:
+        try:
+            scope_selects(scope, ())
+        except InputError as error:
+            yield invalid(path, str(scope), str(error))
+
+
+def limited_names(limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, usage: ResourceList) -> set[str]:
+    """The resources that an object uses, and that a quota has to cover because of that."""
+    parts = [
+        part
+        for one in limited
+        if (one.api_group, one.resource) == (evaluator.group, evaluator.resource)
+        for part in one.match_contains
+    ]
+    used = (name for name, amount in usage.items() if amount.sign > 0)
+    return {name for name in used if any(part in name for part in parts)}
+
+
+def limited_scopes(
+    limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, reviewed: JSON
+) -> list[ScopeRequirement]:
+    """The scopes that an object is of, and that a quota has to cover because of that, in their order."""
+    return [scope for one in limited for scope in evaluator.matching(one.match_scopes, reviewed)]
+
+
+ZERO = Quantity(0)
+ONE = Quantity(1)
+
+
+def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """The sum of two lists; what only one of them names counts as it is."""
+    total = dict(first)
+    for name, amount in second.items():
+        total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def increase(after: ResourceList, before: ResourceList) -> dict[str, Quantity]:
+    """By how much each amount has grown; zero where it has shrunk, because a quota is never credited."""
+    grown = {}
+    for name in (*after, *before):
+        difference = after.get(name, ZERO) - before.get(name, ZERO)
+        grown[name] = difference if difference.sign > 0 else ZERO
+    return grown
+
+
+def mask(amounts: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
+    """Only the amounts of those names."""
+    return {name: amount for name, amount in amounts.items() if name in names}
+
+
+def without_zeros(amounts: ResourceList) -> dict[str, Quantity]:
+    """Only the amounts that are not zero."""
+    return {name: amount for name, amount in amounts.items() if amount.sign}
+
+
+def exceeding(amounts: ResourceList, bounds: ResourceList) -> set[str]:
+    """The names whose amount is above its bound; what has no bound is not."""
+    return {name for name in amounts.keys() & bounds.keys() if amounts[name].compare(bounds[name]) > 0}
+
+
+def format_amounts(amounts: ResourceList) -> str:
+    """The amounts in one line, sorted by name: ``cpu=3,memory=3Gi``."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+
+
+def format_names(names: Iterable[str]) -> str:
+    """The names in one line, sorted."""
+    return ",".join(sorted(names))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One ResourceQuota."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Empty where it has none."""
+    hard: ResourceList
+    """How much may be used at most: its ``status.hard``, or ``spec.hard`` where it has no status."""
+    used: ResourceList | None
+    """How much it says is used; None where it has no status, and the objects have to be counted."""
+    scopes: tuple[ScopeRequirement, ...]
+    """What an object must be of to be counted, all of it."""
+
+
+def read_quota(document: JSONObject) -> Quota:
+    """Read a ResourceQuota.
+
+    In a cluster its status is what counts, because the quota controller has worked it out. One that nobody has worked
+    anything out for says nothing there, and then its spec counts.
+
+    Raises:
+        InputError: an amount is no quantity; the text names quota and field.
+    """
+    status = member(document, "status")
+    known = any(member(status, field) is not None for field in ("hard", "used"))
+    return Quota(
+        namespace=str(member(document, "metadata", "namespace") or ""),
+        name=str(member(document, "metadata", "name") or ""),
+        uid=str(member(document, "metadata", "uid") or ""),
+        hard=_read_amounts(document, "status" if known else "spec", "hard"),
+        used=_read_amounts(document, "status", "used") if known else None,
+        scopes=read_scopes(document),
+    )
+
+
+def _read_amounts(document: JSONObject, *place: str) -> ResourceList:
+    try:
+        return read_resource_list(member(document, *place), FieldPath(place))
+    except RefusalError as error:
+        namespace, name = (member(document, "metadata", field) for field in ("namespace", "name"))
+        raise InputError(f"resourcequotas {namespace}/{name}: {error}") from None

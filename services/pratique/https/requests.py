@@ -1,0 +1,320 @@
+"""An HTTP request with its redirects and retries, and its response, with the errors of Kubernetes' REST client."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import posixpath
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin, urlsplit
+
+import msgspec
+
+from pratique.apimachinery.errors import BadAnswerError, UnreachableError
+from pratique.apimachinery.statuses import Status, StatusDetails, go_quoted, internal_error
+
+if TYPE_CHECKING:
+    from pratique.admission.reviews import Deadline
+    from pratique.https.sessions import HttpsSession
+
+_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_PARAMETER = re.compile(rf'\s*;\s*(?P<name>{_WORD})\s*=\s*(?P<value>{_WORD}|"(?:[^"\\\r\n]|\\.)*")')
+_TOKEN = re.compile(_WORD)
+
+
+class MediaTypeError(ValueError):
+    """A text is no media type; says why as Go does."""
+
+
+def parse_media_type(text: str) -> str:
+    """Read a Content-Type: its media type in lower case, without parameters.
+
+    Raises:
+        MediaTypeError: it is malformed.
+    """
+    base = text.partition(";")[0]
+    media_type = base.lower().strip()
+    _check(media_type)
+    rest = text[len(base) :]
+    seen: dict[str, str] = {}
+    while rest.strip() not in {"", ";"}:
+        found = _PARAMETER.match(rest)
+        if found is None:
+            raise MediaTypeError("mime: invalid media parameter")
+        name, value = found["name"].lower(), found["value"]
+        if seen.setdefault(name, value) != value:
+            raise MediaTypeError("mime: duplicate parameter name")
+        rest = rest[found.end() :]
+    return media_type
+
+
+def _check(media_type: str) -> None:
+    kind = _TOKEN.match(media_type)
+    if kind is None:
+        raise MediaTypeError("mime: no media type")
+    rest = media_type[kind.end() :]
+    if not rest:
+        return
+    if not rest.startswith("/"):
+        raise MediaTypeError("mime: expected slash after first token")
+    subtype = _TOKEN.match(rest, 1)
+    if subtype is None:
+        raise MediaTypeError("mime: expected token after slash")
+    if subtype.end() != len(rest):
+        raise MediaTypeError("mime: unexpected content after media subtype")
+
+
+_PATH_CHARACTERS = "/$&+,:;=@~"
+"""What Go leaves as it is in a path, beside letters, digits and ``_.-``."""
+
+
+def clean_path(path: str) -> str:
+    """Clean and escape a path: ``.`` and ``..`` resolved, slashes single, one at the start and none at the end."""
+    # Two slashes at the start mean something to POSIX, and nothing to Go.
+    return quote(posixpath.normpath("/" + path.lstrip("/")), safe=_PATH_CHARACTERS)
+
+
+def post_error(url: str, reason: str) -> str:
+    """Say that a POST failed, as Go's ``url.Error`` does."""
+    return f"Post {go_quoted(url)}: {reason}"
+
+
+_JSON = "application/json"
+_SHOWN_BYTES = 2048
+"""How much of an answer's body is told at most."""
+
+_TEXTS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, "
+    "but may still be processing the request",
+}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "AlreadyExists",  # of a POST
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_UNACCEPTABLE = "the server was unable to respond with a content type that the client supports"
+_OWN_TEXT = frozenset({403, 415})
+"""Codes with which the server's text stands alone."""
+
+_LONGEST_INTEGER = 19
+"""Characters of a 64-bit number; Go reads no longer one."""
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HttpResponse:
+    """An HTTP response, read whole."""
+
+    status: int
+    """The code."""
+    body: bytes
+    """Decompressed."""
+    content_type: str = ""
+    """The header as it came; empty where it did not."""
+    retry_after: str = ""
+    """The header as it came; empty where it did not."""
+    location: str = ""
+    """The header as it came; empty where it did not."""
+
+    @property
+    def retry_seconds(self) -> int | None:
+        """How long to wait before asking again; None where it must not be asked again."""
+        retryable = self.status == 429 or self.status >= 500
+        return self.retry_after_seconds if retryable else None
+
+    @property
+    def retry_after_seconds(self) -> int | None:
+        """What the header asks for; None where it is no number."""
+        if len(self.retry_after) > _LONGEST_INTEGER or not _INTEGER.fullmatch(self.retry_after):
+            return None
+        return max(0, int(self.retry_after))
+
+
+def response_body(answer: HttpResponse) -> bytes:
+    """The body of an answer that says something; of what type it claims to be does not matter.
+
+    Raises:
+        BadAnswerError: there is none, or the HTTP code is one of failure, which its ``status`` tells.
+    """
+    try:
+        media_type = parse_media_type(answer.content_type) if answer.content_type else ""
+    except MediaTypeError as error:
+        status = internal_error(str(error))
+        raise BadAnswerError(status.message, status.code, status) from None
+    if not (200 <= answer.status <= 206 or answer.status == 101):
+        told = _decode_status(answer.body)
+        status = _unexpected(answer, media_type) if told is None else told.as_status()
+        raise BadAnswerError(status.message, status.code, status)
+    if not answer.body:
+        raise BadAnswerError(
+            f"0-length response with status code: {answer.status} "
+            f"and content type: {answer.content_type or _JSON}"
+        )
+    return answer.body
+
+
+class _StatusDetailsBody(msgspec.Struct, rename="camel"):
+    retry_after_seconds: int | None = None
+
+
+class _StatusBody(msgspec.Struct):
+    kind: str = ""
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    details: _StatusDetailsBody | None = None
+    code: int | None = None
+
+    def as_status(self) -> Status:
+        seconds = (self.details and self.details.retry_after_seconds) or 0
+        details = StatusDetails(retry_after_seconds=seconds) if seconds else None
+        return Status(
+            status="Failure",
+            message=self.message or "",
+            reason=self.reason or "",
+            details=details,
+            code=self.code or 0,
+        )
+
+
+_status_decoder = msgspec.json.Decoder(_StatusBody)
+
+
+def _decode_status(body: bytes) -> _StatusBody | None:
+    """The Kubernetes Status that tells a failure; None where the body holds no such thing."""
+    try:
+        told = _status_decoder.decode(body.decode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if (told.kind, told.api_version or "v1", told.status) != ("Status", "v1", "Failure"):
+        return None
+    return told
+
+
+def _unexpected(answer: HttpResponse, media_type: str) -> Status:
+    """What is made of a failure that no Status tells."""
+    reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
+    seconds = answer.retry_after_seconds
+    return Status(
+        status="Failure",
+        message=_message(answer, media_type),
+        reason=reason,
+        details=StatusDetails(retry_after_seconds=seconds) if seconds else None,
+        code=answer.status,
+    )
+
+
+def _message(answer: HttpResponse, media_type: str) -> str:
+    is_text = not answer.content_type or media_type.startswith("text/")
+    text = answer.body[:_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
+    if answer.status in _OWN_TEXT:
+        return text
+    if answer.status == 406:
+        return _UNACCEPTABLE if text in {"", "unknown"} else text
+    if answer.status in _TEXTS:
+        return _TEXTS[answer.status]
+    if answer.status >= 500:
+        return f"an error on the server ({go_quoted(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {answer.status} but did not return more information"
+
+
+Headers = tuple[tuple[str, str], ...]
+
+_MOST_REDIRECTS = 10
+_MOST_RETRIES = 10
+_URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
+"""What may stand in a URL, beside letters, digits and ``_.-``."""
+
+_TO_GET = frozenset({301, 302, 303})
+_AS_IT_WAS = frozenset({307, 308})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request to a webhook."""
+
+    url: str
+    host: str
+    """The Host header: ``host`` or ``host:port``."""
+    body: bytes
+    headers: Headers
+    """Those that describe the body and the caller."""
+    credentials: Headers
+    """Those that prove who the caller is."""
+    method: str = "POST"
+
+    def redirected(self, answer: HttpResponse, url: str) -> HttpRequest:
+        """The request that follows from a redirect to ``url``."""
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        credentials = self.credentials if host == self.host else ()
+        headers = (*self.headers, ("Referer", self.url))
+        if answer.status in _AS_IT_WAS:
+            return HttpRequest(url, host, self.body, headers, credentials, self.method)
+        headers = tuple(pair for pair in headers if pair[0] != "Content-Type")
+        return HttpRequest(url, host, b"", headers, credentials, "GET")
+
+
+async def send_with_retries(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
+    """Send a request until an answer comes that is not to be asked for again.
+
+    Raises:
+        CallError: none came; the text is Go's.
+    """
+    answer = await _follow(session, request, deadline)
+    for _ in range(_MOST_RETRIES):
+        if answer.retry_seconds is None:
+            break
+        await asyncio.sleep(min(answer.retry_seconds, deadline.remaining_seconds))
+        answer = await _follow(session, request, deadline)
+    return answer
+
+
+async def _follow(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
+    request, answer = first, await _send(session, first, deadline)
+    for _ in range(_MOST_REDIRECTS - 1):
+        if not _redirects(answer):
+            return answer
+        request = request.redirected(answer, _location(request, answer))
+        answer = await _send(session, request, deadline)
+    if _redirects(answer):
+        raise UnreachableError(post_error(answer.location, f"stopped after {_MOST_REDIRECTS} redirects"))
+    return answer
+
+
+def _location(request: HttpRequest, answer: HttpResponse) -> str:
+    try:
+        return quote(urljoin(request.url, answer.location), safe=_URL_CHARACTERS)
+    except ValueError as error:
+        reason = f"failed to parse Location header {go_quoted(answer.location)}: {error}"
+        raise UnreachableError(post_error(request.url, reason)) from None
+
+
+def _redirects(answer: HttpResponse) -> bool:
+    return answer.status in _TO_GET | _AS_IT_WAS and bool(answer.location)
+
+
+async def _send(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
+    if not request.url.startswith("https:"):
+        scheme = urlsplit(request.url).scheme
+        raise UnreachableError(post_error(request.url, f"unsupported protocol scheme {go_quoted(scheme)}"))
+    headers = (("Host", request.host), *request.headers, *request.credentials)
+    return await session.send(request.method, request.url, headers, request.body, deadline)

@@ -1,0 +1,207 @@
+"""Rules about requests that get past a webhook or policy: subresources that change the same object, and controllers that enforce only in the mutating phase."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.urls import parse_url
+from pratique.configuration.admissionregistration import ValidatingAdmissionPolicySpec
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
+from pratique.lint.outage_simulation import known_workloads
+from pratique.lint.rules import LintRule, Severity, Violation
+from pratique.manifests.pod_templates import list_at, mapping_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pratique.admission.controllers import Controller
+    from pratique.admission.rules import Rule
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.cluster.store import Cluster
+    from pratique.configuration.admissionregistration import ClientConfig, PolicyConfiguration, PolicySpec
+    from pratique.lint.rules import ConfiguredWebhook, LintContext
+
+_CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
+"""By the first, a running Pod gets another container; by the second, its containers other resources. Neither is an
+UPDATE of ``pods``: ``pkg/registry/core/pod/storage/storage.go``."""
+_SCALED = re.compile(r"\bspec\.\??replicas\b")
+
+
+def _find_uncovered_subresources(context: LintContext) -> Iterator[Violation]:
+    for hook in context.hooks:
+        if missing := _uncovered_subresources(hook.webhook.rules, context, mutates=hook.mutates):
+            yield hook.violation(_uncovered_text(missing), "rules")
+    for policy in context.policies:
+        constraints = policy.spec.match_constraints
+        rules = constraints.resource_rules if constraints else ()
+        mutates = not isinstance(policy.spec, ValidatingAdmissionPolicySpec)
+        if missing := _uncovered_subresources(rules, context, mutates=mutates):
+            yield Violation(policy, ("spec", "matchConstraints", "resourceRules"), _uncovered_text(missing))
+
+
+def _uncovered_subresources(rules: Iterable[Rule], context: LintContext, *, mutates: bool) -> list[str]:
+    """The requests for Pods that pass by.
+
+    What validates has to see them all. What mutates may well want new Pods alone.
+    """
+    matched = _matched_requests(rules, context)
+    asked = {"UPDATE"} if mutates else {"CREATE", "UPDATE"}
+    if not any(("", "pods", one) in matched for one in asked):
+        return []
+    return [each for each in _CONTAINER_CHANGES if ("", each, "UPDATE") not in matched]
+
+
+def _matched_requests(rules: Iterable[Rule], context: LintContext) -> frozenset[tuple[str, str, str]]:
+    """Group, resource with its subresource, and operation, of all that rules match."""
+    return frozenset(
+        (each.resource.group, f"{each.resource.resource}/{each.subresource}".rstrip("/"), operation)
+        for each, operation in context.matched(rules)
+    )
+
+
+def _uncovered_text(missing: list[str]) -> str:
+    return f"sees Pods, but not how {' and '.join(missing)} change their containers"
+
+
+UNCOVERED = LintRule(
+    rule="pod-subresources-uncovered",
+    severity=Severity.WARNING,
+    explanation="Ephemeral containers and resizes change running Pods by subresources, which rules for pods leave out.",
+    fix="Add pods/ephemeralcontainers and pods/resize to the resources of the rule, with operation UPDATE.",
+    check=_find_uncovered_subresources,
+)
+
+
+def _find_uncovered_scales(context: LintContext) -> Iterator[Violation]:
+    for policy in context.policies:
+        if not _SCALED.search(" ".join(_expressions(policy))):
+            continue
+        constraints = policy.spec.match_constraints
+        matched = _matched_requests(constraints.resource_rules if constraints else (), context)
+        missing = sorted(
+            f"{resource}/scale"
+            for group, resource, operation in matched
+            if operation in {"CREATE", "UPDATE"}
+            and (group, f"{resource}/scale", "UPDATE") not in matched
+            and (group, f"{resource}/scale") in context.scales
+        )
+        if missing:
+            text = f"looks at replicas, but not at {', '.join(dict.fromkeys(missing))}, by which they change, too"
+            yield Violation(policy, ("spec", "matchConstraints", "resourceRules"), text)
+
+
+def _expressions(policy: PolicyConfiguration[PolicySpec]) -> Iterator[str]:
+    spec = policy.spec
+    yield from (variable.expression for variable in spec.variables)
+    if isinstance(spec, ValidatingAdmissionPolicySpec):
+        yield from (validation.expression for validation in spec.validations)
+
+
+UNSCALED = LintRule(
+    rule="scale-uncovered",
+    severity=Severity.INFO,
+    explanation="kubectl scale and autoscalers change replicas by the subresource scale, whose object is a Scale.",
+    fix="Add the subresource scale to the resources of the rule; a Scale has spec.replicas, and no template.",
+    check=_find_uncovered_scales,
+)
+
+
+class _FrontDoor(NamedTuple):
+    """A front door of Pratique behind a webhook."""
+
+    workload: str
+    controllers: tuple[Controller, ...]
+    """Its chain, as its flags say."""
+
+
+def _find_enforcing_mutations(context: LintContext) -> Iterator[Violation]:
+    for hook in context.mutating:
+        if hook.fails_closed or _url_path(hook.webhook.client_config) not in {"/mutate", "/admit"}:
+            continue
+        for door in _front_doors(hook, context.cluster):
+            lost = [one.name for one in door.controllers if one.denies_in_mutate and _shares_requests(one, hook, context)]
+            if lost:
+                text = (
+                    f"{', '.join(lost)} of {door.workload} refuse in the mutating phase alone:"
+                    " while it does not answer, everything gets past them"
+                )
+                yield hook.violation(text, "failurePolicy")
+
+
+def _url_path(config: ClientConfig) -> str:
+    return (config.service.path or "") if config.service else parse_url(config.url or "").path
+
+
+def _shares_requests(controller: Controller, hook: ConfiguredWebhook, context: LintContext) -> bool:
+    return not context.matched(controller.rules).isdisjoint(context.matched(hook.webhook.rules))
+
+
+def _front_doors(hook: ConfiguredWebhook, cluster: Cluster) -> Iterator[_FrontDoor]:
+    if hook.backend is None:
+        return
+    for workload in known_workloads(hook.backend, cluster):
+        for container in list_at(mapping_at(workload, "spec", "template"), "spec", "containers"):
+            arguments = [str(each) for each in (*list_at(container, "command"), *list_at(container, "args"))]
+            serves = [two for two in itertools.pairwise(arguments) if two[0] == "serve"]
+            if not any(service in {"frontdoor", "all"} for _, service in serves):
+                continue
+            written = _flags_from_environment(container, hook.backend.namespace, cluster) | _flags_from_arguments(arguments)
+            named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
+            yield _FrontDoor(named, _selected_controllers(written))
+
+
+def _flags_from_environment(container: JSONObject, namespace: str, cluster: Cluster) -> dict[str, str]:
+    """The environment variables of a container, as far as they are written down, by the flags that they set."""
+    found: dict[str, str] = {}
+    for source in list_at(container, "envFrom"):
+        name = member(source, "configMapRef", "name")
+        data = mapping_at(cluster.get("", "configmaps", str(name), namespace), "data")
+        found |= {str(member(source, "prefix") or "") + key: str(value) for key, value in data.items()}
+    found |= {str(member(each, "name")): str(member(each, "value") or "") for each in list_at(container, "env")}
+    prefix = "PRATIQUE_"
+    return {
+        key.removeprefix(prefix).lower().replace("_", "-"): value
+        for key, value in found.items()
+        if key.startswith(prefix)
+    }
+
+
+def _flags_from_arguments(arguments: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for index, argument in enumerate(arguments):
+        if argument.startswith("--"):
+            name, equals, value = argument.removeprefix("--").partition("=")
+            found[name] = value if equals else "".join(arguments[index + 1 : index + 2])
+    return found
+
+
+def _selected_controllers(flags: Mapping[str, str]) -> tuple[Controller, ...]:
+    def names(flag: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in flags.get(flag, "").split(",") if name.strip())
+
+    settings = ChainSettings(
+        enable_admission_plugins=names("enable-admission-plugins"),
+        disable_admission_plugins=names("disable-admission-plugins"),
+        admission_control=names("admission-control") or None,
+    )
+    try:
+        return _catalogue().select(settings)
+    except ConfigurationError:
+        return ()  # it does not start with such flags
+
+
+_catalogue = functools.cache(load_catalogue)
+
+ENFORCING_FAILS_OPEN = LintRule(
+    rule="enforcing-mutation-fails-open",
+    severity=Severity.WARNING,
+    explanation="Some controllers, such as NodeRestriction, refuse in the mutating phase, with no check after them.",
+    fix="Set failurePolicy to Fail, or give those controllers a webhook of their own that fails closed.",
+    check=_find_enforcing_mutations,
+)

@@ -1,0 +1,172 @@
+"""What a Pod holds: its containers, its volumes, and the API objects it refers to.
+
+Source: ``pkg/api/pod/util.go`` ``VisitPodSecretNames``, ``VisitPodConfigmapNames``, ``HasAPIObjectReference``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.json_values import member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+
+
+CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+"""The fields of a Pod's spec that hold containers, in the order in which Kubernetes visits them.
+
+Source: ``pkg/apis/core/pods/helpers.go`` ``VisitContainersWithPath``.
+"""
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""The annotation of mirror Pods, which a kubelet makes to show the static Pods that it already runs."""
+
+NOT_A_POD = "Resource was marked with kind Pod but was unable to be converted"
+"""What most controllers answer, with code 400, where something else than a Pod is stored under pods."""
+
+
+def is_pod(document: JSON) -> bool:
+    """Tell whether a document is a Pod; one that does not say its kind counts as one."""
+    return isinstance(document, dict) and document.get("kind", "Pod") == "Pod"
+
+
+def is_pod_review(review: Review) -> bool:
+    """Tell whether a review is of Pods themselves, not of a subresource of theirs."""
+    return review.concerns("", "pods")
+
+
+def iter_containers(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
+    """All containers, each with the field of ``spec`` and the index that lead to it."""
+    for field in CONTAINER_FIELDS:
+        yield from _iter_items(pod, field)
+
+
+def iter_volumes(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
+    """All volumes, each with the field of ``spec`` and the index that lead to it."""
+    yield from _iter_items(pod, "volumes")
+
+
+def _iter_items(pod: JSONObject, field: str) -> Iterator[tuple[str, int, JSONObject]]:
+    items = member(pod, "spec", field)
+    if isinstance(items, list):
+        for index, item in enumerate(items):
+            if isinstance(item, dict):
+                yield field, index, item
+
+
+"""Marks a Pod that shows one which a node runs of its own accord."""
+
+_VOLUME_SECRETS = (
+    ("azureFile", "secretName"),
+    ("cephfs", "secretRef", "name"),
+    ("cinder", "secretRef", "name"),
+    ("flexVolume", "secretRef", "name"),
+    ("rbd", "secretRef", "name"),
+    ("secret", "secretName"),
+    ("scaleIO", "secretRef", "name"),
+    ("iscsi", "secretRef", "name"),
+    ("storageos", "secretRef", "name"),
+    ("csi", "nodePublishSecretRef", "name"),
+)
+
+_REFERRING_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_REFERRING_SOURCES = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
+
+
+def is_mirror(pod: JSON) -> bool:
+    """Tell whether a Pod shows one that a node runs of its own accord."""
+    annotations = member(pod, "metadata", "annotations")
+    return isinstance(annotations, dict) and MIRROR_ANNOTATION in annotations
+
+
+def service_account_name(pod: JSON) -> str:
+    """The name of a Pod's ServiceAccount, under its old name where it has not got the new one; empty if none."""
+    spec = member(pod, "spec")
+    return str(member(spec, "serviceAccountName") or member(spec, "serviceAccount") or "")
+
+
+def secret_names(pod: JSONObject) -> Iterator[str]:
+    """The Secrets that a Pod refers to."""
+    for reference in _list_at(pod, "spec", "imagePullSecrets"):
+        yield from _iter_name(reference, "name")
+    yield from _container_references(pod, "secretRef", "secretKeyRef")
+    for _, _, volume in iter_volumes(pod):
+        for steps in _VOLUME_SECRETS:
+            yield from _iter_name(volume, *steps)
+        for source in projections(volume):
+            yield from _iter_name(source, "secret", "name")
+
+
+def config_map_names(pod: JSONObject) -> Iterator[str]:
+    """The ConfigMaps that a Pod refers to."""
+    yield from _container_references(pod, "configMapRef", "configMapKeyRef")
+    for _, _, volume in iter_volumes(pod):
+        yield from _iter_name(volume, "configMap", "name")
+        for source in projections(volume):
+            yield from _iter_name(source, "configMap", "name")
+
+
+def projections(volume: JSONObject) -> Iterator[JSONObject]:
+    """The sources of a projected volume; none of any other."""
+    return (source for source in _list_at(volume, "projected", "sources") if isinstance(source, dict))
+
+
+def first_reference(pod: JSONObject) -> str:
+    """The resource of an object that a Pod refers to, as messages name it; empty where there is none."""
+    if service_account_name(pod):
+        return "serviceaccounts"
+    if any(secret_names(pod)):
+        return "secrets"
+    if any(config_map_names(pod)):
+        return "configmaps"
+    if _list_at(pod, "spec", "resourceClaims"):
+        return "resourceclaims"
+    return next((found for _, _, volume in iter_volumes(pod) if (found := _volume_reference(volume))), "")
+
+
+def _volume_reference(volume: JSONObject) -> str:
+    for field, resource in _REFERRING_VOLUMES.items():
+        if volume.get(field) is not None:
+            return resource
+    for source in projections(volume):
+        for field, resource in _REFERRING_SOURCES.items():
+            if source.get(field) is not None:
+                return resource
+    return ""
+
+
+def _container_references(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
+    for _, _, container in iter_containers(pod):
+        for source in _list_at(container, "envFrom"):
+            yield from _iter_name(source, all_of, "name")
+        for variable in _list_at(container, "env"):
+            yield from _iter_name(variable, "valueFrom", one_of, "name")
+
+
+def _iter_name(value: JSON, *steps: str) -> Iterator[str]:
+    name = member(value, *steps)
+    if isinstance(name, str) and name:
+        yield name
+
+
+def _list_at(value: JSON, *steps: str) -> list[JSON]:
+    items = member(value, *steps)
+    return items if isinstance(items, list) else []

@@ -1,0 +1,148 @@
+"""Dispatch policies: find which to evaluate for a request, by which binding and with which parameters.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go`` ``Dispatch``;
+``validating/dispatcher.go`` does the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from pratique.admission.matching import MatchContext
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConversionError, RefusalError
+from pratique.cluster.store import is_in_namespace
+from pratique.configuration.admissionregistration import PolicyBindingSpec
+from pratique.policies.activation import ReviewActivations
+from pratique.policies.matching import Mismatch, PolicySettingError, collect_params, find_param_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pratique.admission.matching import MatchedResource
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique.apimachinery.kinds import ResourceType
+    from pratique.configuration.admissionregistration import PolicySpec
+    from pratique.policies.compilation import Binding, Policy
+
+B = TypeVar("B", bound=PolicyBindingSpec)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Invocation(Generic[B]):
+    """A policy is to be evaluated, once with each of the parameters."""
+
+    binding: Binding[B]
+    activations: ReviewActivations
+    params: Sequence[JSON]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unmatched(Generic[B]):
+    """A policy does not mean the request, or a binding does not."""
+
+    binding: Binding[B] | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Misconfigured(Generic[B]):
+    """A policy or binding cannot be used for the request: the policy's failure policy decides."""
+
+    binding: Binding[B] | None
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The error as the API server words it."""
+        return f"failed to configure {'binding' if self.binding else 'policy'}: {self.reason}"
+
+
+Dispatch: TypeAlias = Invocation[B] | Unmatched[B] | Misconfigured[B]
+
+
+class PolicyDispatcher:
+    """A review as all policies look at it: what one of them has found out, the others need not."""
+
+    def __init__(self, review: Review, *, mutates: bool = False) -> None:
+        """Look at nothing yet.
+
+        Args:
+            review: The review.
+            mutates: Convert objects before parameters are looked for, as MutatingAdmissionPolicy does, and blame the
+                policy where that cannot be done.
+        """
+        self.review = review
+        self._mutates = mutates
+        self._subject = MatchContext(review)
+        self._activations: dict[MatchedResource, ReviewActivations] = {}
+
+    @property
+    def subject(self) -> MatchContext:
+        """The review as selectors look at it."""
+        return self._subject
+
+    def invocations(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
+        """Find by which bindings, and with which parameters, a policy is to be evaluated.
+
+        Raises:
+            RefusalError: the request's Namespace does not exist. This refuses the request whatever policies say.
+        """
+        try:
+            target = policy.matcher.match(self._subject)
+            if isinstance(target, Mismatch):
+                yield Unmatched(None, target.reason)
+                return
+            kind = self._param_type(policy)
+        except PolicySettingError as error:
+            yield Misconfigured(None, str(error))
+            return
+        for binding in bindings:
+            yield self._invocation(binding, target, kind)
+
+    def _invocation(self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None) -> Dispatch[B]:
+        review = self.review
+        try:
+            found = None if binding.matcher is None else binding.matcher.match(self._subject)
+            if isinstance(found, Mismatch):
+                return Unmatched(binding, found.reason)
+            if self._mutates:
+                self._subject.converted(target)
+            params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
+        except PolicySettingError as error:
+            return Misconfigured(binding, str(error))
+        except ConversionError as error:
+            return Misconfigured(None, str(error))
+        if not params:
+            if not self._mutates:  # which looks for the Namespace only once there is something to invoke
+                self._namespace()
+            return Unmatched(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
+        try:
+            return Invocation(binding, self._activations_for(target), params)
+        except ConversionError as error:
+            return Misconfigured(binding, f"failed to convert object version: {error}")
+
+    def _param_type(self, policy: Policy[PolicySpec]) -> ResourceType | None:
+        kind = policy.spec.param_kind
+        if kind is None:
+            return None
+        return find_param_type(kind, self.review.cluster)
+
+    def _activations_for(self, target: MatchedResource) -> ReviewActivations:
+        found = self._activations.get(target)
+        if found is None:
+            converted = self._subject.converted(target)
+            found = self._activations[target] = ReviewActivations(converted, self._namespace())
+        return found
+
+    def _namespace(self) -> JSONObject | None:
+        """The Namespace that the object is in. Raises RefusalError where it does not exist."""
+        review = self.review
+        if not is_in_namespace(review):
+            return None
+        namespace = review.cluster.get("", "namespaces", review.namespace)
+        if namespace is None:
+            raise RefusalError(statuses.not_found("", "namespaces", review.namespace))
+        return namespace

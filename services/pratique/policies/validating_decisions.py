@@ -1,0 +1,382 @@
+"""Decide what the validations of a policy mean under the actions of a binding."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pratique.admission.results import OutcomeStatus
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import go_json
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique.cel.errors import EvaluationError, OutOfBudgetError
+from pratique.cel.values import type_name
+from pratique.telemetry.policy_metrics import COMPILE_ERROR, INVALID_ERROR, OUT_OF_BUDGET, PolicyCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pratique.admission.reviews import Review
+    from pratique.apimachinery.json_values import JSONObject
+    from pratique.configuration.admissionregistration import (
+        AuditAnnotation,
+        ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec,
+        Validation,
+    )
+    from pratique.policies.compilation import Binding, EvaluationResult, Policy
+
+_MAXIMUM_MESSAGE = 5 * 1024  # bytes: ``MaxEvaluatedMessageExpressionSizeBytes`` in pkg/apis/cel/config.go
+_INVALID = "Invalid"
+
+
+class PolicyDecisionAction(enum.Enum):
+    """What a validation asks for."""
+
+    ADMIT = "admit"
+    DENY = "deny"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValidationDecision:
+    """What one validation came to."""
+
+    action: PolicyDecisionAction
+    message: str = ""
+    """Why it is not simply admitted."""
+    reason: str = ""
+    """The reason of the Status; empty where the expression could not be evaluated."""
+    failed: bool = False
+    """Whether the expression could not be evaluated."""
+
+
+class AuditAnnotationAction(enum.Enum):
+    """What is to be done with an audit annotation."""
+
+    PUBLISH = "publish"
+    EXCLUDE = "exclude"
+    ERROR = "error"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyAuditAnnotation:
+    """What one audit annotation came to: ``text`` is its value, or why it has none."""
+
+    key: str
+    action: AuditAnnotationAction
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValidateResult:
+    """What a policy came to, with one parameter."""
+
+    validations: tuple[ValidationDecision, ...] = ()
+    annotations: tuple[PolicyAuditAnnotation, ...] = ()
+    unmet: str = ""
+    """The match condition that does not hold, so that the policy says nothing; empty where all hold."""
+    seconds: tuple[float, ...] = ()
+    """How long each validation took; empty where none was evaluated."""
+
+
+def failure(error: str, *, fails_open: bool) -> ValidationDecision:
+    """Weigh that something could not be evaluated: the failure policy decides."""
+    return ValidationDecision(PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True)
+
+
+def decide_validations(
+    validations: Sequence[Validation],
+    findings: Sequence[EvaluationResult],
+    messages: Sequence[EvaluationResult] | OutOfBudgetError,
+    *,
+    fails_open: bool,
+) -> tuple[ValidationDecision, ...]:
+    """Weigh what validations came to.
+
+    Args:
+        validations: As they are written.
+        findings: What their expressions came to.
+        messages: What their message expressions came to, null where there is none; or that there was no budget for
+            them, which then fails every validation, even one that is true.
+        fails_open: What the failure policy says.
+    """
+    decisions = []
+    for place, (validation, finding) in enumerate(zip(validations, findings, strict=True)):
+        if isinstance(finding, EvaluationError):
+            decisions.append(failure(str(finding), fails_open=fails_open))
+        elif isinstance(messages, OutOfBudgetError):
+            decisions.append(failure(f"failed messageExpression: {messages}", fails_open=fails_open))
+        elif finding is True:
+            decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
+        else:
+            reason = _INVALID if validation.reason is None else validation.reason
+            decisions.append(ValidationDecision(PolicyDecisionAction.DENY, _message(validation, messages[place]), reason))
+    return tuple(decisions)
+
+
+def _message(validation: Validation, evaluated: EvaluationResult) -> str:
+    """What is said of a validation that is false: what was evaluated for it, else what is written, else itself."""
+    said = evaluated.strip() if isinstance(evaluated, str) else ""
+    if len(said.encode()) > _MAXIMUM_MESSAGE or "\n" in said:
+        said = ""
+    return said or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
+
+
+def decide_annotations(
+    annotations: Sequence[AuditAnnotation], findings: Sequence[EvaluationResult], *, fails_open: bool
+) -> tuple[PolicyAuditAnnotation, ...]:
+    """Weigh what audit annotations came to: texts are published, null and blank ones left out."""
+    return tuple(
+        _decide_annotation(annotation, finding, fails_open=fails_open)
+        for annotation, finding in zip(annotations, findings, strict=True)
+    )
+
+
+def _decide_annotation(annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool) -> PolicyAuditAnnotation:
+    key = annotation.key
+    if isinstance(finding, EvaluationError):
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding))
+    if isinstance(finding, str):
+        value = finding.strip()
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value)
+    if finding is None:
+        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
+    text = (
+        f"valueExpression '{annotation.value_expression}' resulted in unsupported return type: "
+        f"{type_name(finding)}. Return type must be either string or null."
+    )
+    return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, text)
+
+
+VALIDATION_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
+"""The audit annotation that lists validations that failed under the action ``Audit``."""
+
+_MAXIMUM_FAILURES = 50
+_MAXIMUM_ANNOTATION = 10 * 1024  # bytes of one value
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyDecision:
+    """What one policy says by one binding, with all its parameters."""
+
+    policy: str
+    binding: str
+    """Empty where no binding has a part in it."""
+    outcome: OutcomeStatus
+    reason: str = ""
+    """Why it is not simply allowed."""
+    denials: tuple[Status, ...] = ()
+    """Each of which refuses the request."""
+    warnings: tuple[str, ...] = ()
+    """What the user is told."""
+    seconds: float = 0.0
+    """How long it took."""
+    unmet: tuple[int, ...] = ()
+    """Which validations were false, whatever the binding makes of it, from 0."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoliciesDecision:
+    """What all policies say, in the order in which they were asked."""
+
+    decisions: tuple[PolicyDecision, ...] = ()
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    refusal: Status | None = None
+    """Why the request is refused whatever policies say; those not asked before are not asked."""
+    checks: tuple[PolicyCheck, ...] = ()
+    """What is to be counted."""
+
+    @property
+    def denials(self) -> tuple[Status, ...]:
+        """All that refuse the request."""
+        found = tuple(status for one in self.decisions for status in one.denials)
+        return found if self.refusal is None else (self.refusal,)
+
+    @property
+    def status(self) -> Status | None:
+        """What the API server answers: the first denial; None where the request goes on."""
+        return next(iter(self.denials), None)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that the user is told."""
+        return tuple(text for one in self.decisions for text in one.warnings)
+
+
+def denial(review: Review, policy: str, binding: str, message: str, reason: str) -> Status:
+    """Make the Status by which a policy refuses a request."""
+    by = f" with binding '{binding}'" if binding else ""
+    text = f"ValidatingAdmissionPolicy '{policy}'{by} denied request: {message}"
+    status = statuses.admission_forbidden(review, text)
+    details = status.details or StatusDetails()
+    causes = (*details.causes, StatusCause(message=text))
+    reason = reason or _INVALID
+    return replace(
+        status, reason=reason, code=_CODES.get(reason, 422), details=replace(details, causes=causes)
+    )
+
+
+def warning(policy: str, binding: str, message: str) -> str:
+    """What the user is told of a validation that failed under the action ``Warn``."""
+    return f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
+
+
+def failures_annotation(failures: Iterable[JSONObject]) -> str:
+    """Write the value of :data:`FAILURES`; of very many failures, the first."""
+    return go_json(list(failures)[:_MAXIMUM_FAILURES])
+
+
+class AuditAnnotationCollector:
+    """The audit annotations of one policy, of all its bindings together."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._values: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str, value: str) -> None:
+        """Add a value, cut where it is too long; of equal ones one counts."""
+        cut = value.encode()[:_MAXIMUM_ANNOTATION].decode(errors="replace")
+        self._values.setdefault(key, {})[cut] = None
+
+    def published(self, policy: str) -> dict[str, str]:
+        """The annotations as they are published: several values of one key stand in a list."""
+        return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
+
+
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget"
+
+
+class PolicyDecisionBuilder:
+    """The judgement of a policy by one binding, in the making."""
+
+    def __init__(
+        self, review: Review, policy: Policy[ValidatingAdmissionPolicySpec], binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None
+    ) -> None:
+        """Begin without decisions."""
+        self._begun = time.perf_counter()
+        self._review = review
+        self._policy = policy
+        self._actions = binding.spec.validation_actions if binding else ()
+        self._binding = binding.name if binding else ""
+        self._denials: list[tuple[Status, ValidationDecision | PolicyAuditAnnotation]] = []
+        self._warnings: list[str] = []
+        self._unmet: list[str] = []
+        self._told: list[ValidationDecision] = []
+        self._count = 0
+        self._false: set[int] = set()
+        self.failures: list[JSONObject] = []
+        """What is to be written to the audit log."""
+        self.checks: list[PolicyCheck] = []
+        """What is to be counted."""
+
+    def skip(self, reason: str) -> PolicyDecision:
+        """Say that the policy does not mean the request."""
+        return self._judgement(OutcomeStatus.SKIPPED, reason)
+
+    def misconfigured(self, text: str) -> PolicyDecision:
+        """Weigh that the policy cannot be used: under failure policy Fail it refuses, whatever the actions are."""
+        if self._policy.spec.fails_open:
+            return self._judgement(OutcomeStatus.FAILED_OPEN, text)
+        status = denial(self._review, self._policy.name, self._binding, text, "")
+        return self._judgement(OutcomeStatus.FAILED, text, (status,))
+
+    def add(self, decisions: ValidateResult, annotations: AuditAnnotationCollector) -> None:
+        """Add what the policy came to with one more parameter."""
+        self._count += 1
+        if decisions.unmet:
+            self._unmet.append(decisions.unmet)
+        for place, decision in enumerate(decisions.validations):
+            self._add_decision(place, decision)
+            if decision.message:
+                self._count_decision(decision, decisions.seconds[place] if decisions.seconds else 0.0)
+        for annotation in decisions.annotations:
+            self._add_annotation(annotation, annotations)
+
+    def _add_decision(self, place: int, decision: ValidationDecision) -> None:
+        if decision.message:
+            self._told.append(decision)
+        if decision.action is PolicyDecisionAction.ADMIT:
+            return
+        if not decision.failed:
+            self._false.add(place)
+        for action in self._actions:
+            match action:
+                case "Deny":
+                    self._deny(decision, decision.message, decision.reason)
+                case "Warn":
+                    self._warnings.append(warning(self._policy.name, self._binding, decision.message))
+                case _:
+                    self.failures.append(self._failure(place, decision.message))
+
+    def _count_decision(self, decision: ValidationDecision, seconds: float) -> None:
+        """Count as ``Dispatch`` does: what holds is not counted."""
+        actions = ("allow",) if decision.action is PolicyDecisionAction.ADMIT else map(str.lower, self._actions)
+        for action in actions:
+            self._check(decision.message, seconds, action)
+
+    def _check(self, message: str, seconds: float, action: str) -> None:
+        check = PolicyCheck(self._policy.name, self._binding, _error_type(message), seconds, action)
+        self.checks.append(check)
+
+    def _failure(self, place: int, message: str) -> JSONObject:
+        return {
+            "message": message,
+            "policy": self._policy.name,
+            "binding": self._binding,
+            "expressionIndex": place,
+            "validationActions": list(self._actions),
+        }
+
+    def _add_annotation(self, annotation: PolicyAuditAnnotation, annotations: AuditAnnotationCollector) -> None:
+        if annotation.action is AuditAnnotationAction.PUBLISH:
+            annotations.add(annotation.key, annotation.text)
+        elif annotation.action is AuditAnnotationAction.ERROR:
+            self._deny(annotation, annotation.text, "")
+            self._check(annotation.text, 0.0, "deny")
+
+    def _deny(self, decision: ValidationDecision | PolicyAuditAnnotation, message: str, reason: str) -> None:
+        status = denial(self._review, self._policy.name, self._binding, message, reason)
+        self._denials.append((status, decision))
+
+    def conclude(self) -> PolicyDecision:
+        """Say what the policy says by this binding."""
+        if self._denials:
+            _, first = self._denials[0]
+            failed = isinstance(first, PolicyAuditAnnotation) or first.failed
+            text = first.text if isinstance(first, PolicyAuditAnnotation) else first.message
+            return self._judgement(
+                OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED, text, tuple(one for one, _ in self._denials)
+            )
+        reason = self._told[0].message if self._told else ""
+        if self._warnings:
+            return self._judgement(OutcomeStatus.WARNED, reason)
+        if any(decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._told):
+            return self._judgement(OutcomeStatus.FAILED_OPEN, reason)
+        if len(self._unmet) == self._count:
+            return self._judgement(OutcomeStatus.SKIPPED, self._unmet[0])
+        return self._judgement(OutcomeStatus.ALLOWED, reason)
+
+    def _judgement(self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()) -> PolicyDecision:
+        seconds = time.perf_counter() - self._begun
+        return PolicyDecision(
+            self._policy.name,
+            self._binding,
+            outcome,
+            reason,
+            denials,
+            tuple(self._warnings),
+            seconds,
+            tuple(sorted(self._false)),
+        )
+
+
+def _error_type(message: str) -> str:
+    """Tell why a validation failed by what is said of it: ``ErrorType`` in ``…/policy/validating/errors.go``."""
+    if message.startswith("compilation"):
+        return COMPILE_ERROR
+    return OUT_OF_BUDGET if message.startswith(_OUT_OF_BUDGET) else INVALID_ERROR

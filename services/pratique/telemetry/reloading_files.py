@@ -1,0 +1,359 @@
+"""Values loaded from files, which are watched and loaded again when they change. A bad change leaves the last good value.
+
+Files change in many ways: written in place, renamed over, or swapped with their whole folder by a symbolic link, as
+Kubernetes does with ``..data`` in mounted ConfigMaps. So the folders around them are watched, an event is only a hint,
+and ``stat`` decides. A slow poll catches what no event reported.
+
+Files that change while they are read are read again. A change that removes objects is accepted once the files have
+stayed unchanged for a while, and a change that leaves a file without any object is refused: see
+``docs/adr/0017-files-that-lose-objects.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+
+from watchfiles import awatch
+
+from pratique.apimachinery.documents import walk
+from pratique.apimachinery.errors import InputError, PartlyUsableError, PratiqueError
+from pratique.apimachinery.file_snapshots import record_files
+from pratique.telemetry.logs import describe_error
+from pratique.telemetry.metrics import ReloadCounts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pratique.apimachinery.file_snapshots import FilesSnapshot
+
+
+Fingerprint: TypeAlias = tuple[tuple[object, ...], ...]
+"""What tells two states of files apart."""
+
+
+class UnsettledFilesError(InputError):
+    """Files do not come to rest."""
+
+
+POLL_SECONDS = 10.0
+"""How often to look where no event comes, in seconds."""
+
+SETTLED_SECONDS = 0.2
+"""For how long files must not have changed before they are read: longer than programs take between the pieces of a file
+that they write in place. Files that somebody swaps three times a second are still read in between."""
+
+UNSETTLED_SECONDS = 10.0
+"""From here on it is said that files change all the time, and that what is in them is not taken up."""
+
+_UNSETTLED = "the files change all the time; they are read once they rest"
+_DEBOUNCE_MILLISECONDS = 100
+_SETTLE_POLL_SECONDS = 0.1
+_MTIME_INDEX = 5
+"""Where the part of a fingerprint that is a file has the time of its last change, in nanoseconds."""
+
+
+def fingerprint(paths: Sequence[Path]) -> Fingerprint:
+    """Tell the state of files, and of what is read of folders, by what ``stat`` says of them."""
+    return tuple(part for path in paths for part in _state(path))
+
+
+def _state(path: Path) -> Iterator[tuple[object, ...]]:
+    if not path.is_dir():
+        yield str(path), *_stat(path)
+        return
+    for entry, is_folder in _entries(path):
+        # A folder's own times tell of files that nobody reads, such as those that an editor writes beside.
+        yield str(entry), *(_stat(entry)[:2] if is_folder else _stat(entry))
+
+
+async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
+    """Wait until files have not changed for :data:`REST_SECONDS`, by their times and by two looks; give their state.
+
+    Raises:
+        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+    """
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    seen = await asyncio.to_thread(fingerprint, paths)
+    while not await stay_unchanged(paths, seen, max(_SETTLE_POLL_SECONDS, _seconds_until_settled(seen))):
+        if clock() - begun > UNSETTLED_SECONDS:
+            raise UnsettledFilesError(_UNSETTLED)
+        seen = await asyncio.to_thread(fingerprint, paths)
+    return seen
+
+
+async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: float) -> bool:
+    """Wait for ``seconds``, and tell whether the files have stayed as they were seen."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    while (left := end - clock()) > 0:
+        await asyncio.sleep(min(left, _SETTLE_POLL_SECONDS))
+        if await asyncio.to_thread(fingerprint, paths) != seen:
+            return False
+    return True
+
+
+def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
+    """Sleep until files have not changed for :data:`REST_SECONDS`, by their times and the clock; give their state.
+
+    Raises:
+        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+    """
+    begun = time.monotonic()
+    while left := _seconds_until_settled(seen := fingerprint(paths)):
+        if time.monotonic() - begun > UNSETTLED_SECONDS:
+            raise UnsettledFilesError(_UNSETTLED)
+        time.sleep(left)
+    return seen
+
+
+def _seconds_until_settled(seen: Fingerprint) -> float:
+    """How long files have to stay as they are until they have rested, by their times; 0 where these are no help."""
+    age = time.time() - max((_changed_at(part) for part in seen), default=0.0)
+    return SETTLED_SECONDS - age if 0 <= age < SETTLED_SECONDS else 0.0
+
+
+def _changed_at(part: tuple[object, ...]) -> float:
+    changed = part[_MTIME_INDEX] if len(part) > _MTIME_INDEX else 0
+    return changed / 1e9 if isinstance(changed, int) else 0.0
+
+
+async def watch(
+    paths: Sequence[Path], *, seen: Fingerprint | None = None, poll_seconds: float = POLL_SECONDS
+) -> AsyncGenerator[None]:
+    """Yield every time that any of the files or folders has changed. :func:`rest` waits until that has ended.
+
+    Paths that do not exist are waited for. Close the iterator, or cancel its task, to stop.
+
+    Args:
+        paths: The files and folders.
+        seen: The state that is known already; None takes the present one.
+        poll_seconds: How often to look where no event comes.
+    """
+    seen = fingerprint(paths) if seen is None else seen
+    while True:
+        async with contextlib.aclosing(_hints(paths, poll_seconds)) as hints:
+            async for _ in hints:
+                current = await asyncio.to_thread(fingerprint, paths)
+                if current != seen:
+                    break
+        seen = current
+        yield
+
+
+async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[None]:
+    """Yield at once, and then whenever something may have changed."""
+    changes = awatch(
+        *_folders(paths),
+        watch_filter=None,
+        debounce=_DEBOUNCE_MILLISECONDS,
+        rust_timeout=round(poll_seconds * 1000),
+        yield_on_timeout=True,
+        recursive=False,
+    )
+    try:
+        while True:
+            # The watch begins when the task does; what changed before it did is noticed by the first look.
+            change = asyncio.ensure_future(_next_change(changes, poll_seconds))
+            try:
+                await asyncio.sleep(0)
+                yield
+                await change
+            finally:
+                change.cancel()
+                await asyncio.wait([change])
+    finally:
+        await changes.aclose()
+
+
+async def _next_change(changes: AsyncIterator[object], poll_seconds: float) -> None:
+    try:
+        await anext(changes)
+    except (OSError, RuntimeError, StopAsyncIteration):
+        # A folder is gone, or the system has no watches left: polling alone must do.
+        await asyncio.sleep(poll_seconds)
+
+
+def _folders(paths: Sequence[Path]) -> list[Path]:
+    """The folders in which a change of the paths shows: around them, inside them, and around what they link to."""
+    inner = [entry for path in paths if path.is_dir() for entry, is_folder in _entries(path) if is_folder]
+    places = [place for path in (*paths, *inner) for place in (path.absolute(), path.resolve())]
+    folders = {folder for place in places for folder in (place, place.parent) if folder.is_dir()}
+    return sorted(folders)
+
+
+def _entries(folder: Path) -> list[tuple[Path, bool]]:
+    found: list[tuple[Path, bool]] = []
+    with contextlib.suppress(OSError):  # it has gone meanwhile; what was found before it has changed, too
+        found.extend(walk(folder))
+    return found
+
+
+def _stat(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+SUSPECT_SECONDS = 5.0
+"""For how long files must not have changed that may be half written: far longer than any writer pauses that still
+writes, and not too long for somebody who waits for an object to be gone.
+"""
+
+
+class Reloaded(Generic[T]):
+    """One thing made of files, and how it is with it."""
+
+    def __init__(self, name: str, load: Callable[[], T], paths: Sequence[Path]) -> None:
+        """Load for the first time.
+
+        Args:
+            name: For people and metrics, such as ``configuration``.
+            load: Makes the value; called in a thread when it is called again.
+            paths: The files and folders that it reads.
+
+        Raises:
+            Exception: whatever ``load`` raises.
+        """
+        self.name = name
+        self.paths = tuple(paths)
+        self._load = load
+        self.seen: Fingerprint = ()
+        """The state of the files when they were last read."""
+        self.value: T
+        self.value, self._reading = self._load_first()
+        """The last good one."""
+        self.failure = ""
+        """Why what is in the files now cannot be used; empty where it is what is used."""
+        self._said = ""
+        """What was said of it in the log."""
+        self.reloads = ReloadCounts(name)
+        """How often it could be used, and how often not."""
+        self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
+
+    def tell(self, listener: Callable[[T], Awaitable[None] | None]) -> None:
+        """Tell ``listener`` of every value to come. One that raises refuses the value."""
+        self._listeners.append(listener)
+
+    def warning(self) -> str:
+        """Why somebody should look at it before long; empty where there is no reason."""
+        return self._said if self.failure else ""
+
+    async def refresh(self) -> None:
+        """Take up what is in the files now, once they rest, where it is something else that can be used."""
+        before = self.value
+        try:
+            value, reading = await self._read()
+            if value != before:
+                await self._take_up(value)
+        except PartlyUsableError as error:
+            await self._take_part(before, error)
+        except (PratiqueError, OSError) as error:
+            self._keep(before, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the watch over the files must not end by it
+            self._keep(before, describe_error(error))
+        else:
+            self._reading = reading
+            self._succeed(is_new=value != before)
+
+    async def _read(self) -> tuple[T, FilesSnapshot]:
+        """Read the files as they are while they rest.
+
+        Raises:
+            Exception: whatever ``load`` raises, or what was read is not to be believed.
+        """
+        while True:
+            seen = self.seen = await wait_until_settled(self.paths)
+            value, reading, error = await asyncio.to_thread(self._load_noting)
+            if await asyncio.to_thread(fingerprint, self.paths) != seen:
+                continue
+            reading.check_after(self._reading)
+            if error is not None:
+                raise error
+            doubt = reading.doubt_after(self._reading)
+            if not doubt:
+                return value, reading
+            where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
+            _log.info("%s waits for its files to rest", self.name, extra=where)
+            if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
+                return value, reading
+
+    def _load_noting(self) -> tuple[Any, FilesSnapshot, Exception | None]:
+        with record_files() as reading:
+            try:
+                return self._load(), reading, None
+            except Exception as error:  # noqa: BLE001 - it is raised where the files have not changed meanwhile
+                return None, reading, error
+
+    def _load_first(self) -> tuple[T, FilesSnapshot]:
+        while True:
+            self.seen = block_until_settled(self.paths)
+            value, reading, error = self._load_noting()
+            if fingerprint(self.paths) != self.seen:
+                continue
+            if error is not None:
+                raise error
+            for name in reading.empty_files:
+                _log.warning("a file holds no objects", extra={"file": name})
+            return value, reading
+
+    async def _take_up(self, value: T) -> None:
+        self.value = value
+        for listener in self._listeners:
+            told = listener(value)
+            if inspect.isawaitable(told):
+                await told
+
+    async def _take_part(self, before: T, error: PartlyUsableError) -> None:
+        try:
+            if error.usable != before:
+                await self._take_up(cast("T", error.usable))
+        except Exception as told:  # noqa: BLE001 - as above
+            self._keep(before, describe_error(told))
+        else:
+            self._fail(str(error), f"{self.name}: only what can be read of the files counts")
+
+    def _succeed(self, *, is_new: bool) -> None:
+        self.reloads.succeed()
+        if is_new or self.failure:
+            self.failure = ""
+            _log.info("%s reloaded", self.name, extra={"file": str(self.paths[0])})
+
+    def _keep(self, before: T, reason: str) -> None:
+        self.value = before
+        self._fail(reason, f"{self.name} kept, the new one cannot be used")
+
+    def _fail(self, reason: str, message: str) -> None:
+        self.reloads.fail()
+        if (reason, message) != (self.failure, self._said):
+            self.failure, self._said = reason, message
+            _log.error("%s", message, extra={"reason": reason})
+
+
+async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
+    """Refresh each whenever a file of its own changes, until cancelled.
+
+    A change since they were first loaded is noticed, too.
+    """
+    await asyncio.gather(*(_reload_on_change(one, poll_seconds) for one in values if one.paths))
+
+
+async def _reload_on_change(one: Reloaded[Any], poll_seconds: float) -> None:
+    """Each by itself, so that nobody waits while another one's files come to rest."""
+    async with contextlib.aclosing(watch(one.paths, seen=one.seen, poll_seconds=poll_seconds)) as changes:
+        async for _ in changes:
+            # A refresh reads what has come after the change that was its reason, too.
+            if await asyncio.to_thread(fingerprint, one.paths) != one.seen:
+                await one.refresh()

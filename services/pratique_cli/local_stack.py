@@ -1,0 +1,148 @@
+"""The local stack of ``pratique up``: a mutator, validators and the front door, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import http.client
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pratique.controllers.quota.ledger import has_ledger_url, with_ledger_url
+from pratique.rpc.probes import probe
+from pratique_cli.chain_options import chain_arguments, chain_variables
+from pratique_cli.supervisor import ServiceCommand, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from pratique.configuration.settings import ChainSettings
+
+_LOOPBACK = "127.0.0.1"
+_BETWEEN_PROBES_SECONDS = 0.05
+_PROBE_SECONDS = 2.0
+"""How long one probe may take, as with a container's health check."""
+
+
+class Stack:
+    """The services of one chain on this machine."""
+
+    def __init__(
+        self,
+        chain: ChainSettings,
+        *,
+        validators: int,
+        host: str,
+        port: int,
+        tell: Callable[[str, str], None],
+        front_door: tuple[str, ...] = (),
+    ) -> None:
+        """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback.
+
+        ``front_door`` are flags for the front door alone.
+
+        Raises:
+            ConfigurationError: the chain's AdmissionConfiguration cannot be used.
+        """
+        self._folder = None if has_ledger_url(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
+        shared = chain if self._folder is None else _with_shared_ledger(chain, self._folder.name)
+        self._chain = tuple(chain_arguments(shared))
+        self._variables = chain_variables(shared)
+        self._host = host
+        self._port = port
+        self._tell = tell
+        self._front_door_flags = front_door
+        self._mutator = self._backend("mutator", "mutator")
+        self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
+        self._front_door: Supervisor | None = None
+        self.waits_for = "services that do not say that they are ready"
+        """What keeps the stack from being healthy, while it starts."""
+
+    async def start(self) -> str:
+        """Start everything, wait until all of it is healthy, and give the front door's URL.
+
+        Raises:
+            StartError: a service ended before it was ready.
+        """
+        ports = await _gather_started(keeper.start() for keeper in self._backends)
+        targets = [f"{_LOOPBACK}:{port}" for port in ports]
+        self._front_door = Supervisor(self._door(targets[0], targets[1:]), self._port, self._tell)
+        self._port = await self._front_door.start()
+        for target in targets:
+            await self._until_healthy(functools.partial(probe, target))
+        await self._until_healthy(self._unready)
+        return self.url
+
+    @property
+    def url(self) -> str:
+        """Where the front door is reached."""
+        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
+
+    async def stop(self) -> None:
+        """Drain the front door first, so that what is in flight still finds its services; then the others."""
+        if self._front_door is not None:
+            await self._front_door.stop()
+        await asyncio.gather(*(keeper.stop() for keeper in self._backends))
+        self._forget()
+
+    async def kill(self) -> None:
+        """End everything at once."""
+        doors = [] if self._front_door is None else [self._front_door]
+        await asyncio.gather(*(keeper.kill() for keeper in [*doors, *self._backends]))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove what was kept for as long as the stack ran."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def _until_healthy(self, unhealthy: Callable[[], str | None]) -> None:
+        while (reason := await asyncio.to_thread(unhealthy)) is not None:
+            self.waits_for = reason
+            await asyncio.sleep(_BETWEEN_PROBES_SECONDS)
+
+    @property
+    def _backends(self) -> list[Supervisor]:
+        return [self._mutator, *self._validators]
+
+    def _backend(self, kind: str, name: str) -> Supervisor:
+        # Several on one machine: each picks a port for its metrics, and its log tells which.
+        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
+        return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
+
+    def _door(self, mutator: str, validators: list[str]) -> ServiceCommand:
+        addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
+        # Nobody has to hear first that this front door goes away: it need not wait for that.
+        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
+        return ServiceCommand("frontdoor", arguments, self._variables)
+
+    def _unready(self) -> str | None:
+        host = {"0.0.0.0": _LOOPBACK, "::": "::1"}.get(self._host, self._host)  # noqa: S104 - asks there
+        connection = http.client.HTTPConnection(host, self._port, timeout=_PROBE_SECONDS)
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET", "/readyz")
+                answer = connection.getresponse()
+                reasons = answer.read().decode(errors="replace").split()
+        except (OSError, http.client.HTTPException) as error:
+            reasons = [type(error).__name__]
+        else:
+            if answer.status == http.HTTPStatus.OK:
+                return None
+        return " ".join(["frontdoor:", *reasons])
+
+
+def _with_shared_ledger(chain: ChainSettings, folder: str) -> ChainSettings:
+    """Let all validators charge one ledger, which lasts as long as the stack."""
+    return with_ledger_url(chain, str(Path(folder, "quotas.sqlite")))
+
+
+async def _gather_started(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:
+    """Wait for all to start, also where one fails, so that each has a process that can be stopped."""
+    started = await asyncio.gather(*starts, return_exceptions=True)
+    for each in started:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in started if isinstance(each, int)]

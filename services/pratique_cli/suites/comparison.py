@@ -1,0 +1,198 @@
+"""Comparing what a review decided with what a case expects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pratique.apimachinery.diff import identical
+from pratique.apimachinery.json_values import encode, json_type
+from pratique_cli.outputs.texts import difference, is_secret, path_text
+from pratique_cli.suites.cases import ExpectationMismatch
+from pratique_cli.suites.step_sequences import missing_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pratique.apimachinery.field_errors import Step
+    from pratique.apimachinery.json_values import JSON
+    from pratique.apimachinery.statuses import Status
+    from pratique_cli.suites.cases import Expectation, ObservedDecision
+
+    Path = tuple[Step, ...]
+
+_MAX_SHOWN = 200
+"""Characters of a value that are shown; what is longer is better looked at in the file."""
+
+
+def missing_parts(
+    expected: JSON, got: JSON, path: Path, *, hidden: bool = False, inside: Path = ()
+) -> Iterator[ExpectationMismatch]:
+    """Find where ``got`` does not contain ``expected``.
+
+    Of a mapping, the members given must be there, and contain what is given; a list must have as many elements as the
+    one given, and each must contain the one in its place; anything else must be equal. ``path`` is where ``expected``
+    stands in the suite, ``inside`` where in the object; values of ``hidden`` objects are not shown.
+    """
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for name, value in expected.items():
+            place, further = (*path, name), (*inside, name)
+            if name in got:
+                yield from missing_parts(value, got[name], place, hidden=hidden, inside=further)
+            else:
+                yield ExpectationMismatch(place, f"{path_text(further)} {_value_text(value, hidden=hidden)}", "nothing there")
+    elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        for index, value in enumerate(expected):
+            place, further = (*path, index), (*inside, index)
+            yield from missing_parts(value, got[index], place, hidden=hidden, inside=further)
+    elif not identical(expected, got):
+        yield ExpectationMismatch(
+            path, f"{path_text(inside)} {_expected_text(expected, got, hidden=hidden)}", _value_text(got, hidden=hidden)
+        )
+
+
+def _expected_text(expected: JSON, got: JSON, *, hidden: bool) -> str:
+    if isinstance(expected, list) and isinstance(got, list):
+        return f"to be a list of {len(expected)}, not of {len(got)}"
+    return _value_text(expected, hidden=hidden)
+
+
+def _value_text(value: JSON, *, hidden: bool) -> str:
+    if hidden:
+        return f"({json_type(value)} that is not shown)"
+    text = encode(value).decode()
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def compare(expected: Expectation, observed: ObservedDecision) -> tuple[ExpectationMismatch, ...]:
+    """Find all that is not as expected, in the order of the members below."""
+    return tuple(mismatch for comparison in _COMPARISONS for mismatch in comparison(expected, observed))
+
+
+def _allowed(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    decision = observed.decision
+    if expected.allowed not in (None, decision.allowed):
+        wanted = "the request to be admitted" if expected.allowed else "the request to be denied"
+        yield ExpectationMismatch((*expected.path, "allowed"), wanted, _decision_text(decision.status))
+
+
+def _status(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    status = observed.decision.status
+    for name in ("code", "reason"):
+        wanted = getattr(expected, name)
+        if wanted is not None and (status is None or getattr(status, name) != wanted):
+            yield ExpectationMismatch((*expected.path, name), f"{name} {wanted}", _decision_text(status))
+    pattern = expected.message
+    if pattern is not None and (status is None or not pattern.found_in(status.message)):
+        got = _decision_text(None) if status is None else _quoted(status.message)
+        yield ExpectationMismatch((*expected.path, "message"), f"a message that matches {_quoted(pattern.text)}", got)
+
+
+def _warnings(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    path, warnings = (*expected.path, "warnings"), observed.decision.warnings
+    if expected.warnings is None:
+        return
+    got = ", ".join(map(_quoted, warnings)) or "no warning"
+    if not expected.warnings and warnings:
+        yield ExpectationMismatch(path, "no warning", got)
+    for index, pattern in enumerate(expected.warnings):
+        if not any(map(pattern.found_in, warnings)):
+            yield ExpectationMismatch((*path, index), f"a warning that matches {_quoted(pattern.text)}", got)
+
+
+def _annotations(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    got = observed.decision.audit_annotations
+    for key, value in (expected.audit_annotations or {}).items():
+        if got.get(key) != value:
+            came = (
+                _quoted(got[key]) if key in got else f"none of that key ({', '.join(got) or 'none at all'})"
+            )
+            yield ExpectationMismatch(
+                (*expected.path, "auditAnnotations", key), f"audit annotation {key} {_quoted(value)}", came
+            )
+
+
+def _object(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    got = observed.decision.object_document.data
+    if expected.object is not None and not identical(expected.object, got):
+        lines = tuple(difference(expected.object, got))
+        came = "none" if got is None else "another one"
+        yield ExpectationMismatch((*expected.path, "object"), "the object that is written there", came, lines)
+    if expected.contains is not None:
+        path = (*expected.path, "contains")
+        yield from missing_parts(expected.contains, got, path, hidden=is_secret(got))
+
+
+def _patch(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    patch = list(observed.decision.patch)
+    is_hidden = is_secret(observed.decision.object_document.data)
+    if expected.patch is not None and not identical(list(expected.patch), patch):
+        lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
+        wanted, got = (_count_text(len(each), "operation") for each in (expected.patch, patch))
+        yield ExpectationMismatch((*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines)
+    if expected.unchanged is not None and expected.unchanged is bool(patch):
+        wanted = "the object to stay as it is" if expected.unchanged else "the object to be changed"
+        got = "it unchanged"
+        if patch:
+            got = "changes at " + ", ".join(operation["path"] or "the whole of it" for operation in patch)
+        yield ExpectationMismatch((*expected.path, "unchanged"), wanted, got)
+
+
+def _steps(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    if expected.steps is not None:
+        found = missing_step(expected.steps, observed.decision.steps, (*expected.path, "steps"))
+        yield from () if found is None else (found,)
+
+
+def _pods(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    if expected.expanded is None:
+        return
+    if len(expected.expanded) != len(observed.pods):
+        wanted, got = (_count_text(len(each), "Pod") for each in (expected.expanded, observed.pods))
+        yield ExpectationMismatch((*expected.path, "expanded"), f"{wanted} to be made", got)
+        return
+    for one, pod in zip(expected.expanded, observed.pods, strict=True):
+        yield from compare(one, pod)
+
+
+def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
+    if expected.fixed_point is None or observed.again is None:
+        return
+    path, again = (*expected.path, "fixedPoint"), observed.again
+    before, after = observed.decision.object_document.data, again.object_document.data
+    if again.status is not None:
+        if expected.fixed_point:
+            yield ExpectationMismatch(path, "nothing to happen in a second mutating phase", _decision_text(again.status))
+    elif expected.fixed_point and not identical(before, after):
+        lines = tuple(difference(before, after))
+        yield ExpectationMismatch(path, "a second mutating phase to change nothing", "another object", lines)
+    elif not expected.fixed_point and identical(before, after):
+        yield ExpectationMismatch(path, "a second mutating phase to change the object", "it unchanged")
+
+
+_COMPARISONS: tuple[Callable[[Expectation, ObservedDecision], Iterator[ExpectationMismatch]], ...] = (
+    _allowed,
+    _status,
+    _warnings,
+    _annotations,
+    _object,
+    _patch,
+    _steps,
+    _pods,
+    _fixed_point,
+)
+
+
+def _count_text(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _decision_text(status: Status | None) -> str:
+    if status is None:
+        return "it was admitted"
+    return " ".join(
+        filter(None, ("it was denied:", str(status.code), status.reason, _quoted(status.message)))
+    )
+
+
+def _quoted(text: str) -> str:
+    return encode(text).decode()

@@ -1,0 +1,272 @@
+"""Services in processes of their own: started, restarted when they end, and stopped when ``pratique up`` ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pratique_cli.options import flag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+ORPHAN_GRACE_SECONDS = 10.0
+"""How long a service may drain once nobody is there to ask it again: as long as the front door drains."""
+
+
+def until_stdin_closes_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--until-stdin-closes`` to a command, which need not know of it."""
+
+    @functools.wraps(callback)
+    def watched(*, until_stdin_closes: bool, **values: Any) -> Any:
+        if until_stdin_closes:
+            stop_when_stdin_closes()
+        return callback(**values)
+
+    return flag(
+        "--until-stdin-closes",
+        is_flag=True,
+        help="Stop when standard input closes, so as not to outlive whoever holds it open.",
+    )(watched)
+
+
+def stop_when_stdin_closes() -> None:
+    """From now on, drain when standard input closes, and end at once if that takes too long."""
+    threading.Thread(target=_stop_at_end_of_stdin, name="lifeline", daemon=True).start()
+
+
+def _stop_at_end_of_stdin() -> None:
+    while _read_stdin():
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN_GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _read_stdin() -> bytes:
+    try:
+        return os.read(0, 1024)
+    except OSError:
+        return b""
+
+
+_READY = re.compile(rb"pratique: \w+ ready on \S*:(\d+)")
+_CHUNK_BYTES = 1 << 16  # what a pipe holds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceCommand:
+    """What a child is to run."""
+
+    name: str
+    """For people, for example ``validator-2``."""
+    arguments: tuple[str, ...]
+    """What stands behind ``pratique serve``, without the port."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Flags that others on the machine must not see, as environment variables."""
+
+
+class ServiceProcess:
+    """One run of a service: a process that says when it is ready, and whose output is passed on."""
+
+    def __init__(
+        self, service: ServiceCommand, process: asyncio.subprocess.Process, tell: Callable[[str], None]
+    ) -> None:
+        """Use :func:`start_child`."""
+        self.service = service
+        self._process = process
+        self._port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.create_task(self._follow(tell))
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    async def port(self) -> int | None:
+        """Wait until the service is ready, and give the port it listens on; None where it ended before."""
+        await asyncio.wait({self._port, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+        return self._port.result() if self._port.done() else None
+
+    async def ended(self) -> int:
+        """Wait for the end of the process and of its output; gives its exit code, or minus the signal."""
+        return await asyncio.shield(self._ended)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._send(signal.SIGKILL)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Let the process drain, and end it where that takes longer than ``grace_seconds``."""
+        self._send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self.ended()
+        except TimeoutError:
+            self.kill()
+            await self.ended()
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _follow(self, tell: Callable[[str], None]) -> int:
+        await asyncio.gather(
+            self._pass_on(self._process.stdout, tell), self._pass_on(self._process.stderr, tell)
+        )
+        return await self._process.wait()
+
+    async def _pass_on(self, stream: asyncio.StreamReader | None, tell: Callable[[str], None]) -> None:
+        rest = b""
+        while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _CHUNK_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._look_for_port(line)
+                tell(line.decode(errors="backslashreplace"))
+        if rest:
+            tell(rest.decode(errors="backslashreplace"))
+
+    def _look_for_port(self, line: bytes) -> None:
+        found = _READY.match(line)
+        if found and not self._port.done():
+            self._port.set_result(int(found[1]))
+
+
+async def start_service(service: ServiceCommand, port: int, tell: Callable[[str], None]) -> ServiceProcess:
+    """Start a service that listens on ``port`` (0: a free one); ``tell`` gets each line that it writes."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "pratique_cli", "serve", *service.arguments, "--port", str(port), "--until-stdin-closes"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**_environment_without_flags(), **service.variables},
+        # A group of its own: Ctrl-C is for the parent, which drains its services in their order.
+        process_group=0,
+    )
+    return ServiceProcess(service, process, tell)
+
+
+def _environment_without_flags() -> dict[str, str]:
+    """The environment without flags: the parent has read them, and says by flag what is for its services."""
+    kept = {"PRATIQUE_DEBUG"}
+    return {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_") or key in kept}
+
+
+def exit_text(code: int) -> str:
+    """Say how a process ended: ``exited with 2``, ``was killed by SIGKILL``."""
+    if code >= 0:
+        return f"exited with {code}"
+    return f"was killed by {signal.Signals(-code).name}"
+
+
+FIRST_PAUSE_SECONDS = 0.1
+"""Pause before the first new start; each further one doubles it."""
+LONGEST_PAUSE_SECONDS = 10.0
+"""The longest pause; also how long a service must have run for the next pause to be the first one again."""
+DRAIN_SECONDS = 30.0
+"""How long a service may drain: the longest time that a review may take."""
+
+
+class StartError(Exception):
+    """A service ended before it was ready. ``code`` is its exit code, or minus the signal."""
+
+    def __init__(self, service: ServiceCommand, code: int) -> None:
+        """Say which, and how."""
+        super().__init__(f"{service.name} {exit_text(code)} before it was ready; what it said is above")
+        self.code = code
+
+
+class Supervisor:
+    """Keeps one service running: starts it again, on the port that others know, whenever it ends unasked."""
+
+    def __init__(self, service: ServiceCommand, port: int, tell: Callable[[str, str], None]) -> None:
+        """Listen on ``port`` (0: a free one). ``tell`` takes a name and a line about, or by, the service."""
+        self._service = service
+        self._port = port
+        self._tell = tell
+        self._child: ServiceProcess | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that runs now; 0 before the first."""
+        return 0 if self._child is None else self._child.pid
+
+    async def start(self) -> int:
+        """Start the service and wait until it is ready; gives the port.
+
+        Raises:
+            StartError: it ended before.
+        """
+        child = await self._spawn()
+        port = await child.port()
+        if port is None:
+            raise StartError(self._service, await child.ended())
+        self._port = port
+        self._say(f"is process {child.pid}, ready on port {port}")
+        self._keeping = asyncio.create_task(self._keep(child))
+        return port
+
+    async def stop(self) -> None:
+        """Let the service drain, and keep it no longer."""
+        await self._let_go()
+        if self._child is not None:
+            await self._child.stop(DRAIN_SECONDS)
+
+    async def kill(self) -> None:
+        """End the service at once, and keep it no longer."""
+        if self._child is not None:
+            self._child.kill()
+        await self._let_go()
+        if self._child is not None:
+            self._child.kill()
+            await self._child.ended()
+
+    async def _let_go(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeping
+
+    async def _spawn(self) -> ServiceProcess:
+        # Shielded: a process that was started must not be forgotten because of a cancellation meanwhile.
+        starting = asyncio.ensure_future(start_service(self._service, self._port, self._pass_on))
+        try:
+            await asyncio.shield(starting)
+        finally:
+            self._child = await starting
+        return self._child
+
+    async def _keep(self, child: ServiceProcess) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        clock = asyncio.get_running_loop().time
+        while True:
+            started = clock()
+            code = await child.ended()
+            if clock() - started > LONGEST_PAUSE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            self._say(f"{exit_text(code)}; starting it again in {pause:g} s")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            child = await self._spawn()
+            if await child.port() is not None:
+                self._say(f"is process {child.pid}, ready again on port {self._port}")
+
+    def _say(self, event: str) -> None:
+        self._tell("pratique", f"{self._service.name} {event}")
+
+    def _pass_on(self, line: str) -> None:
+        self._tell(self._service.name, line)
