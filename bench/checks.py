@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from goals import GOALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from results import Results
+from results import Results
 
 TOLERANCE = 0.25
 """Of a ratio. Between runs on a machine that others use, medians differ by a tenth, and 99th percentiles by a fifth."""

@@ -10,22 +10,18 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import jsonpatch
-from deployments import Deployment, configured, deployed
+from deployments import Certificate, Deployment, configured, deployed
 from measures import HERE, Effort, Section, Shape, Target, interleaved, tell
 from paths import connections
 from peer_installs import NotInstallableError
 from peer_servers import SERVERS, Peer, post
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from deployments import Certificate
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
 
 OURS = "Pratique"
 PHASES = ("validate", "mutate")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from measures import Target
+
+from pratique.apimachinery.json_values import JSONObject
 from processes import process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
 
 CHAIN = (
     "--admission-control",

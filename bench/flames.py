@@ -14,16 +14,13 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from contests import policies, reviews
 from deployments import Deployment, configured, deployed
 from measures import Shape, load
 from results import FOLDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _SPY = Path(sys.executable).with_name("py-spy")
 _SAMPLES_A_SECOND = 100

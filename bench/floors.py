@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sys
-from typing import TYPE_CHECKING
 
 import grpc
 import uvicorn
 import uvloop
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-
-if TYPE_CHECKING:
-    import socket
-
-    from starlette.requests import Request
 
 UNLIMITED = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 

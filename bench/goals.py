@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from paths import GRPC_ECHO, HTTP_ECHO, PATHS
 from peer_servers import SERVERS
@@ -17,9 +17,6 @@ from soaks import AFTER, AT_REST
 from startups import REVIEW_ONE
 from tails import HALF
 from waits import ALONE, TOGETHER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HOPS = {"/mutate": 1, "/validate": 1, "/admit": 2}
 """Calls over gRPC that a path makes: its floor is one echo over HTTP and one over gRPC for each of them."""

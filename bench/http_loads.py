@@ -6,12 +6,9 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

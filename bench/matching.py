@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from frontdoor.chain.assembly import ChainParts, assemble
+from measures import Section
+
 from pratique.admission.controllers import Phase
 from pratique.admission.results import ALLOWED, Outcome
-from pratique.admission.reviews import Deadline, Operation, Review
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.admissionregistration import (
@@ -28,14 +30,8 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.configuration.loading import Configurations
 from pratique.hosting.catalogue import load_catalogue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from measures import Section
-
-    from frontdoor.chain.decisions import Chain
-    from pratique.admission.reviews import Call
+from pratique_frontdoor.chain.assembly import ChainParts, assemble
+from pratique_frontdoor.chain.decisions import Chain
 
 MATCHING = 3
 SIZES = (10, 100, 1000)

@@ -11,13 +11,11 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from processes import cpu_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).parent
 REVIEW = HERE / "review.json"

@@ -11,19 +11,18 @@ import dataclasses
 import logging
 import statistics
 import time
-from typing import TYPE_CHECKING
+
+from measures import Section
 
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import Call, Operation, Review
+from pratique.admission.reviews import Call, Review
 from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import Document, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import configure_controller, load_catalogue
 from pratique.hosting.hosts import MutatorHost
-
-if TYPE_CHECKING:
-    from measures import Section
 
 ROUNDS = 1000
 LIMITS = {"cpu": "500m", "memory": "128Mi"}

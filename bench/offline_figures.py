@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import offline
-from measures import tell
-
-if TYPE_CHECKING:
-    from measures import Effort, Section
+from measures import Effort, Section, tell
 
 REVIEW, FLOOR = "pratique review", "reading the files alone"
 _FEW = 500

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import tables
 from measures import HERE
-
-if TYPE_CHECKING:
-    from results import Results
+from results import Results
 
 PAGE = HERE.parent / "docs" / "performance.md"
 _MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)

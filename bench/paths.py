@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from deployments import CHAIN, Certificate, Deployment, configured, deployed
 from measures import HERE, Effort, Section, Shape, Target, interleaved
 from payloads import write_payloads
-from policies import CHEAP, policy
-from processes import process
 from sleepers import webhooks
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
+from policies import CHEAP, policy
+from pratique.apimachinery.json_values import JSONObject
+from processes import process
 
 CONNECTIONS = (1, 16, 64)
 PATHS = ("/mutate", "/validate", "/admit")

@@ -6,12 +6,9 @@ Variables make many small values, as large objects have them; one long string wo
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from measures import REVIEW
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = {"2 KB": 0, "20 KB": 20_000, "500 KB": 500_000, "5 MB": 5_000_000}
 """Bytes, at least. The first one is the review as it is."""

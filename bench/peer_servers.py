@@ -14,18 +14,15 @@ import os
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
+from deployments import Certificate
 from measures import Target
 from peer_installs import PEERS, install_node, install_python, run
+
 from processes import command, family, process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from deployments import Certificate
 
 _PATIENCE_SECONDS = 60.0
 WORKERS = 2 * (os.cpu_count() or 1) + 1

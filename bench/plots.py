@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from results import Results
+from results import Results
 
 _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 240, 90, 18, 6
 """Pixels: the whole, its margins for names and figures, and the bars."""

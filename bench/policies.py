@@ -8,20 +8,16 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deployments import configured, deployed
 from measures import REVIEW, Effort, Section, Shape, Target, load, medians, tell
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.expressions import compile_expression
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSONObject
 
 EVALUATIONS = 20_000
 EXPRESSION = "object.spec.containers.all(c, c.image.startsWith('registry.example/'))"

@@ -7,11 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _READY = re.compile(r"ready on (?:\S*:)?(\d+)")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

@@ -6,13 +6,9 @@ import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-from measures import HERE, Section
-
-if TYPE_CHECKING:
-    from measures import Effort
+from measures import HERE, Effort, Section
 
 FOLDER = HERE / "results"
 COMMITTED = FOLDER / "committed.json"

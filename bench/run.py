@@ -10,9 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import checks
 import msgspec
@@ -20,7 +20,6 @@ import offline_figures
 import pages
 import paths
 import plots
-import policies
 import soaks
 import startups
 import tables
@@ -35,8 +34,7 @@ from mutators import measure_mutators
 from peer_servers import SERVERS
 from results import COMMITTED, FOLDER, Results, circumstances, read, write
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+import policies
 
 
 def parts(effort: Effort, folder: Path, certificate: Certificate) -> dict[str, Callable[[], Section]]:

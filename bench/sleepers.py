@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import uvloop
 
 from pratique.admission.v1 import outcome_pb2, validator_service_pb2
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
 
 _TIME = re.compile(r"\.(\d+)ms\.")
 

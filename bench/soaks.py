@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from deployments import deployed
+from deployments import Deployment, deployed
 from measures import Effort, Section, Shape, load, tell
-from processes import resident_mebibytes
 
-if TYPE_CHECKING:
-    from deployments import Deployment
+from processes import resident_mebibytes
 
 AT_REST, AFTER = "at rest", "afterwards"
 _FIRST = 200

@@ -6,13 +6,11 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from measures import HERE, Effort, Section, tell
-from processes import installed, process
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from processes import installed, process
 
 REVIEW_ONE, VERSION, UP = "pratique review, one manifest", "pratique version", "pratique up, until ready"
 _CLI = ("-m", "pratique_cli")

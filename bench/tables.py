@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from measures import Figures
-    from results import Results
+from measures import Figures
+from results import Results
 
 _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "p50": ("p50 ms", lambda value: f"{value * 1e3:,.3f}"),

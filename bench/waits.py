@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from deployments import configured, deployed
 from measures import HERE, Effort, Section, interleaved
 from paths import connections
-from processes import process
 from sleepers import webhooks
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from processes import process
 
 SLOWEST = 50
 """Milliseconds: long against what a call costs, so that what is seen is whether they run side by side."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
-from groups import Groups
-
-if TYPE_CHECKING:
-    from xdist.remote import Producer
+from support.xdist_groups import Groups
 
 # How long an example takes on a machine that is busy with other things says nothing about the code. hypothesis sees
 # that by itself where CI runs; the rest of its profile for CI (no chance, no memory) is for CI alone.

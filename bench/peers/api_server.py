@@ -8,19 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
 
 import uvicorn
 import uvloop
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import AsyncIterator
-
-    from starlette.requests import Request
 
 Object = dict[str, Any]
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     )
     from pratique.admission.edits import Edits
     from pratique.admission.results import Allow, Answer, Deny, Patch, allow, deny, patch, warn
-    from pratique.admission.reviews import Operation, Review, UserInfo
+    from pratique.admission.reviews import Review
     from pratique.admission.rules import EVERYTHING, Rule, rule
     from pratique.apimachinery.errors import ConfigurationError, RefusalError
     from pratique.apimachinery.json_values import JSON, member
     from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+    from pratique.apimachinery.requests import Operation, UserInfo
     from pratique.apimachinery.statuses import Status
     from pratique.cluster.store import Cluster
 
@@ -42,8 +43,8 @@ __all__ = [
     "Edits",
     "GroupVersionKind",
     "GroupVersionResource",
-    "Half",
-    "Halves",
+    "Handler",
+    "Handlers",
     "NoSettings",
     "Operation",
     "Patch",
@@ -64,13 +65,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "admission.answers": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
+    "admission.results": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
     "cluster.store": ("Cluster",),
-    "admission.controllers": ("Controller", "Half", "Halves", "NoSettings", "Phase", "mutator", "validator"),
+    "admission.controllers": (
+        "Controller",
+        "Handler",
+        "Handlers",
+        "NoSettings",
+        "Phase",
+        "mutator",
+        "validator",
+    ),
     "admission.edits": ("Edits",),
     "apimachinery.errors": ("ConfigurationError", "RefusalError"),
     "apimachinery.json_values": ("JSON", "member"),
-    "admission.reviews": ("Operation", "Review", "UserInfo"),
+    "admission.reviews": ("Review",),
+    "apimachinery.requests": ("Operation", "UserInfo"),
     "apimachinery.kinds": ("GroupVersionKind", "GroupVersionResource"),
     "admission.rules": ("EVERYTHING", "Rule", "rule"),
     "apimachinery.statuses": ("Status",),

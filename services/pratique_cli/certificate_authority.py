@@ -8,6 +8,8 @@ import datetime as dt
 import ipaddress
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cryptography import x509
@@ -17,15 +19,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSONObject
 from pratique_cli.terminal import dump_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes as PrivateKey
-
-    from pratique.apimachinery.json_values import JSONObject
 
 
 AUTHORITY_DAYS = 3650
@@ -239,11 +237,15 @@ def secrets_yaml(done: Iterable[WrittenCertificate], service: str, namespace: st
     authority, *signed = done
     bundle = authority.issued.certificate_pem
     head = f"# for clientConfig.caBundle of the webhooks that the front door serves:\n# caBundle: {_base64_text(bundle)}\n"
-    return "---\n".join([head, *(dump_yaml(_secret_manifest(one, bundle, service, namespace)) for one in signed)])
+    return "---\n".join(
+        [head, *(dump_yaml(_secret_manifest(one, bundle, service, namespace)) for one in signed)]
+    )
 
 
 def _secret_manifest(done: WrittenCertificate, bundle: bytes, service: str, namespace: str) -> JSONObject:
-    name = "-".join(_NON_NAME_CHARACTERS.sub("-", part.lower()).strip("-") for part in (service, done.name, "tls"))
+    name = "-".join(
+        _NON_NAME_CHARACTERS.sub("-", part.lower()).strip("-") for part in (service, done.name, "tls")
+    )
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
+from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
 from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, environment_variable, flag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSON
 
 _CONTROLLER_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "PodSecurity": (
@@ -93,7 +90,9 @@ def pop_plugin_settings(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSO
 def plugin_variables(plugins: Mapping[str, Mapping[str, JSON]]) -> dict[str, str]:
     """Write settings as the environment variables that give them: a URL may be nothing for a list of processes."""
     return {
-        environment_variable(name): str(value) for settings in plugins.values() for name, value in settings.items()
+        environment_variable(name): str(value)
+        for settings in plugins.values()
+        for name, value in settings.items()
     }
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
-from frontdoor.engines.engine import ChainSources
-from frontdoor.engines.outage_simulation import OutageSimulation
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.cluster.files import load_cluster
-from pratique.configuration.loading import load_configurations
+from pratique.cluster.store import Cluster
+from pratique.configuration.admissionregistration import PolicyConfiguration, ValidatingAdmissionPolicySpec
+from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings
+from pratique_frontdoor.engines.engine import ChainSources
+from pratique_frontdoor.engines.outage_simulation import OutageSimulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import (
-        PolicyConfiguration,
-        ValidatingAdmissionPolicySpec,
-    )
-    from pratique.configuration.loading import Configurations
     from pratique.lint.rules import LintFinding
 
 T = TypeVar("T")
@@ -50,7 +45,9 @@ class LoadedChain:
         cluster = self.cluster
         idle = [] if self.problems else self._idle_controllers(cluster)
         told = idle + [
-            text for policy in self.configurations.validating_policies for text in _type_warnings(policy, cluster)
+            text
+            for policy in self.configurations.validating_policies
+            for text in _type_warnings(policy, cluster)
         ]
         return told if self.problems else [*told, *release_warnings(self.chain, cluster)]
 

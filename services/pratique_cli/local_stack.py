@@ -7,18 +7,14 @@ import contextlib
 import functools
 import http.client
 import tempfile
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import has_ledger_url, with_ledger_url
 from pratique.rpc.probes import probe
 from pratique_cli.chain_options import chain_arguments, chain_variables
 from pratique_cli.supervisor import ServiceCommand, Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
-    from pratique.configuration.settings import ChainSettings
 
 _LOOPBACK = "127.0.0.1"
 _BETWEEN_PROBES_SECONDS = 0.05

@@ -7,14 +7,12 @@ import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 import click
 
 from pratique_cli.exit_codes import ExitCode, end_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 HELP_FLAGS = ("-h", "--help")
 
@@ -155,7 +153,9 @@ def _report_exception(error: Exception) -> int:
     if isinstance(error, InputError):
         return _report_error(str(error), ExitCode.BAD_INPUT)
     if isinstance(error, OSError):
-        return _report_error(f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN)
+        return _report_error(
+            f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN
+        )
     advice = "please report it, with what PRATIQUE_DEBUG=1 shows"
     return _report_error(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
 

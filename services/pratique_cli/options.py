@@ -9,6 +9,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from pratique.apimachinery.errors import InputError
 from pratique.configuration.settings import Release, read_release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from click.types import OptionHelpExtra
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
@@ -278,5 +277,6 @@ def describe_rules() -> str:
     from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - no other command needs them
 
     return "".join(
-        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n" for one in LINT_RULES
+        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n"
+        for one in LINT_RULES
     )

@@ -5,24 +5,19 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.hosting_services import CallKind
-from pratique.configuration.settings import Isolation
+from pratique.configuration.settings import ChainSettings, Isolation
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import PORT, ByteCount, EnumValue, ExistingPath, NameList, Number, WholeNumber, flag
 from pratique_cli.supervisor import until_stdin_closes_flag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pratique.configuration.settings import ChainSettings
-
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.hosting_services import CallKind
 
 _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "str": click.STRING,

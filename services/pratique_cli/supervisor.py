@@ -12,13 +12,10 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pratique_cli.options import flag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 ORPHAN_GRACE_SECONDS = 10.0
 """How long a service may drain once nobody is there to ask it again: as long as the front door drains."""

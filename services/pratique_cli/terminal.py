@@ -6,18 +6,18 @@ import dataclasses
 import os
 import shutil
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import click
 import yaml
 
 from pratique.apimachinery import yaml_values
+from pratique.apimachinery.json_values import JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TextIO
 
-    from pratique.apimachinery.json_values import JSON
     from pratique_cli.outputs import Tally
 
 _PIPE_WIDTH = 120

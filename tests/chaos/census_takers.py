@@ -9,12 +9,9 @@ import asyncio
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from pratique_cli.main import main
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def count_tasks_into(path: Path) -> None:

@@ -6,18 +6,14 @@ import asyncio
 import contextlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from packages import lay_out
-from pratique import allow, deny, member, patch
+from pratique import Answer, Review, allow, deny, member, patch
 from pratique.admission.controllers import BOTH, Controller, Handlers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pratique import Answer, Review
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
+from support.controller_packages import lay_out
 
 CONTROLLERS = (
     "NamespaceLifecycle",

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from chaos.evidence import RECOVERY_SECONDS
+from chaos.evidence import RECOVERY_SECONDS, Case, Evidence
 from chaos.invariants import INVARIANTS
 from chaos.schedules import DOOR, KILL_A_WORKER, MUTATORS, VALIDATORS
-
-if TYPE_CHECKING:
-    from chaos.evidence import Case, Evidence
 
 PATIENT_SECONDS = 10.0
 """The time of a request that outlasts a replica which is frozen: within 7 s it is left out."""

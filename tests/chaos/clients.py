@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import aiohttp
 
-from chaos.histories import SILENCE, Answered, Asked, Failed
+from chaos.histories import SILENCE, Answered, Asked, Failed, History
+from chaos.workloads import Request, Workload
 from pratique.apimachinery.json_values import encode
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator
     from typing import Self
-
-    from chaos.histories import History
-    from chaos.workloads import Request, Workload
 
 PATIENCE_SECONDS = 5.0
 """How much longer than a request's time the client waits, to see whether an answer comes late or never."""

@@ -7,21 +7,16 @@ import collections
 import dataclasses
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import jsonpatch
 
 from chaos.chains import FIRST
-from chaos.histories import Answered, Asked, Began, Counted, Failed, Struck, Waited
+from chaos.histories import Answered, Asked, Began, Counted, Event, Failed, Struck, Waited
+from chaos.oracles import Oracle, Right
 from chaos.schedules import SWAP
-from chaos.workloads import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from chaos.histories import Event
-    from chaos.oracles import Oracle, Right
-    from chaos.workloads import Request
+from chaos.workloads import Request, Workload
 
 RECOVERY_SECONDS = 5.0
 """After the last nemesis; channels wait for 2 s at most before they connect again."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from chaos.histories import Counted
+from chaos.histories import Counted
 
 MORE_DESCRIPTORS = 16
 """A connection for each of what a client has open at once, and those that are being replaced."""

@@ -7,13 +7,11 @@ failed, so that one without a second line, or with two of them, can be told from
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 class Began(msgspec.Struct, frozen=True, tag="began"):

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from chaos.chains import JUDGED, MUTATED, ticket
-from chaos.evidence import RECOVERY_SECONDS
+from chaos.evidence import RECOVERY_SECONDS, Case, Evidence
 from chaos.growths import growth, survivors
 from chaos.histories import SILENCE, Answered, Failed
 from chaos.schedules import DOOR
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from chaos.evidence import Case, Evidence
 
 _OUTAGES = (503, 504)
 """The HTTP codes of an answer that is no decision."""

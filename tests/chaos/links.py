@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 _CHUNK_BYTES = 1 << 16
 

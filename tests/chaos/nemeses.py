@@ -6,18 +6,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
-from chaos.histories import Struck
+from chaos.histories import History, Struck
+from chaos.schedules import Strike
+from chaos.systems import System
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from chaos.histories import History
-    from chaos.schedules import Strike
-    from chaos.systems import System
-
-    Nemesis: TypeAlias = Callable[[System, Strike], Awaitable[str | None]]
+Nemesis: TypeAlias = "Callable[[System, Strike], Awaitable[str | None]]"
 
 
 async def _swap_configuration(system: System, strike: Strike) -> None:

@@ -9,14 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from chaos.histories import Counted
-from waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from support.waiting import until
 
 PATIENCE_SECONDS = 60.0
 """What a start may take on a busy machine; alone it takes one."""

@@ -7,25 +7,19 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from chaos.chains import FIRST, SECOND, chaperone_installed
 from chaos.systems import chain_settings
-from frontdoor.engines.engine import open_local
-from frontdoor.http.codecs import decode_review
+from chaos.workloads import Request
 from pratique.admission.controllers import MUTATE, VALIDATE
-from pratique.admission.reviews import Deadline
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from chaos.workloads import Request
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import Engine, open_local
+from pratique_frontdoor.http.codecs import decode_review
 
 _SECONDS = 30.0
 

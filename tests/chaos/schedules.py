@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from chaos.chains import FIRST, SECOND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 DOOR, MUTATORS, VALIDATORS = "frontdoor", ("mutator-1", "mutator-2"), ("validator-1", "validator-2")
 SERVICES = (*MUTATORS, *VALIDATORS)

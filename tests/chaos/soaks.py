@@ -7,20 +7,14 @@ import collections
 import dataclasses
 import statistics
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from chaos.clients import Client, asking
-from chaos.histories import Began, History
+from chaos.histories import Began, Counted, History
 from chaos.storms import count
-from chaos.systems import system
+from chaos.systems import System, system
 from chaos.waits import watching
 from chaos.workloads import Workload
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from chaos.histories import Counted
-    from chaos.systems import System
 
 SHARE = 0.3
 """Of what the system can answer at all, measured before."""

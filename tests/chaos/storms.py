@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from chaos.checkers import availability, violations
 from chaos.clients import Client, asking
 from chaos.evidence import RECOVERY_SECONDS, Evidence
 from chaos.growths import growth
-from chaos.histories import Began, History, read_history
+from chaos.histories import Began, Counted, History, read_history
 from chaos.nemeses import Nemeses
 from chaos.oracles import open_oracle
 from chaos.schedules import schedule
-from chaos.systems import system
+from chaos.systems import System, system
 from chaos.waits import watching
 from chaos.workloads import Workload
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from chaos.histories import Counted
-    from chaos.systems import System
 
 SEED = "PRATIQUE_CHAOS_SEED"
 SECONDS = "PRATIQUE_CHAOS_SECONDS"

@@ -8,20 +8,16 @@ import dataclasses
 import itertools
 import ssl
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 from chaos.chains import CLUSTER, CONTROLLERS, FIRST, chaperone_installed, configuration, write_documents
 from chaos.disks import Disk, small_disk
 from chaos.links import Link, linked
 from chaos.nodes import Node
 from chaos.schedules import DOOR, MUTATORS, SERVICES, VALIDATORS
-from name_servers import name_server
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings
+from support.name_servers import name_server
 
 CALLER = "kube-apiserver"
 _HOSTS = ("127.0.0.1", "127.0.0.2")

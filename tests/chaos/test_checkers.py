@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +22,7 @@ from chaos.histories import (
     Asked,
     Began,
     Counted,
+    Event,
     Failed,
     Struck,
     Waited,
@@ -27,17 +30,9 @@ from chaos.histories import (
     write_history,
 )
 from chaos.invariants import GRACE_SECONDS
-from chaos.oracles import Oracle, open_oracle
+from chaos.oracles import Oracle, Right, open_oracle
 from chaos.schedules import DOOR, MUTATORS, SWAP
-from chaos.workloads import Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from chaos.histories import Event
-    from chaos.oracles import Right
-    from chaos.workloads import Request
+from chaos.workloads import Request, Workload
 
 SEED = 1
 WORKLOAD = Workload(SEED)

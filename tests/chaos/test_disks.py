@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.disks import small_disk
-
-if TYPE_CHECKING:
-    from chaos.disks import Disk
+from chaos.disks import Disk, small_disk
 
 PAGES = 8192
 """More than is left of the last page of a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from chaos.histories import read_history
 from chaos.oracles import open_oracle
 from chaos.soaks import soak
 from chaos.storms import seed_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECONDS = float(os.environ.get("PRATIQUE_SOAK_SECONDS", "1200"))
 SEED = 3

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from chaos.schedules import KINDS
 from chaos.storms import Storm, seconds_of, seed_of, survive
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = 1
 LONG_SEEDS = range(10)

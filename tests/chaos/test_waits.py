@@ -7,14 +7,11 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from chaos.evidence import WAIT_SECONDS
 from chaos.histories import History, Waited, read_history
 from chaos.waits import run_delay, watching
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def waited(folder: Path, busy_seconds: float) -> float:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from chaos.evidence import WAIT_SECONDS
-from chaos.histories import Waited
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from chaos.histories import History
+from chaos.histories import History, Waited
 
 
 @contextlib.asynccontextmanager

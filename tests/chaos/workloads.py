@@ -6,10 +6,9 @@ import dataclasses
 import functools
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
 
 PATHS = ("/validate", "/mutate", "/admit", "/admit")
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")

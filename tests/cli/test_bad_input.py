@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pratique_cli.main import main
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
 HOOK = """\

@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, TypeAlias
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from blaming import mutation
-from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
 from pratique_cli.outputs import Reviewed
@@ -21,13 +23,10 @@ from pratique_cli.outputs.documents import decision_document
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
+from pratique_frontdoor.chain.decisions import Decision
+from support.blame_cases import mutation
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 SET: JSONObject = {"op": "add", "path": "/spec/hostPID", "value": True}
 SENTENCE = "spec.hostPID was last changed by Mutator."

@@ -7,7 +7,9 @@ import datetime as dt
 import ssl
 import stat
 import subprocess
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import trustme
@@ -20,11 +22,7 @@ from pratique.https.tls import KeyPairFiles, read_key_pair
 from pratique_cli import certificate_authority
 from pratique_cli.main import main
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 NAMES = ("frontdoor", "mutator", "validator")
 
@@ -156,7 +154,7 @@ def test_what_has_lived_two_thirds_of_its_time_is_renewed(
 ) -> None:
     folder = tmp_path / "certs"
     with monkeypatch.context() as then:
-        then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=70))
+        then.setattr(certificate_authority, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=70))
         authority = certificate_authority.issue_authority()
         wanted = certificate_authority.CertificateSpec("one", (), serves=False)
         young, old = (certificate_authority.issue(authority, wanted, days) for days in (120, 100))
@@ -176,11 +174,13 @@ def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
     folder = tmp_path / "certs"
     folder.mkdir()
     with monkeypatch.context() as then:
-        then.setattr(issuing, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=2500))
+        then.setattr(certificate_authority, "_now", lambda: dt.datetime.now(dt.UTC) - dt.timedelta(days=2500))
         authority = certificate_authority.issue_authority()
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
     (folder / "ca.key").write_bytes(authority.key_pem)
-    signed = certificate_authority.issue(authority, certificate_authority.CertificateSpec("one", (), serves=False), 300)
+    signed = certificate_authority.issue(
+        authority, certificate_authority.CertificateSpec("one", (), serves=False), 300
+    )
     (folder / "one").mkdir()
     (folder / "one/tls.crt").write_bytes(signed.certificate_pem)
     (folder / "one/tls.key").write_bytes(signed.key_pem)

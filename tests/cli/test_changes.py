@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique_cli.outputs.texts import ChangeTracker, FieldChange, difference, path_text
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
 
 POD: JSONObject = {
     "apiVersion": "v1",

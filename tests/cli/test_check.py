@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from pratique.lint.registry import LINT_RULES
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 HOOK = """\
 apiVersion: admissionregistration.k8s.io/v1

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
-from ci_reports import read_junit, read_sarif
+from support.ci_reports import read_junit, read_sarif
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
-    Run: TypeAlias = Callable[[str], subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
+Run: TypeAlias = "Callable[[str], subprocess.CompletedProcess[str]]"
 
 MANIFESTS = Path(__file__).parents[1] / "data" / "manifests"
 

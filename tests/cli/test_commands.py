@@ -6,8 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import click
 import pytest
@@ -17,10 +18,7 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.main import SUMMARIES, main
 from pratique_cli.options import Flag
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 FULL = Path("/dev/full")
 
@@ -95,7 +93,7 @@ def test_a_review_of_a_manifest_waits_for_no_network_library(pratique: Program) 
     manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     ran = pratique("review", "-", stdin=manifest, PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rsplit("|", 1)[-1].strip() for line in ran.stderr.splitlines() if "|" in line}
-    assert "frontdoor.engines.local" in imported
+    assert "pratique_frontdoor.engines.local" in imported
     assert not imported & {"grpc", "uvloop", "starlette", "uvicorn", "prometheus_client", "watchfiles"}
 
 

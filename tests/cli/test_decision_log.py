@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from frontdoor.decision_logs.hash_chains import HashChain
-from frontdoor.settings import FrontDoorSettings
 from pratique_cli.main import root
 from pratique_cli.service_options import DECISION_LOG_HELPS
+from pratique_frontdoor.decision_logs.hash_chains import HashChain
+from pratique_frontdoor.settings import FrontDoorSettings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "decision-log.md").read_text("utf-8")
 FILES = re.findall(r"^```json (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -26,7 +26,9 @@ def verify(*arguments: str | Path) -> tuple[int, str]:
     return ran.return_value or 0, ran.output
 
 
-def log(file: Path, decisions: int = 3, key: bytes | None = None, chain: HashChain | None = None) -> list[bytes]:
+def log(
+    file: Path, decisions: int = 3, key: bytes | None = None, chain: HashChain | None = None
+) -> list[bytes]:
     chain, lines = chain or HashChain(key), []
     for kind in ("head", *["decision"] * decisions):
         lines.append(chain.line({"kind": kind, "algorithm": chain.algorithm}))

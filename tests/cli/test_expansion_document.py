@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 TEXT = (Path(__file__).parents[2] / "docs" / "expansion.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -5,32 +5,29 @@ import dataclasses
 import io
 import json
 import re
+import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
-from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.statuses import failure
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.outputs import Output
 from pratique_cli.outputs.github import GitHubOutput
 from pratique_cli.outputs.junit import JUnitOutput
 from pratique_cli.outputs.sarif import SarifOutput
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
+from pratique_frontdoor.chain.decisions import Decision
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Sequence
-
-    from pratique.admission.reviews import Deadline, Review
-    from pratique_cli.outputs import Output
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 BOUTIQUE = Path(__file__).parents[1] / "data" / "manifests" / "online-boutique.yaml"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

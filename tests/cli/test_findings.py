@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from frontdoor.chain.decisions import Decision, Step
-from hostile_reviews import denied_hostilely
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, failure
 from pratique_cli.outputs.findings import findings
+from pratique_frontdoor.chain.decisions import Decision, Step
+from support.hostile_reviews import denied_hostilely
 
 
 def step(controller: str, outcome: StepOutcome, reason: str = "", name: str = "") -> Step:

@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
-from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique_cli.outputs import Tally
 from pratique_cli.outputs.github import GitHubOutput
+from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 COMMAND = re.compile(r"::(error|warning) ([^:\r\n]*)::([^\r\n]*)")
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from doors.reviews import review_body
-from hostile_texts import HOSTILE
 from pratique_cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.front_doors.reviews import review_body
+from support.hostile_json import HOSTILE
 
 UNREADABLE = sorted(
     {name for name, (_, problem) in HOSTILE.items() if problem == "is not JSON"}

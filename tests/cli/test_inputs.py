@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.reviews.inputs import read_inputs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def names(path: Path | str, stdin: bytes | None = None) -> list[str]:

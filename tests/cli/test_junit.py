@@ -1,24 +1,22 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique.apimachinery.errors import InputError
 from pratique_cli.outputs import Missed, Tally
 from pratique_cli.outputs.junit import JUnitOutput
+from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n"
 COUNTS = ("tests", "failures", "errors")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster_manifests import EXAMPLE
-from frontdoor.webhooks.clients import WebhookCredentials
 from pratique.https.kubeconfigs import load_kubeconfig
+from pratique_frontdoor.webhooks.clients import WebhookCredentials
+from support.cluster_manifests import EXAMPLE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")

@@ -6,14 +6,11 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pratique_cli.outputs import Tally
 from pratique_cli.terminal import INTERVAL_SECONDS, Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 MANY = 2000

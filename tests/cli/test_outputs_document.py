@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pratique_cli.options import REVIEW_FORMATS
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 TEXT = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
+import subprocess
+from collections.abc import Callable
+from typing import TypeAlias
 
 import yaml
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 FIRST_SIX = {
     "AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DefaultTolerationSeconds",

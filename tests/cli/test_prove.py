@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
-from packages import lay_out
 from pratique_cli.main import main
+from support.controller_packages import lay_out
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
-    Pratique: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Pratique: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "06-prove"
 GOOD, BAD = EXAMPLE / "good" / "policies.yaml", EXAMPLE / "bad" / "policies.yaml"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pratique_cli.mutator_checks.reports import HEADS
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 TEXT = (Path(__file__).parents[2] / "docs" / "proving.md").read_text("utf-8")
 ((NAME, POLICIES),) = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
 from pratique.controllers.quota.ledger import open_ledger
-from quotas import account, charge, plus
+from support.quota_ledgers import account, charge, plus
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 AMOUNTS = {"pods": "2", "requests.cpu": "1"}
 

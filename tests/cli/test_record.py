@@ -7,8 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +16,8 @@ from click.testing import CliRunner
 from pratique_cli.local_stack import Stack as LocalStack
 from pratique_cli.main import root
 from pratique_cli.options import ByteCount
-from recordings_of import deployment
-from stacks import Stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from support.local_stacks import Stack
+from support.recordings import deployment
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.settings import FrontDoorSettings
 from pratique_cli.replays.comparisons import DifferenceKind
 from pratique_cli.service_options import RECORD_HELPS
-from recordings_of import deployment, record
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.recordings import deployment, record
 
 TEXT = (Path(__file__).parents[2] / "docs" / "record-and-replay.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -6,29 +6,26 @@ import base64
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
-from doors.engines import AllowingEngine
-from mutating_at_work import bound, labelled, mutating
-from mutating_at_work import patched as patching
-from policies_at_work import binding, policy
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.main import main
-from recordings_of import deployment, pod, record, written
-from webhook_servers import allowed, patched, serve
+from pratique_frontdoor.chain.decisions import Decision
+from support.front_doors.engines import AllowingEngine
+from support.mutating_policies import bound, labelled, mutating
+from support.mutating_policies import patched as patching
+from support.recordings import deployment, pod, record, written
+from support.validating_policies import binding, policy
+from support.webhook_servers import allowed, patched, serve
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-
-    Ran = subprocess.CompletedProcess[str]
-    Pratique = Callable[..., Ran]
-    Replay = Callable[..., Ran]
+Ran: TypeAlias = "subprocess.CompletedProcess[str]"
+Pratique: TypeAlias = "Callable[..., Ran]"
+Replay: TypeAlias = "Callable[..., Ran]"
 
 RECORDING = "reviews.jsonl"
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from chains import POD, pod_review
-from frontdoor.chain.decisions import Decision
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique_cli.reviews.requests import review_of, store_admitted
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+from pratique_frontdoor.chain.decisions import Decision
+from support.chains import POD, pod_review
 
 NAMESPACE = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 

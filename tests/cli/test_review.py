@@ -6,18 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
 from pratique_cli.main import main
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 FIELDS = {

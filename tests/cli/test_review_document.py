@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
-    Program: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -3,21 +3,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from frontdoor.chain.decisions import Decision
 from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.reviews import Deadline, Review
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pratique.admission.reviews import Deadline, Review
+from pratique_frontdoor.chain.decisions import Decision
 
 
 @dataclasses.dataclass

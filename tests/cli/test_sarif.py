@@ -4,23 +4,21 @@ import hashlib
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_reports import read_sarif
-from hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 from pratique_cli.outputs import Tally
 from pratique_cli.outputs.sarif import SarifOutput
+from support.ci_reports import read_sarif
+from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 TEXT = {"text": str}
 LOCATION = {

@@ -6,20 +6,18 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from frontdoor.settings import FrontDoorSettings
-from mutator.service import MutatorSettings
 from pratique.rpc.probes import probe
 from pratique_cli.commands.services import frontdoor
 from pratique_cli.service_options import SERVER_HELPS
-from validator.service import ValidatorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_mutator.service import MutatorSettings
+from pratique_validator.service import ValidatorSettings
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
-from ci_reports import read_junit, read_sarif
 from pratique_cli.options import REVIEW_FORMATS
-from suites_at_work import HEAD, case, deployment, write_suite
+from support.ci_reports import read_junit, read_sarif
+from support.policy_suites import HEAD, case, deployment, write_suite
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Program = Callable[..., subprocess.CompletedProcess[str]]
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 PASSES = case("{allowed: true}", name="three are few")
 FAILS = case("{allowed: true}", name="nine are many", manifest=deployment(9))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pratique_cli.suites import forms
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 TEXT = (Path(__file__).parents[2] / "docs" / "testing-policies.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -4,18 +4,19 @@ import io
 
 import pytest
 
-from frontdoor.chain.decisions import Decision, Step
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import NULL, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import Status, failure
 from pratique_cli.outputs import Reviewed, Tally
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
+from pratique_frontdoor.chain.decisions import Decision, Step
 
 POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "a"}}
 WRITTEN = SourceDocument(POD, "pod.yaml", 0, 3, JsonOrigin(SourceText(b"", "pod.yaml"), 0))

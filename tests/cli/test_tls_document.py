@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pratique.rpc import probes
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tls.md").read_text("utf-8")
 SHOWN = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -11,16 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 from urllib.parse import urlsplit
 
 import pytest
 
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from support.waiting import within
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)

@@ -14,15 +14,13 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from engines import IMAGE, LEDGER_IMAGE, compose_is_there, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.docker_engine import IMAGE, LEDGER_IMAGE, compose_is_there, why_not
 
 COMPOSE_FILE = Path(__file__).parents[2] / "compose.yaml"
 VALIDATORS, CALLERS, HARD = 3, 8, 100

@@ -5,15 +5,18 @@ Skipped, and said so, where no Docker engine runs or the image is not built: ``m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from contained_stacks import ContainedStack, asking, contained_stack, wait_for_more, wait_until_healthy
-from engines import IMAGE, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.container_stacks import (
+    ContainedStack,
+    asking,
+    contained_stack,
+    wait_for_more,
+    wait_until_healthy,
+)
+from support.docker_engine import IMAGE, why_not
 
 WHY_NOT = why_not(IMAGE)
 pytestmark = [

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from contained_stacks import DENYING, contained_stack
-from engines import IMAGE, why_not
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.container_stacks import DENYING, contained_stack
+from support.docker_engine import IMAGE, why_not
 
 REVIEW = (Path(__file__).parents[2] / "examples" / "review.json").read_bytes()
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
-from pratique.admission.results import Failed, FailureKind, allow
-from pratique.admission.reviews import Call
+from pratique.admission.results import Answer, Failed, FailureKind, Outcome, allow
+from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import KINDS, Kind, serving
-
-if TYPE_CHECKING:
-    from pratique.admission.results import Answer, Outcome
-    from pratique.admission.reviews import Review
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import KINDS, Kind, serving
 
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 

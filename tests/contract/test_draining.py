@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
 
 import grpc
 import pytest
 
-from pratique.admission.results import Allowed
+from pratique.admission.results import Allowed, Outcome
 from pratique.admission.reviews import Call
-from serving.processes import PATIENCE_SECONDS, Process, running
-from serving.reviews import review_of
-from serving.servers import KINDS, Kind
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from pratique.admission.results import Outcome
+from support.services.processes import PATIENCE_SECONDS, Process, running
+from support.services.reviews import review_of
+from support.services.servers import KINDS, Kind
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 both_signals = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda it: it.name)
 
 
 def slow_service(kind: Kind, grace_seconds: float = 30) -> AbstractAsyncContextManager[Process]:
-    return running(kind.name, "-m", "serving.slow_services", kind.name, str(grace_seconds))
+    return running(kind.name, "-m", "support.services.slow_services", kind.name, str(grace_seconds))
 
 
 async def begin(

@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
 
 import grpc
 import pytest
 
-from pratique.admission.results import Allow, Allowed, Failed, FailureKind, allow
-from pratique.admission.reviews import Call
+from pratique.admission.controllers import Handler
+from pratique.admission.results import Allow, Allowed, Failed, FailureKind, Outcome, allow
+from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, review_pb2
 from pratique.apimachinery.errors import InputError
 from pratique.rpc import messages
 from pratique.rpc.handlers import unary_handler
 from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
-from serving import controllers
-from serving.controllers import SECRET, hosted
-from serving.reviews import POD, review_of
-from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind, serving
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from pratique.admission.controllers import Handler
-    from pratique.admission.results import Outcome
-    from pratique.admission.reviews import Review
+from support.services import controllers
+from support.services.controllers import SECRET, hosted
+from support.services.reviews import POD, review_of
+from support.services.servers import KINDS, MUTATOR, VALIDATOR, Kind, serving
 
 CANARY_POD = POD | {"metadata": {"name": SECRET, "annotations": {SECRET: SECRET}}}
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)

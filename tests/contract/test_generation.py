@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from contract.schemas import PROTO, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REVIEW = "proto/pratique/admission/v1/review.proto"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from google.protobuf import text_format
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
 from google.protobuf.message import Message as MessageType
 
 from contract.schemas import PROTO
@@ -24,23 +26,18 @@ from pratique.admission.results import (
     Patched,
     PolicyOutcome,
 )
-from pratique.admission.reviews import Call, Operation, Review, UserInfo
+from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc import messages
 from pratique.rpc.handlers import inputs_from_messages, inputs_to_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from google.protobuf.descriptor import Descriptor
-    from google.protobuf.message import Message
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.binpb"))

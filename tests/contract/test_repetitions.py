@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
+from grpc.aio import ServicerContext
 
-from frontdoor.transports.grpc import GrpcTransport
 from pratique.admission.results import Allowed, Outcome
-from pratique.admission.reviews import Call, Deadline, Operation, Review
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
 from pratique.rpc.handlers import is_retry
 from pratique.rpc.messages import validate_response
-
-if TYPE_CHECKING:
-    from grpc.aio import ServicerContext
+from pratique_frontdoor.transports.grpc import GrpcTransport
 
 REVIEW = Review(
     uid="1",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
 
 from contract.schemas import BASELINE, PROTO, ROOT, buf, files_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import grpc
 import pytest
@@ -11,13 +12,9 @@ import pytest
 from pratique.admission.results import Allowed, Denied
 from pratique.admission.reviews import Call
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
-from serving.processes import Process, running
-from serving.reviews import review_of
-from serving.servers import KINDS, Kind
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
+from support.services.processes import Process, running
+from support.services.reviews import review_of
+from support.services.servers import KINDS, Kind
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from pratique.admission.results import Allow, Allowed, Patched, allow
-from pratique.admission.reviews import Call
+from pratique.admission.reviews import Call, Review
 from pratique.apimachinery.json_values import Document
 from pratique.rpc.servers import ServerSettings
-from serving import controllers
-from serving.controllers import hosted, labelling
-from serving.reviews import POD, review_of
-from serving.servers import KINDS, MUTATOR, Kind, serving
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+from support.services import controllers
+from support.services.controllers import hosted, labelling
+from support.services.reviews import POD, review_of
+from support.services.servers import KINDS, MUTATOR, Kind, serving
 
 MIB = 1024 * 1024
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import pytest
@@ -14,12 +14,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving import controllers
-from serving.controllers import hosted
-from serving.servers import KINDS, Kind, serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.servers import KINDS, Kind, serving
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
 
 from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Review
+from pratique.hosting.catalogue import HostedController
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving import controllers
-from serving.controllers import SECRET, hosted
-from serving.servers import KINDS, VALIDATOR, Kind, serving
-from serving.streams import SECONDS, streaming
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from pratique.admission.reviews import Review
-    from pratique.hosting.catalogue import HostedController
-    from serving.streams import Stream
+from support.services import controllers
+from support.services.controllers import SECRET, hosted
+from support.services.servers import KINDS, VALIDATOR, Kind, serving
+from support.services.streams import SECONDS, Stream, streaming
 
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 ALLOWING = hosted("a", controllers.allowing)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
+from google.protobuf.message import Message
 
 from pratique.admission.results import ALLOWED, Outcome
 from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import BadAnswerError
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import KINDS, Kind, serving
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import KINDS, Kind, serving
 
 # Field 1000, length-delimited: the five bytes "later".
 UNKNOWN = b"\xc2\x3e\x05later"

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
 
-import vectors_of
-from admissions import Admission, review_of
-from expectations import check
-from frontdoor.engines.engine import open_local
-from frontdoor.http.codecs import decode_review
-from granting import binding, role, role_of, rule
 from pratique.admission.controllers import Phase
-from pratique.admission.reviews import Deadline, UserInfo
-from pratique.apimachinery.json_values import encode
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.requests import UserInfo
 from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import review_of_manifest
 from pratique.rpc.messages import mutate_request, review_from_message
-from webhook_servers import allowed, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import open_local
+from pratique_frontdoor.http.codecs import decode_review
+from support import vector_cases
+from support.admissions import Admission, review_of
+from support.expectations import check
+from support.role_bindings import binding, role, role_of, rule
+from support.webhook_servers import allowed, serve
 
 OWNERS = "OwnerReferencesPermissionEnforcement"
 BEFORE_1_11 = {f"{OWNERS}-004", f"{OWNERS}-006"}
@@ -76,7 +71,7 @@ ROLES = [
 """What the users of the cases may do, as far as anybody asks."""
 
 
-@pytest.mark.parametrize("case", vectors_of.plugin(OWNERS), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.plugin(OWNERS), ids=vector_cases.source)
 def test_owners_are_guarded_by_roles_as_by_the_stand_ins_of_kubernetes(
     case: JSONObject, tmp_path: Path
 ) -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.chain.decisions import Decision, to_document
-from frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
-from frontdoor.webhooks.answers import read_answer
-from frontdoor.webhooks.reviews import SentReview, build_review
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Review
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import Document, decode, encode
 from pratique.apimachinery.patches import apply_patch, decode_patch
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.processes.large_texts import LargeTextReader
-from strategies.json_values import named_items, objects
-from strategies.reviews import TEXTS, refusals, reviews, tuples
-
-if TYPE_CHECKING:
-    from frontdoor.webhooks.reviews import ReviewVersion
-    from pratique.admission.reviews import Review
+from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
+from pratique_frontdoor.webhooks.answers import read_answer
+from pratique_frontdoor.webhooks.reviews import ReviewVersion, SentReview, build_review
+from support.strategies.json_values import named_items, objects
+from support.strategies.reviews import TEXTS, refusals, reviews, tuples
 
 VERSIONS: st.SearchStrategy[ReviewVersion] = st.sampled_from(["v1", "v1beta1"])
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from frontdoor.chain.decisions import Decision
-from frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
-from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ReviewError
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.processes.large_texts import LargeTextReader
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
 
 REQUEST = {
     "uid": "u1",

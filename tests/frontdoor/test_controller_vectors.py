@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-import pod_security_policies
-import vectors_of
-from admissions import Admission, review_of
-from expectations import check
-from frontdoor.engines.engine import open_local
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.engines.engine import open_local
+from support import pod_security_policies, vector_cases
+from support.admissions import Admission, review_of
+from support.expectations import check
 
 HOSTED = [one.name for one in load_catalogue() if one.hosted]
 BY_ROLES = {"PodSecurityPolicy"}
@@ -35,7 +30,7 @@ BY_ROLES = {"PodSecurityPolicy"}
 CASES = [
     case
     for name in HOSTED
-    for case in vectors_of.plugin(name)
+    for case in vector_cases.plugin(name)
     if "request" in case and (not case.get("external") or name in BY_ROLES)
 ]
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
@@ -76,11 +71,11 @@ async def admitted(case: JSONObject, folder: Path) -> Admission:
     return Admission(decision.status, decision.object_document.data, decision.patch, decision.warnings)
 
 
-@pytest.mark.parametrize("case", CASES, ids=vectors_of.source)
+@pytest.mark.parametrize("case", CASES, ids=vector_cases.source)
 def test_a_controller_decides_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None:
     check(asyncio.run(admitted(case, tmp_path)), case["expected"])
 
 
 def test_most_cases_go_this_way() -> None:
-    all_cases = [case for name in HOSTED for case in vectors_of.plugin(name)]
+    all_cases = [case for name in HOSTED for case in vector_cases.plugin(name)]
     assert len(CASES) > 0.75 * len(all_cases)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from admissions import review_of
-from frontdoor.engines.engine import open_local
-from pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from frontdoor.chain.decisions import Decision
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import open_local
+from support.admissions import review_of
+from support.pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
 
 BOTH = frozenset(Phase)
 EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]

@@ -5,30 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admissions import review_of
-from frontdoor.engines.engine import open_local
 from fuzzing import clusters
-from pod_security_cases import pod_request
 from pratique.admission.controllers import MUTATE, VALIDATE, Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Deadline
-from pratique.apimachinery.json_values import Document
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
-from strategies.privileges import pods, privileges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.engines.engine import Engine, open_local
+from support.admissions import review_of
+from support.pod_security_cases import pod_request
+from support.strategies.privileges import pods, privileges
 
 REFUSES_ALL = {"AlwaysDeny"}
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}

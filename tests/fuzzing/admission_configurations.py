@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from frontdoor.engines.engine import ChainSources
 from fuzzing.seed_files import lines
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from pratique_frontdoor.engines.engine import ChainSources
 
 
 @contextlib.contextmanager

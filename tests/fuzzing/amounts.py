@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.quantities import Quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ONE = Quantity.parse("1")
 

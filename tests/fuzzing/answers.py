@@ -5,24 +5,19 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from admissions import pod_review
-from chains import POD
-from frontdoor.webhooks.answers import read_answer, to_outcome
-from frontdoor.webhooks.reviews import build_review
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Patched
 from pratique.apimachinery.errors import BadAnswerError
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSON, encode
 from pratique.apimachinery.patches import PatchDecodeError, PatchError, apply_patch, decode_patch
 from pratique.rpc.messages import outcome_to_message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSON
+from pratique_frontdoor.webhooks.answers import read_answer, to_outcome
+from pratique_frontdoor.webhooks.reviews import build_review
+from support.admissions import pod_review
+from support.chains import POD
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from fuzzing import clusters
 from fuzzing.seed_files import files
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import encode
 from pratique.cluster.files import load_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @contextlib.contextmanager

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pod_security_policies
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
+from support import pod_security_policies
 
 
 def _named(version: str, kind: str, name: str, namespace: str = "", **members: object) -> JSONObject:

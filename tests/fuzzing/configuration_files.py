@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from frontdoor.engines.engine import open_local
 from fuzzing import clusters
 from fuzzing.seed_files import files, lines
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique_frontdoor.engines.engine import open_local
 
 
 @contextlib.contextmanager

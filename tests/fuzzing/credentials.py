@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
 
-from frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
 from pratique.apimachinery.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from pratique_frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
 
 TOKEN, LOGIN = b"a-token", b"ann:open sesame"
 

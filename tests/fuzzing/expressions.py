@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from chains import POD
 from fuzzing.seed_files import lines
 from pratique.cel import costs
 from pratique.cel.costs import Budget
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError, EvaluationError, OutOfBudgetError
 from pratique.cel.expressions import compile_expression
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from support.chains import POD
 
 ENVIRONMENT = Environment(has_params=True, has_patches=True)
 VARIABLES: dict[str, Any] = {

@@ -14,8 +14,12 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuzzing.targets import Target
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parents[1] / "build" / "fuzzing"
@@ -26,12 +30,14 @@ LONGEST = 32 * 1024
 """Bytes of an input."""
 KEPT_BYTES = 4 * 1024
 """Bytes of an input that is kept in the tree."""
-INSTRUMENTED = ["pratique", "frontdoor", "pratique_cli", "mutator", "validator", "jsonpatch"]
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fuzzing.targets import Target
+INSTRUMENTED = [
+    "pratique",
+    "pratique_frontdoor",
+    "pratique_cli",
+    "pratique_mutator",
+    "pratique_validator",
+    "jsonpatch",
+]
 
 
 def main() -> int:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON
 
 STRANGE: list[JSON] = [
     *(None, True, False, 0, -1, 1, 0.5, 1e308, 2**31, 2**63 - 1, -(2**63)),

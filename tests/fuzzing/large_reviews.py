@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
-from frontdoor.http.codecs import decode_large_review, decode_review
 from pratique.apimachinery.errors import ReviewError
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.processes.large_text_process import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from frontdoor.http.codecs import ReceivedReview
-    from pratique.processes.large_text_process import MemberSelection, StrippedText
+from pratique.processes.large_text_process import MemberSelection, StrippedText, check_text
+from pratique_frontdoor.http.codecs import ReceivedReview, decode_large_review, decode_review
 
 PIECE_BYTES = 37
 """Short, so that most values are in several pieces."""

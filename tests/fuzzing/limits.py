@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 SECONDS = 1.0
 """Of the processor, of this process: how busy the machine is with other things does not matter."""

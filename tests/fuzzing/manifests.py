@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from fuzzing import clusters
 from fuzzing.seed_files import files
-from pratique.admission.reviews import Operation
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.requests import Operation
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.requests import RequestShape, review_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SUFFIXES = ("yaml", "json", "jsonl")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
@@ -14,11 +15,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.rpc import messages
-from serving.reviews import review_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from support.services.reviews import review_of
 
 CALLS = [Call("a"), Call("b", may_patch=True)]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.selectors import LabelSelector, compile_selector, parse_label_set
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 OBJECTS: list[object] = [
     None,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from frontdoor.http.messages import RequestError, check_head, query_reader
-from frontdoor.settings import FrontDoorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from pratique_frontdoor.http.messages import RequestError, check_head, query_reader
+from pratique_frontdoor.settings import FrontDoorSettings
 
 LINE = b"\n"
 """Stands between the query, the type of content and its encoding."""

@@ -7,11 +7,9 @@ import contextlib
 import dataclasses
 import json
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from frontdoor.chain.decisions import to_document
-from frontdoor.engines.engine import open_local
-from frontdoor.http.codecs import decode_review, encode_answer
 from fuzzing import clusters
 from fuzzing.seed_files import EXAMPLES, files, lines
 from pratique.admission.controllers import BOTH
@@ -22,14 +20,9 @@ from pratique.apimachinery.json_values import decode, encode
 from pratique.apimachinery.patches import apply_patch
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from frontdoor.http.codecs import ReceivedReview
+from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.engines.engine import Engine, open_local
+from pratique_frontdoor.http.codecs import ReceivedReview, decode_review, encode_answer
 
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
 MAY_FAIL = {"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}

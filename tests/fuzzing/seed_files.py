@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parent / "examples"

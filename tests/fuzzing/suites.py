@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from fuzzing.seed_files import files
+from pratique.apimachinery.errors import InputError
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
-from suites_at_work import HEAD, case, deployment, write_suite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pratique.apimachinery.errors import InputError
+from support.policy_suites import HEAD, case, deployment, write_suite
 
 
 @contextlib.contextmanager

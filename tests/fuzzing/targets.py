@@ -7,10 +7,10 @@ error that is meant for it. Whatever else it raises is a defect of the product.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from fuzzing import (
     admission_configurations,
@@ -28,9 +28,6 @@ from fuzzing import (
     reviews,
     suites,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Attempt: TypeAlias = Callable[[bytes], bool]
 Opened: TypeAlias = Callable[[Path], AbstractContextManager[Attempt]]

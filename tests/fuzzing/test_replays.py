@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fuzzing.limits import limited
-from fuzzing.targets import DATA, TARGETS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuzzing.targets import Target
+from fuzzing.targets import DATA, TARGETS, Target
 
 EACH = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 CRASHES = [

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cluster_manifests import (
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.requests import UserInfo
+from pratique.cluster.authorization import AuthorizationAttributes, RbacAuthorizer
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.commands import certs
+from support.cluster_manifests import (
     FILES,
     NAMESPACE,
     SERVICES,
@@ -18,19 +26,8 @@ from cluster_manifests import (
     webhook_documents,
     webhooks,
 )
-from granting import binding, role
-from practising import findings_of
-from pratique.admission.reviews import UserInfo
-from pratique.cluster.authorization import AuthorizationAttributes, RbacAuthorizer
-from pratique.cluster.store import ObjectStore
-from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.commands import certs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
+from support.lint_findings import findings_of
+from support.role_bindings import binding, role
 
 PORTS = {"frontdoor": 8443, "mutator": 9001, "validator": 9002}
 DNS = ("kube-system", "kube-dns")

@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
 import yaml
 
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import parse_ledger_url
 from pratique_cli.chain_options import chain_flags
-
-if TYPE_CHECKING:
-    from pratique.configuration.settings import ChainSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())

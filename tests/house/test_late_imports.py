@@ -18,7 +18,7 @@ LATE = [
 ]
 
 
-@pytest.mark.parametrize("module", ["mutator.service", "validator.service"])
+@pytest.mark.parametrize("module", ["pratique_mutator.service", "pratique_validator.service"])
 def test_a_service_does_not_import_what_its_chain_may_not_need(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {LATE} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

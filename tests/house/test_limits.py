@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery import json_reading
 from pratique.apimachinery.patches import COPY_LIMIT
 from pratique.hosting.running import MAX_OPERATIONS
 from pratique.https.sessions import BODY_LIMIT
 from pratique.rpc.servers import ServerSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pratique_frontdoor.settings import FrontDoorSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
 ROW = re.compile(r"^\| `--(?P<flag>[a-z-]+)` \| (?P<default>[0-9.]+) \|", re.MULTILINE)

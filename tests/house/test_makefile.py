@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from named_tests import ROOT, NamedTest, badly_named_in, is_there, named_in, rows_of
+from support.documented_tests import ROOT, NamedTest, badly_named_in, is_there, named_in, rows_of
 
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROPERTIES = [
     "frontdoor/test_codec_properties.py::test_a_review_that_is_sent_is_read_as_it_was",

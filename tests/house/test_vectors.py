@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import vectors_of
+from support import vector_cases
 
 TESTS = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def claims() -> dict[str, set[str]]:
 
 
 def test_every_case_of_webhooks_is_run_by_one_module(claims: dict[str, set[str]]) -> None:
-    cases = vectors_of.webhooks()
+    cases = vector_cases.webhooks()
     wrong = {
         case["source"]: sorted(claims.get(case["source"], ()))
         for case in cases
@@ -45,5 +45,5 @@ def test_every_case_of_webhooks_is_run_by_one_module(claims: dict[str, set[str]]
 
 
 def test_no_two_cases_have_one_name() -> None:
-    names = [vectors_of.source(case) for case in vectors_of.webhooks()]
+    names = [vector_cases.source(case) for case in vector_cases.webhooks()]
     assert len(set(names)) == len(names)

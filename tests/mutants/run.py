@@ -23,8 +23,8 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -34,9 +34,6 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
 from mutants.meanings import meaning_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = Path(__file__).with_name("targets.toml")

@@ -6,27 +6,25 @@ import asyncio
 import contextlib
 import datetime as dt
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from mounts import Mount, bundle_of, chain_of, key_of
 from pratique.admission.results import ALLOWED
 from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.rpc.servers import RpcServer, ServerSettings, ServerTls
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import KINDS, MUTATOR, Kind
-from waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+from support.certificate_mounts import Mount, bundle_of, chain_of, key_of
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import KINDS, MUTATOR, Kind
+from support.waiting import until
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 import trustme
 
-from pratique.admission.results import ALLOWED
+from pratique.admission.results import ALLOWED, Outcome
 from pratique.admission.reviews import Call
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.rpc.servers import RpcServer, ServerSettings, ServerTls
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import MUTATOR
-
-if TYPE_CHECKING:
-    from pratique.admission.results import Outcome
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import MUTATOR
 
 
 @pytest.fixture(scope="module")

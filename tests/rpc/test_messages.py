@@ -13,8 +13,8 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.rpc import messages
-from serving.controllers import SECRET
-from serving.reviews import review_of
+from support.services.controllers import SECRET
+from support.services.reviews import review_of
 
 CALLS = [Call("a"), Call("b"), Call("c")]
 REFUSED = Denied(statuses.failure(403, "Forbidden", "no"))

@@ -12,7 +12,7 @@ from pratique.admission.v1 import outcome_pb2 as pb
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError
 from pratique.rpc.messages import outcome_from_message, outcome_to_message
-from strategies.reviews import outcomes
+from support.strategies.reviews import outcomes
 
 
 def received(message: pb.Outcome, phase: Phase = Phase.MUTATE) -> Outcome:

@@ -4,8 +4,9 @@ import contextlib
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent import futures
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
@@ -13,12 +14,8 @@ import trustme
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 
-from mounts import Mount
 from pratique.rpc import probes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from support.certificate_mounts import Mount
 
 
 @contextlib.contextmanager

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 
-from hostile_texts import HOSTILE
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.admission.v1 import review_pb2
 from pratique.apimachinery.errors import ReviewError
 from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.rpc.messages import review_from_message, write_review
-from serving.reviews import review_of
-from strategies.reviews import reviews
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.admission.reviews import Review
+from support.hostile_json import HOSTILE
+from support.services.reviews import review_of
+from support.strategies.reviews import reviews
 
 
 def review_to_message(review: Review) -> review_pb2.Review:

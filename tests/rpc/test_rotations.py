@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
 import trustme
 
-from mounts import WAYS, Mount, Rotation, bundle_of, chain_of, key_of
 from pratique.admission.results import ALLOWED
 from pratique.admission.reviews import Call
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import MUTATOR
-from waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
-    from mounts import Step
+from support.certificate_mounts import WAYS, Mount, Rotation, Step, bundle_of, chain_of, key_of
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import MUTATOR
+from support.waiting import until
 
 SECONDS = 10  # in which a new certificate has to be shown
 PER_SECOND = 50

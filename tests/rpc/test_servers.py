@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving.servers import MUTATOR
+from support.services.servers import MUTATOR
 
 
 async def start_and_ask(settings: ServerSettings) -> str:

@@ -7,31 +7,26 @@ import asyncio
 import contextlib
 import functools
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doors.remote import remote_door
-from frontdoor.http.messages import query_reader
-from frontdoor.settings import FrontDoorSettings
-from pratique.admission.results import Allowed, Failed, FailureKind, allow
-from pratique.admission.reviews import Call
+from pratique.admission.results import Allowed, Answer, Failed, FailureKind, Outcome, allow
+from pratique.admission.reviews import Call, Review
 from pratique.configuration.settings import ChainSettings
 from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import MUTATOR, VALIDATOR, Kind, serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from pratique.admission.results import Answer, Outcome
-    from pratique.admission.reviews import Review
+from pratique_frontdoor.http.messages import query_reader
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.remote import remote_door
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import MUTATOR, VALIDATOR, Kind, serving
 
 CONTROLLER = "AlwaysPullImages"
 ROUNDING = 0.01

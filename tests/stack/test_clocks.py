@@ -5,16 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stack.test_quotas import allowed, call, create, quota, stack_of, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stacks import Stack
+from support.local_stacks import Stack
 
 HARD = 5
 DAY = 86400

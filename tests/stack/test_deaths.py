@@ -7,23 +7,18 @@ import collections
 import contextlib
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
-from serving.processes import running
-from waiting import streams_to
-from webhook_servers import closed_port
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from serving.processes import Process
+from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from support.chains import pod_review
+from support.services.processes import Process, running
+from support.waiting import streams_to
+from support.webhook_servers import closed_port
 
 CALLERS = 8
 NAME = "LimitPodHardAntiAffinityTopology"

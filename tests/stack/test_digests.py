@@ -6,24 +6,22 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from doors.remote import RemoteDoor, remote_door
-from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.hosting_services import CallKind
 from pratique.admission.controllers import Phase
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving.servers import MUTATOR, VALIDATOR, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.hosting_services import CallKind
+from support.front_doors.remote import RemoteDoor, remote_door
+from support.services.servers import MUTATOR, VALIDATOR, Kind
 
 REVIEWS = 20
 """Of each kind that is forbidden: enough for every replica to be asked several times, if it were asked."""

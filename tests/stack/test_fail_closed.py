@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
-from doors.remote import RemoteDoor, remote_door
-from frontdoor.settings import FrontDoorSettings
 from pratique.admission.v1 import outcome_pb2
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from serving import controllers
-from serving.faulty_services import (
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.remote import RemoteDoor, remote_door
+from support.services import controllers
+from support.services.faulty_services import (
     CONTROLLER,
+    Address,
     aborting,
     answering,
     black_hole,
@@ -34,13 +37,7 @@ from serving.faulty_services import (
     talk_nonsense,
     unhealthy,
 )
-from serving.servers import MUTATOR, VALIDATOR, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from serving.faulty_services import Address
+from support.services.servers import MUTATOR, VALIDATOR, Kind
 
 PULLED = {
     "apiVersion": "v1",

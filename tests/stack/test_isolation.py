@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
 
-from isolating import pod
-from packages import lay_out
-from pratique.admission.results import Allowed, Denied, Failed, FailureKind
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Outcome
 from pratique.admission.reviews import Call
-from serving import hostile_controllers
-from serving.processes import Process, running
-from serving.reviews import review_of
-from serving.servers import KINDS, MUTATOR, VALIDATOR, Kind
-from waiting import within
-
-if TYPE_CHECKING:
-    import contextlib
-
-    from pratique.admission.results import Outcome
+from support.controller_packages import lay_out
+from support.isolated_hosts import pod
+from support.services import hostile_controllers
+from support.services.processes import Process, running
+from support.services.reviews import review_of
+from support.services.servers import KINDS, MUTATOR, VALIDATOR, Kind
+from support.waiting import within
 
 NAMES = ("AlwaysAdmit", "SpinAsync", "ExitAtOnce", "Segfault", "RaiseUnusual", "DenyIt", "SayPid")
 

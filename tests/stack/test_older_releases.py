@@ -6,14 +6,12 @@ import base64
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stacks import running
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.local_stacks import running
 
 CHAIN = ("DefaultTolerationSeconds", "AlwaysAdmit")
 CLUSTER = """

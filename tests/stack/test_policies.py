@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from mutating_at_work import bound, labelled, mutating
-from policies_at_work import binding, policy
-from stacks import Stack, running
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject
+from support.local_stacks import Stack, running
+from support.mutating_policies import bound, labelled, mutating
+from support.validating_policies import binding, policy
+from support.waiting import within
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 CHAIN = "MutatingAdmissionPolicy,ValidatingAdmissionPolicy"

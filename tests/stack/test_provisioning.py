@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from frontdoor.engines.local import LocalEngine
-from frontdoor.http.codecs import decode_review
-from policies_at_work import binding, policy
 from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Deadline
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
-from stacks import Stack, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.engines.local import LocalEngine
+from pratique_frontdoor.http.codecs import decode_review
+from support.local_stacks import Stack, running
+from support.validating_policies import binding, policy
 
 LISTED = """
 apiVersion: v1

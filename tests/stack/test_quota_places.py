@@ -9,19 +9,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from frontdoor.transports.grpc import GrpcTransport
 from pratique.admission.results import Denied
-from pratique.admission.reviews import Call, Deadline, Operation, Review
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pratique.apimachinery.requests import Operation
+from pratique_frontdoor.transports.grpc import GrpcTransport
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 AMOUNTS = {"hard": {"pods": "2"}}

@@ -7,21 +7,19 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-import postgres
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.quota.checks import usage_of
 from pratique.controllers.quota.ledger import open_ledger
 from pratique.controllers.quota.sql_ledger import SQLLedger
-from quotas import account, pods_used
-from stacks import Stack, kill, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support import postgres
+from support.local_stacks import Stack, kill, running
+from support.quota_ledgers import account, pods_used
 
 HARD, CREATES, CALLERS = 1000, 5000, 32
 KILL_SECONDS, KILLS = 1.0, 8

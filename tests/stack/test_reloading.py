@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
-from stacks import Stack, running
-from waiting import within
-from webhook_servers import WebhookServer, allowed, denied, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from support.local_stacks import Stack, running
+from support.waiting import within
+from support.webhook_servers import WebhookServer, allowed, denied, serve
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 IN_SHOP = REVIEW | {"request": REVIEW["request"] | {"namespace": "shop"}}

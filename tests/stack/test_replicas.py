@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from stacks import Stack, kill, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.local_stacks import Stack, kill, running
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 CALLERS, REVIEWS_EACH = 8, 150

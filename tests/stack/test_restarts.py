@@ -9,17 +9,14 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, DoorProcess, exchange, open_door_process
-from stacks import running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, DoorProcess, exchange, open_door_process
+from support.local_stacks import running
 
 CLIENTS = 25
 LAG_SECONDS = 0.3

@@ -12,16 +12,13 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from steady_loads import steady_load
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.steady_loads import steady_load
+from support.waiting import within
 
 REVIEW = (Path(__file__).parents[2] / "bench" / "review.json").read_bytes()
 SECONDS = 10  # in which a new certificate has to be shown

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import msgspec
 
 from pratique.admission.results import Answer
-from pratique.admission.reviews import Review
+from pratique.admission.reviews import Deadline, Review
 from pratique.admission.rules import EVERYTHING, Rule
+from pratique.apimachinery.json_values import JSON
+from pratique.cluster.store import Cluster
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from pratique.admission.reviews import Deadline
-    from pratique.apimachinery.json_values import JSON
-    from pratique.cluster.store import Cluster
     from pratique.configuration.loading import Configurations
 
 Handler: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]

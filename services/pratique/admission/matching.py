@@ -10,26 +10,24 @@ Sources, below ``k8s.io/apiserver/pkg/admission/plugin/webhook``: ``generic/webh
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
+from pratique.admission.rules import RuleSet
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import member
-from pratique.apimachinery.selectors import Selector, compile_selector, labels_of
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.selectors import Labels, LabelSelector, Selector, compile_selector, labels_of
 from pratique.apimachinery.statuses import Status
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.conversion import convert
 from pratique.cluster.served_versions import served_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Self
-
-    from pratique.admission.reviews import Review
-    from pratique.admission.rules import RuleSet
-    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.apimachinery.selectors import Labels, LabelSelector
-    from pratique.cluster.api_resources import ApiResources
 
 
 class RequestKey(NamedTuple):
@@ -88,7 +86,9 @@ class MatchedResource:
         )
 
 
-def find_matched_resource(rules: RuleSet, asked: RequestKey, resources: ApiResources | None) -> MatchedResource | None:
+def find_matched_resource(
+    rules: RuleSet, asked: RequestKey, resources: ApiResources | None
+) -> MatchedResource | None:
     """Find what a webhook with such rules sees of what is asked; None where it does not want to see it.
 
     Rules are first held against the collection that was asked for, all of them; only then, and only where
@@ -103,7 +103,9 @@ def find_matched_resource(rules: RuleSet, asked: RequestKey, resources: ApiResou
     if found is None:
         return None
     registered = resources.for_resource(found, asked.subresource)
-    return MatchedResource(found, registered.kind if registered is not None and registered.kind.kind else None)
+    return MatchedResource(
+        found, registered.kind if registered is not None and registered.kind.kind else None
+    )
 
 
 SelectorOrStatus: TypeAlias = "Selector | Status | None"

@@ -7,21 +7,16 @@ admitted objects. So no process remembers a created namespace: each derives it f
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from pratique.admission.reviews import Operation
+from pratique.admission.controllers import Controller
+from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.names import name_of
+from pratique.apimachinery.requests import Operation
 from pratique.cluster import store
-from pratique.cluster.store import ANY_NAMESPACE, ReloadableCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, ReloadableCluster
 
 _PROVISIONER = "NamespaceAutoProvision"
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from pratique.apimachinery import statuses
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.apimachinery.json_values import JSON, Document, JSONObject
-    from pratique.apimachinery.statuses import Status
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.statuses import Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

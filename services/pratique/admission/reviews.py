@@ -7,20 +7,17 @@ import enum
 import operator
 import re
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pratique.apimachinery.json_values import JSON, NULL, Document
-from pratique.cluster.authorization import RbacAuthorizer
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.cluster.authorization import Authorizer, RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Self
-
-    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cluster.authorization import Authorizer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,17 +70,6 @@ class Deadline:
         return Deadline(min(self.at, time.monotonic() + seconds))
 
 
-class Operation(enum.StrEnum):
-    """What the request does."""
-
-    CREATE = "CREATE"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-    CONNECT = "CONNECT"
-
-    __hash__ = str.__hash__  # an enum's own is a call into Python, and every rule looks requests up by this
-
-
 class QuotaMode(enum.Enum):
     """What is charged for a request that is admitted."""
 
@@ -93,15 +79,6 @@ class QuotaMode(enum.Enum):
     """Nothing, as it is not going to be: what charges finds out whether it could."""
     COUNTED = enum.auto()
     """Nothing, as it is part of what is counted already: what charges has no say."""
-
-
-class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asks, as the API server authenticated it."""
-
-    username: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: dict[str, tuple[str, ...]] = {}
 
 
 _DEFAULT_AUTHORIZER = RbacAuthorizer(ANY_NAMESPACE)

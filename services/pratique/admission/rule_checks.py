@@ -12,19 +12,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
 
-from pratique.admission.rules import OPERATIONS, SCOPES
+from pratique.admission.rules import OPERATIONS, SCOPES, Rule
 from pratique.admission.subresources import operation_on
+from pratique.apimachinery.kinds import ResourceType
 from pratique.apimachinery.statuses import go_quoted
-from pratique.cluster.api_resources import built_in_resources
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.kinds import ResourceType
-    from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 
 _SIMILARITY_CUTOFF = 0.7
 """What difflib calls similar enough: "pod" is like "pods", "app" like "apps", and "CREAT" like "CREATE"."""
@@ -99,7 +93,9 @@ class RuleChecker:
         matched = self.matched(rule)
         if matched and all(each.removed_in is not None for each, _ in matched):
             release = max((each.removed_in or "" for each, _ in matched), key=_release_numbers)
-            yield UnmatchableField("apiVersions", None, f"Kubernetes has none of it since {release}", certain=False)
+            yield UnmatchableField(
+                "apiVersions", None, f"Kubernetes has none of it since {release}", certain=False
+            )
         elif matched and all(group in self._groups for group in rule.api_groups):
             yield from self._idle_entries(rule, matched, odd)
 
@@ -123,7 +119,9 @@ class RuleChecker:
         for index, group in enumerate(rule.api_groups):
             if group != "*" and group not in self._groups:
                 text = f"no kind is of API group {go_quoted(group)}"
-                yield UnmatchableField("apiGroups", index, text + self._group_hint(group), certain="." not in group)
+                yield UnmatchableField(
+                    "apiGroups", index, text + self._group_hint(group), certain="." not in group
+                )
 
     def _group_hint(self, group: str) -> str:
         if group in {"core", "v1"}:
@@ -214,7 +212,9 @@ class RuleChecker:
         }
         if found := kinds.get(resource.lower()):
             return f"; did you mean {go_quoted(found + slash + subresource)}?"
-        close = difflib.get_close_matches(resource.lower(), sorted(self._by_resource), n=1, cutoff=_SIMILARITY_CUTOFF)
+        close = difflib.get_close_matches(
+            resource.lower(), sorted(self._by_resource), n=1, cutoff=_SIMILARITY_CUTOFF
+        )
         return f"; did you mean {go_quoted(close[0] + slash + subresource)}?" if close else ""
 
 

@@ -6,21 +6,21 @@ The matching is that of ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicat
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pratique.admission.reviews import Review
+from pratique.apimachinery.kinds import GroupVersionResource
 from pratique.apimachinery.statuses import qualified_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import TypeAlias
 
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.kinds import GroupVersionResource
 
-    _RequestKey: TypeAlias = tuple[str, GroupVersionResource, str, bool]
-    """What rules know of a request: operation, resource, subresource, and whether it is namespaced."""
+_RequestKey: TypeAlias = "tuple[str, GroupVersionResource, str, bool]"
+"""What rules know of a request: operation, resource, subresource, and whether it is namespaced."""
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,17 +7,11 @@ those that update.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pratique.admission.reviews import Operation
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import member
-from pratique.cluster.api_resources import built_in_resources
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import ResourceType
-    from pratique.cluster.api_resources import ApiResources
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.requests import Operation
+from pratique.cluster.api_resources import ApiResources, built_in_resources
 
 _CREATE_KINDS = frozenset({"Binding", "DeploymentRollback", "Eviction", "TokenRequest"})
 _READ_ONLY = frozenset({"log"})
@@ -43,7 +37,9 @@ def check_operation(type_: ResourceType, operation: Operation, resources: ApiRes
     collection = type_.resource.resource
     if not type_.subresource:
         if operation is Operation.CONNECT:
-            raise InputError(f"a CONNECT is to a subresource, and names it: {_connect_hint(type_, resources)}")
+            raise InputError(
+                f"a CONNECT is to a subresource, and names it: {_connect_hint(type_, resources)}"
+            )
         return
     path = f"{collection}/{type_.subresource}"
     wanted = operation_on(type_)
@@ -98,7 +94,9 @@ def _scale_fields(document: JSONObject) -> JSONObject:
     # What no manifest says is one replica: SetDefaults_Deployment and its like in pkg/apis/*/v1/defaults.go.
     wanted: JSON = member(document, "spec", "replicas")
     return {
-        "metadata": _metadata_subset(document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"),
+        "metadata": _metadata_subset(
+            document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"
+        ),
         "spec": {"replicas": 1 if wanted is None else wanted},
         "status": {"replicas": member(document, "status", "replicas") or 0},
     }

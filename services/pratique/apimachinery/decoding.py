@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import json
 import re
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -15,11 +16,7 @@ from pratique.apimachinery.errors import BadAnswerError
 from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldPath, invalid, type_invalid
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -186,7 +183,7 @@ _ITEM_INDEX = re.compile(r"\[[^\]]*\]")
 GoTypes: TypeAlias = "Mapping[str, tuple[str, str]]"
 """By path: the Go struct that has the field, and the field's Go type."""
 
-_ResponseType = TypeVar("_Document", bound=msgspec.Struct)
+_ResponseType = TypeVar("_ResponseType", bound=msgspec.Struct)
 
 
 class ResponseDecoder(Generic[_ResponseType]):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.json_values import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, escape
 
 _DifferingValues: TypeAlias = "tuple[str, JSON, JSON]"
 """A pointer, and the two values found there that differ."""
@@ -117,7 +113,9 @@ def _diff_arrays(
     return deeper
 
 
-def _differing_items(pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int) -> Iterator[_DifferingValues]:
+def _differing_items(
+    pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int
+) -> Iterator[_DifferingValues]:
     """The items at ``places`` that differ from those ``shift`` further in the other array."""
     for place in places:
         if not identical(old[place], new[place + shift]):

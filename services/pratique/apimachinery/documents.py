@@ -11,6 +11,7 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +32,6 @@ from pratique.apimachinery.source_documents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import BinaryIO
 
 
@@ -302,7 +302,9 @@ def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocumen
     """
     try:
         with Path(file).open("rb") as stream:
-            yield from read_recorded(file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys))
+            yield from read_recorded(
+                file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys)
+            )
     except OSError as error:
         raise InputError(f"{file}: {_os_error_text(error)}") from None
 

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.statuses import Status
+
 if TYPE_CHECKING:
     from pratique.apimachinery.source_documents import Position
-    from pratique.apimachinery.statuses import Status
 
 
 class PratiqueError(Exception):

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSON, encode
 from pratique.apimachinery.statuses import StatusCause, aggregate, go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pratique.apimachinery.json_values import JSON
 
 Step: TypeAlias = str | int
 """A step into an object: the name of a member, or the index of an item."""

@@ -6,18 +6,17 @@ import contextlib
 import contextvars
 import dataclasses
 import io
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, json_type
+from pratique.apimachinery.source_documents import SourceDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.source_documents import SourceDocument
 
 
 def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument]:

@@ -6,19 +6,17 @@ import asyncio
 import dataclasses
 import hashlib
 import random
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, TypeVar
 
 import cachetools
 import tenacity
 
 from pratique.apimachinery.errors import BadAnswerError, ResetError
-from pratique.apimachinery.statuses import has_reason
+from pratique.apimachinery.statuses import Status, has_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
-
     from pratique.admission.reviews import Deadline
-    from pratique.apimachinery.statuses import Status
 
 _SECOND = 1_000_000_000
 """Nanoseconds."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 import base64
 import decimal
 import re
-from typing import TYPE_CHECKING
 
-from pratique.apimachinery.json_values import float_text, member
+from pratique.apimachinery.json_values import JSON, float_text, member
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
 """Beyond these ``%v`` prints an exponent."""

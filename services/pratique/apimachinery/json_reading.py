@@ -13,19 +13,14 @@ import json.scanner
 import math
 import re
 from array import array
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Iterator
+from typing import Any, NoReturn, cast
 
 import msgspec
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import NULL, Document, decode
+from pratique.apimachinery.json_values import JSON, NULL, Document, decode
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON
-
 
 _STRUCTURAL = b'"{}[],'
 _NOT_STRUCTURAL = bytes(set(range(256)) - set(_STRUCTURAL))

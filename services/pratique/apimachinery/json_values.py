@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 import re2  # type: ignore[import-untyped] # it has no type stubs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 INT64 = range(-(2**63), 2**63)
 """What Go holds as an integer."""
@@ -34,7 +32,9 @@ _FLOAT = re2.compile(rb"[:\[,]-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)
 def may_hold_big_integers(raw: bytes | str) -> bool:
     """True where a text has so many digits in a row that they may be no int64."""
     text = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
-    return _SAMPLED_DIGITS in text[::_SAMPLING_STEP].translate(_DIGITS) and _INT64_DIGITS in text.translate(_DIGITS)
+    return _SAMPLED_DIGITS in text[::_SAMPLING_STEP].translate(_DIGITS) and _INT64_DIGITS in text.translate(
+        _DIGITS
+    )
 
 
 def big_integers_as_floats(value: JSON) -> JSON:

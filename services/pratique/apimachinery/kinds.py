@@ -5,15 +5,10 @@ The parsing is that of ``k8s.io/apimachinery/pkg/runtime/schema/group_version.go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import json_type
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):

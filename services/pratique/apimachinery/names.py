@@ -207,7 +207,9 @@ _MAX_NAME_LENGTH = 63
 
 def generate_name(base: str) -> str:
     """Make a name that begins with ``base``, of 63 characters at most."""
-    return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(
+        secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH)
+    )
 
 
 def named_uid(root: str, name: bytes) -> str:

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import jsonpatch
 import msgspec
@@ -43,9 +44,6 @@ from pratique.apimachinery.json_values import (
     unescape,
 )
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 __all__ = [
     "COPY_LIMIT",

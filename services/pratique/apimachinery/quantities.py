@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSON
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from pratique.apimachinery.json_values import JSON
 
 _SPLIT = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -188,7 +187,11 @@ class Quantity:
         """The canonical form: no fraction, and the largest suffix that loses nothing."""
         if self.number == 0:
             return "0"
-        if self.format is QuantityFormat.BINARY_SI and (whole := self._whole()) is not None and abs(whole) >= 1024:
+        if (
+            self.format is QuantityFormat.BINARY_SI
+            and (whole := self._whole()) is not None
+            and abs(whole) >= 1024
+        ):
             return _binary_text(whole)
         number, scale = self._reduced()
         spare = scale % 3

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, forbidden, invalid, join, required
+from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON
 
 
 def parse_label_set(text: str) -> dict[str, str]:

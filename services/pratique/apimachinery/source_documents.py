@@ -7,16 +7,11 @@ import dataclasses
 import functools
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from pratique.apimachinery.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSONObject
-
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSONObject
 
 _SPACES = re.compile(r"[ \t\r\n]*")
 _BREAK = re.compile(r"\n")

@@ -5,13 +5,12 @@ The constructors are those of ``k8s.io/apimachinery/pkg/api/errors`` and word th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pratique.admission.reviews import Review
     from pratique.apimachinery.field_errors import FieldError
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from yaml._yaml import CParser
 from yaml.error import YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pratique.apimachinery import yaml_values
+from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.source_documents import Position
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.field_errors import Step
 
 _CACHED_DOCUMENTS = 8
 """Documents that are kept composed, and texts whose lines are kept: who asks for one field's place asks for others' of

@@ -9,6 +9,7 @@ import math
 import re
 import struct
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yaml._yaml import CParser
@@ -16,6 +17,7 @@ from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -24,20 +26,15 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import INT64, decode, float_text
+from pratique.apimachinery.field_errors import FieldPath, Step
+from pratique.apimachinery.json_values import INT64, JSON, JSONObject, decode, float_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeAlias
 
-    from yaml.events import Event
 
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON, JSONObject
-
-    _Any: TypeAlias = Any
-    """An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
+_Any: TypeAlias = "Any"
+"""An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
 
 MERGE_KEY = "<<"
 
@@ -219,7 +216,7 @@ _MAYBE_NON_STRING = NON_STRING_STARTS | {"", MERGE_KEY[0]}
 _key = key_text
 
 
-class YamlReadError(ValueError):  # noqa: N818 - it becomes an InputError, which says in which file
+class YamlReadError(ValueError):
     """A YAML text cannot be read. ``line`` and ``column`` count from 1; 0 where there is no telling."""
 
     def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import re
 import time
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.compilation_errors import parse_type
+from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.errors import CostLimitError, EvaluationError, InterruptedEvaluationError
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pratique.cel.costs import Budget, InlineBudget
     from pratique.cel.expressions import Expression
 
 UNCOUNTED_WORK_LIMIT = 4_000_000
@@ -30,7 +29,16 @@ _STEPS_BETWEEN_YIELDS = 256
 class Frame:
     """The state of one evaluation of one expression."""
 
-    __slots__ = ("_steps", "_until", "cost", "limit", "slots", "toil", "toil_limit", "variables")
+    __slots__ = (
+        "_steps",
+        "_until",
+        "cost",
+        "limit",
+        "slots",
+        "uncounted_work",
+        "uncounted_work_limit",
+        "variables",
+    )
 
     def __init__(
         self,
@@ -138,7 +146,9 @@ def mentioned_variables(source: str, variables: Iterable[tuple[str, str]]) -> tu
         for presence in _PRESENCE.findall(source)
         if (match := _TESTED.fullmatch(_COMMENT.sub("", presence)))
     )
-    return tuple(sorted(DeclaredVariable(name, kind, name in tested) for name, kind in variables if name in words))
+    return tuple(
+        sorted(DeclaredVariable(name, kind, name in tested) for name, kind in variables if name in words)
+    )
 
 
 class LazyVariables:
@@ -147,7 +157,7 @@ class LazyVariables:
     A variable is evaluated at most once; what it cost, or why it has no value, is remembered with it.
     """
 
-    __slots__ = ("_activation", "_cost", "_expressions", "_patience", "_until", "_values")
+    __slots__ = ("_activation", "_cost", "_expressions", "_inline_budget", "_until", "_values")
 
     cel_type: ClassVar[str] = VARIABLES_TYPE
 

@@ -7,6 +7,7 @@ Source: ``k8s.io/apiserver/pkg/cel/environment/base.go`` ``ASTValidators`` and `
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.cel.activation import Frame
@@ -18,15 +19,14 @@ from pratique.cel.syntax_trees import (
     Constant,
     ListLiteral,
     MapLiteral,
+    Node,
     Select,
     StructLiteral,
+    SyntaxTree,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pratique.cel.interpretables import Functions
-    from pratique.cel.syntax_trees import Node, SyntaxTree
 
 _DYN = "dyn"
 _EXEMPT = frozenset({"format"})

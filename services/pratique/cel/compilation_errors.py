@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from pratique.cel import syntax_trees
-
-if TYPE_CHECKING:
-    from pratique.cel.syntax_trees import Message
+from pratique.cel.syntax_trees import Message
 
 _PRIMITIVES = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
 _WELL_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pratique.cel.errors import OutOfBudgetError
+from pratique.cel.syntax_trees import Call
 from pratique.cel.values import Optional, Value
-
-if TYPE_CHECKING:
-    from pratique.cel.syntax_trees import Call
 
 
 @dataclasses.dataclass(slots=True)
@@ -86,7 +84,9 @@ def traversal_cost(value: Value, factor: float = 1) -> int:
 
 def pattern(text: Value, length: int) -> int:
     """The cost of matching a text with a pattern of ``length`` characters."""
-    return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(length * _REGEX_STRING_LENGTH_COST_FACTOR)
+    return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(
+        length * _REGEX_STRING_LENGTH_COST_FACTOR
+    )
 
 
 def tree(value: Value) -> int:
@@ -139,7 +139,11 @@ def _match(text: Value, expression: Value, *_: Value) -> int:
 def _selector(_: Value, text: Value) -> int:
     """A list, the parsing, and half a requirement of a list and a struct for each character."""
     length = size(text)
-    return _LIST + math.ceil(length * _STRING_TRAVERSAL_COST_FACTOR) + math.ceil(length * 0.5) * (_LIST + STRUCT_CREATE_BASE_COST)
+    return (
+        _LIST
+        + math.ceil(length * _STRING_TRAVERSAL_COST_FACTOR)
+        + math.ceil(length * 0.5) * (_LIST + STRUCT_CREATE_BASE_COST)
+    )
 
 
 def _join(items: Value, separator: str = "") -> int:
@@ -205,7 +209,9 @@ FUNCTION_COSTS: dict[str, CostFunction] = {
     **dict.fromkeys(
         ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _traversal_of_first()
     ),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _traversal_of_first()),
+    **dict.fromkeys(
+        ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _traversal_of_first()
+    ),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _traversal_of_first(2)),
     **dict.fromkeys(("find", "findAll"), _match),
     "join": _join,

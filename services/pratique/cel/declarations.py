@@ -6,17 +6,15 @@ import dataclasses
 import functools
 import re
 import string
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pratique.cluster.schemas import ListType, MapType, Scalar, Structure
+from pratique.apimachinery.json_values import JSONObject
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.apimachinery.json_values import JSONObject
     from pratique.cel.interpretables import Implementation
     from pratique.cel.type_descriptors import StructTypes
-    from pratique.cluster.schemas import Type
 
 _TYPE = re.compile(r"([\w.]+)(?:<(.*)>)?")
 

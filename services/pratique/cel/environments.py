@@ -11,8 +11,10 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from pratique.cel.activation import VARIABLES, VARIABLES_TYPE
-from pratique.cel.declarations import function_configurations, type_configuration
+from pratique.apimachinery.json_values import JSONObject
+from pratique.cel.activation import VARIABLES, VARIABLES_TYPE, DeclaredVariable
+from pratique.cel.declarations import Library, function_configurations, type_configuration
+from pratique.cel.interpretables import Functions
 from pratique.cel.libraries import (
     addresses,
     authorizers,
@@ -26,16 +28,10 @@ from pratique.cel.libraries import (
     strings,
     urls,
 )
-from pratique.cel.type_descriptors import build_pool
+from pratique.cel.type_descriptors import StructTypes, build_pool
 
 if TYPE_CHECKING:
     from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cel.activation import DeclaredVariable
-    from pratique.cel.declarations import Library
-    from pratique.cel.interpretables import Functions
-    from pratique.cel.type_descriptors import StructTypes
 
 _VARIABLES = {
     "object": "dyn",

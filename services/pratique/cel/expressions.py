@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
@@ -12,7 +13,7 @@ from pratique.cel.ast_validators import validate_ast
 from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
-from pratique.cel.environments import functions_by_name, type_checker
+from pratique.cel.environments import Environment, functions_by_name, type_checker
 from pratique.cel.errors import (
     CompilationError,
     CostLimitError,
@@ -20,17 +21,10 @@ from pratique.cel.errors import (
     EvaluationError,
     SlowEvaluationError,
 )
-from pratique.cel.planner import plan
-from pratique.cel.syntax_trees import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pratique.cel.environments import Environment
-    from pratique.cel.planner import Program
-    from pratique.cel.syntax_trees import SyntaxTree
-    from pratique.cel.type_descriptors import StructTypes
-    from pratique.cel.values import Value
+from pratique.cel.planner import Program, plan
+from pratique.cel.syntax_trees import SyntaxTree, decode
+from pratique.cel.type_descriptors import StructTypes
+from pratique.cel.values import Value
 
 _COMPILED_CACHE_SIZE = 1024
 """Expressions that are remembered compiled: a reload compiles what has changed."""
@@ -91,13 +85,20 @@ class Expression:
         """
         frame = Frame(variables, self._plan.slots, costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT, until)
         if inline_budget is not None:
-            frame.limit, frame.uncounted_work_limit = min(inline_budget.cost, frame.limit), inline_budget.uncounted_work
+            frame.limit, frame.uncounted_work_limit = (
+                min(inline_budget.cost, frame.limit),
+                inline_budget.uncounted_work,
+            )
         try:
             value = self._plan.step(frame)
         except SlowEvaluationError:
             raise  # of a variable that it asked for
         except CostLimitError as error:
-            if frame.cost <= costs.PER_CALL_LIMIT and frame.uncounted_work <= UNCOUNTED_WORK_LIMIT and inline_budget is not None:
+            if (
+                frame.cost <= costs.PER_CALL_LIMIT
+                and frame.uncounted_work <= UNCOUNTED_WORK_LIMIT
+                and inline_budget is not None
+            ):
                 raise SlowEvaluationError from None
             return EvaluationError(str(error)), frame.cost
         except (EvaluationError, EvaluationCancelledError) as error:
@@ -126,7 +127,8 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     findings = validate_ast(tree, functions)
     if findings:
         lines = [
-            format_error(source, tree.offsets.get(one.number, 0), names.restore(one.message)) for one in findings
+            format_error(source, tree.offsets.get(one.number, 0), names.restore(one.message))
+            for one in findings
         ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
     result_type = names.restore(render_type(tree.types.get(tree.root.number, b"")))

@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from pratique.cel import costs
 from pratique.cel.activation import Frame, LazyVariables
+from pratique.cel.costs import CostFunction
 from pratique.cel.errors import CostLimitError, EvaluationError, NoSuchOverloadError
 from pratique.cel.structs import NUMERIC_TYPES, Struct, contains, equal
 from pratique.cel.values import (
@@ -26,11 +27,6 @@ from pratique.cel.values import (
     to_text,
     type_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from pratique.cel.costs import CostFunction
 
 Interpretable: TypeAlias = Callable[[Frame], Value]
 """A planned expression: gives its value in a frame, and charges for it."""
@@ -242,7 +238,9 @@ def _unary(name: str, implementation: Implementation, argument: Interpretable) -
     return call
 
 
-def _binary(name: str, implementation: Implementation, left: Interpretable, right: Interpretable) -> Interpretable:
+def _binary(
+    name: str, implementation: Implementation, left: Interpretable, right: Interpretable
+) -> Interpretable:
     def call(frame: Frame) -> Value:
         one, another = left(frame), right(frame)
         frame.cost += 1
@@ -256,7 +254,9 @@ def _binary(name: str, implementation: Implementation, left: Interpretable, righ
     return call
 
 
-def _costed(name: str, implementation: Implementation, arguments: tuple[Interpretable, ...], cost: CostFunction) -> Interpretable:
+def _costed(
+    name: str, implementation: Implementation, arguments: tuple[Interpretable, ...], cost: CostFunction
+) -> Interpretable:
     def call(frame: Frame) -> Value:
         values = [argument(frame) for argument in arguments]
         _charge(frame, cost, values)

@@ -7,7 +7,7 @@ they change what an expression costs: a literal made of literals costs nothing, 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from pratique.cel import costs, interpretables
 from pratique.cel.activation import VARIABLES, Frame
@@ -15,6 +15,7 @@ from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.interpretables import (
     Attribute,
     Fold,
+    Functions,
     Interpretable,
     IterationRange,
     Qualifier,
@@ -40,11 +41,6 @@ from pratique.cel.syntax_trees import (
     SyntaxTree,
 )
 from pratique.cel.values import TypeName, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pratique.cel.interpretables import Functions
 
 _TYPE_OF_A_TYPE = b"\x5a"
 """How an encoded ``cel.expr.Type`` begins that is the type of a type: field 11, with a length."""
@@ -179,7 +175,9 @@ class _Planner:
         return _PlannedNode(self._ordinary(node, steps))
 
     def _ordinary(self, node: Call, steps: list[Interpretable]) -> Interpretable:
-        return interpretables.plan_call(node.function, self._functions[node.function], steps, costs.cost_function(node))
+        return interpretables.plan_call(
+            node.function, self._functions[node.function], steps, costs.cost_function(node)
+        )
 
     def _index(self, node: Call, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
@@ -265,7 +263,9 @@ class _Planner:
         """Plan the step, appending in place: ``accumulator + [x]`` would copy the list for each element."""
         return self._appending(node.step, node.accumulator, scope, starts_empty=_has_empty_start(node))
 
-    def _appending(self, node: Node, name: str, scope: Mapping[str, Interpretable], *, starts_empty: bool) -> Interpretable:
+    def _appending(
+        self, node: Node, name: str, scope: Mapping[str, Interpretable], *, starts_empty: bool
+    ) -> Interpretable:
         match node:
             case Call(_, "_?_:_", (condition, then, otherwise)):
                 return interpretables.plan_condition(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.cel.activation import declared_type, mentioned_variables
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
-from pratique.cel.expressions import compile_expression
+from pratique.cel.expressions import Expression, compile_expression
 from pratique.cel.libraries.authorizers import AuthorizerValue, ResourceCheck
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cel.expressions import Expression
-    from pratique.cel.values import Value
-    from pratique.cluster.authorization import Authorizer
+from pratique.cel.values import Value
+from pratique.cluster.authorization import Authorizer
 
 
 class AdmissionActivation(dict[str, "Value"]):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSON
 from pratique.cel import costs
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import PATCH, PATCH_FIELDS
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.values import (
@@ -24,10 +27,6 @@ from pratique.cel.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.cel.activation import Frame
     from pratique.cel.interpretables import Interpretable
 
 _EMPTY_FIELDS = {"string": "", "dyn": None}
@@ -185,7 +184,9 @@ def _write(value: Value, *, exact: bool) -> JSON:
         case list():
             return [_write(child, exact=exact) for child in value]
         case int():
-            return int(value) if exact or -_MAX_JSON_INTEGER <= value <= _MAX_JSON_INTEGER else str(int(value))
+            return (
+                int(value) if exact or -_MAX_JSON_INTEGER <= value <= _MAX_JSON_INTEGER else str(int(value))
+            )
         case _:
             return _write_other(value, exact=exact)
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
-from pratique.cel.values import Uint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.values import Value
+from pratique.cel.values import Uint, Value
 
 Message: TypeAlias = dict[int, list[int | bytes]]
 """A message's fields by number, each with its values in order; texts and messages inside are bytes."""

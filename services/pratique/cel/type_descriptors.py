@@ -7,7 +7,7 @@ made. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``BuildRe
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from google.protobuf import (
     any_pb2,
@@ -21,8 +21,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
-if TYPE_CHECKING:
-    from pratique.cel.activation import DeclaredVariable
+from pratique.cel.activation import DeclaredVariable
 
 _WELL_KNOWN = (
     any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,

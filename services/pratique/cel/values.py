@@ -6,10 +6,8 @@ import dataclasses
 import datetime as dt
 import decimal
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 Value: TypeAlias = Any
 """A CEL value; see the module."""

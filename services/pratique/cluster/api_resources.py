@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.field_errors import ROOT, invalid, join, not_supported, required
+from pratique.apimachinery.field_errors import ROOT, FieldPath, invalid, join, not_supported, required
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType, kind_of
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.served_versions import is_served_beside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pratique.apimachinery.field_errors import FieldPath
-    from pratique.apimachinery.json_values import JSON, JSONObject
-
 
 CRD_GROUP = "apiextensions.k8s.io"
 CRD_RESOURCE = "customresourcedefinitions"

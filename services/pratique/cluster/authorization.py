@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
 
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.requests import UserInfo
 from pratique.apimachinery.statuses import aggregate, go_quoted, qualified_resource
-from pratique.cluster.rbac import RBAC_GROUP, Bindings, Roles, cluster_roles, namespaced_roles
+from pratique.cluster.rbac import (
+    RBAC_GROUP,
+    Bindings,
+    CompiledPolicyRule,
+    Grant,
+    RoleRef,
+    Roles,
+    cluster_roles,
+    namespaced_roles,
+)
 from pratique.cluster.store import Cluster, ReloadableCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pratique.admission.reviews import UserInfo
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.rbac import CompiledPolicyRule, Grant, RoleRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

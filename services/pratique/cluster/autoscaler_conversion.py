@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from pratique.apimachinery.errors import ConversionError, InputError
-from pratique.apimachinery.json_values import decode, go_json
+from pratique.apimachinery.json_values import JSON, JSONObject, decode, go_json
 from pratique.apimachinery.quantities import Quantity
 from pratique.cluster.conversion_fields import (
+    KindConverters,
+    ObjectChange,
     VersionConverter,
     annotated,
     annotation,
@@ -21,12 +23,6 @@ from pratique.cluster.conversion_fields import (
     text,
     without,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_fields import KindConverters, ObjectChange
 
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 
@@ -306,7 +302,8 @@ def _v1_to_shared(autoscaler: JSONObject) -> JSONObject:
     told = [_cpu_metric(current, "current")] if current is not None else None
     kept = _read_annotation(autoscaler, _CURRENT_METRICS, nested_status)
     new_status = without(status, "currentCPUUtilizationPercentage", "currentMetrics", "conditions") | present(
-        currentMetrics=told if kept is None else kept, conditions=_read_annotation(autoscaler, _CONDITIONS, dict)
+        currentMetrics=told if kept is None else kept,
+        conditions=_read_annotation(autoscaler, _CONDITIONS, dict),
     )
     converted = {**_unannotated(autoscaler), "spec": new_spec}
     return {**converted, "status": new_status} if new_status or "status" in autoscaler else converted
@@ -449,7 +446,11 @@ def _read_behavior(behavior: JSON) -> JSONObject:
 
 
 def _read_rules(rules: JSON) -> JSONObject:
-    return changed_items(_read_go_fields(rules, _RULE_FIELDS), "policies", lambda policy: _read_go_fields(policy, _POLICY_FIELDS))
+    return changed_items(
+        _read_go_fields(rules, _RULE_FIELDS),
+        "policies",
+        lambda policy: _read_go_fields(policy, _POLICY_FIELDS),
+    )
 
 
 def _read_go_fields(value: JSON, names: dict[str, str]) -> JSONObject:

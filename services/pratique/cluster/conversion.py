@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from pratique.apimachinery.errors import ConversionError, InputError
 from pratique.apimachinery.json_values import Document, JSONObject, member
-from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, kind_of
 from pratique.cluster import autoscaler_conversion, service_and_policy_conversion, workload_conversion
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, built_in_resources
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cluster.conversion_fields import KindConverters
-    from pratique.cluster.store import Cluster
+from pratique.cluster.conversion_fields import KindConverters
+from pratique.cluster.store import Cluster
 
 _CONVERTERS: Mapping[str, KindConverters] = {
     "ClusterRoleBinding": service_and_policy_conversion.RBAC_BINDINGS,

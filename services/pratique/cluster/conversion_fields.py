@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 T = TypeVar("T")
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import ObjectKey, ObjectStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.source_documents import SourceDocument
 
 
 def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDocument] = ()) -> ObjectStore:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.selectors import (
     LabelSelector,
     compile_selector,
@@ -16,10 +18,7 @@ from pratique.apimachinery.selectors import (
 from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pratique.admission.reviews import UserInfo
-    from pratique.apimachinery.json_values import JSONObject
+    from pratique.apimachinery.requests import UserInfo
     from pratique.cluster.authorization import AuthorizationAttributes
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -158,7 +157,9 @@ class CompiledPolicyRule:
     def _has_resource(self, resource: str, subresource: str) -> bool:
         if not subresource:
             return _allows_value(self.resources, resource)
-        return _allows_value(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
+        return (
+            _allows_value(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
+        )
 
 
 def _allows_value(values: frozenset[str], value: str) -> bool:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster import api_resources
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import GroupVersionKind
-    from pratique.cluster.store import Cluster
+from pratique.cluster.store import Cluster
 
 
 class Scalar(enum.StrEnum):

@@ -7,12 +7,12 @@ those of a release, versions that it serves only when told to (``--runtime-confi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from pratique.apimachinery.kinds import GroupVersionResource, ResourceType
 
-    from pratique.apimachinery.kinds import GroupVersionResource, ResourceType
+if TYPE_CHECKING:
     from pratique.cluster.api_resources import ApiResources
 
 _LEASE_CANDIDATES = {"v1alpha2": "1.32", "v1beta1": "1.33"}

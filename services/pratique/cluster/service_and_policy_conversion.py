@@ -5,10 +5,11 @@ CustomResourceDefinitions.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.conversion_fields import (
     SHARED,
+    KindConverters,
     ObjectChange,
     VersionConverter,
     annotated,
@@ -23,11 +24,6 @@ from pratique.cluster.conversion_fields import (
     text,
     without,
 )
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.conversion_fields import KindConverters
-
 
 _ANY_PATH_TYPE = {"pathType": "ImplementationSpecific"}
 """What v1beta1 means by no type of path (``…/v1beta1/defaults.go``), and v1 has no other word for."""
@@ -148,7 +144,9 @@ _TO_CORE = {
 }
 _FROM_CORE = {core: name for name, core in _TO_CORE.items()}
 
-_NEWER = VersionConverter(functools.partial(renamed, names=_TO_CORE), functools.partial(renamed, names=_FROM_CORE))
+_NEWER = VersionConverter(
+    functools.partial(renamed, names=_TO_CORE), functools.partial(renamed, names=_FROM_CORE)
+)
 
 EVENTS: KindConverters = {"v1": SHARED, "events.k8s.io/v1": _NEWER, "events.k8s.io/v1beta1": _NEWER}
 
@@ -221,7 +219,9 @@ def _v1beta3_from_shared(level: JSONObject) -> JSONObject:
 
 
 _ASSURED, _NOMINAL = "assuredConcurrencyShares", "nominalConcurrencyShares"
-_ASSURED_SHARES = VersionConverter(_with_limited_field(_ASSURED, _NOMINAL), _with_limited_field(_NOMINAL, _ASSURED))
+_ASSURED_SHARES = VersionConverter(
+    _with_limited_field(_ASSURED, _NOMINAL), _with_limited_field(_NOMINAL, _ASSURED)
+)
 _FLOW_CONTROL_GROUP = "flowcontrol.apiserver.k8s.io"
 
 PRIORITY_LEVELS: KindConverters = {

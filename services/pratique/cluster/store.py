@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pratique.apimachinery import names, statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, invalid
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
@@ -20,10 +21,7 @@ from pratique.cluster.api_resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label by which every Namespace can be selected by its name."""

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.go_formats import go_syntax, go_text, go_type_of
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.statuses import go_quoted
-from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.schemas import Type
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, Type
 
 
 class UnidentifiedItemError(Exception):

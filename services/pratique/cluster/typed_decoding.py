@@ -14,27 +14,31 @@ from __future__ import annotations
 import functools
 import operator
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
-from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import go_kind
-from pratique.apimachinery.json_values import Document, json_type
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.api_resources import built_in_resources
-from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, built_in_schema, built_in_type
+from pratique.cluster.schemas import (
+    ListType,
+    MapType,
+    Scalar,
+    Structure,
+    Type,
+    built_in_schema,
+    built_in_type,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pratique.admission.reviews import Review
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.schemas import Type
 
 
 _STRING = (str,)

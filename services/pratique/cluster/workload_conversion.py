@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from pratique.apimachinery.errors import ConversionError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.conversion_fields import (
     SHARED,
+    KindConverters,
+    ObjectChange,
     VersionConverter,
     annotated,
     annotation,
@@ -22,10 +24,6 @@ from pratique.cluster.conversion_fields import (
     unconverted,
     without,
 )
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.conversion_fields import KindConverters, ObjectChange
 
 _ROLLBACK = "deprecated.deployment.rollback.to"
 _GENERATION = "deprecated.daemonset.template.generation"
@@ -192,7 +190,9 @@ def _without_budget_label(selector: JSONObject) -> JSONObject:
 
 POD_DISRUPTION_BUDGETS: KindConverters = {
     "policy/v1": VersionConverter(_on_selector(_v1_selector_to_shared), unconverted),
-    "policy/v1beta1": VersionConverter(_on_selector(_v1beta1_selector_to_shared), _on_selector(_v1beta1_selector_from_shared)),
+    "policy/v1beta1": VersionConverter(
+        _on_selector(_v1beta1_selector_to_shared), _on_selector(_v1beta1_selector_from_shared)
+    ),
 }
 
 
@@ -247,15 +247,21 @@ _V1_AND_V1BETA2: KindConverters = {f"{_RESOURCE_GROUP}/v1": SHARED, f"{_RESOURCE
 
 RESOURCE_CLAIMS: KindConverters = {
     **_V1_AND_V1BETA2,
-    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_claim(_request_to_shared), _in_claim(_request_from_shared)),
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(
+        _in_claim(_request_to_shared), _in_claim(_request_from_shared)
+    ),
 }
 RESOURCE_CLAIM_TEMPLATES: KindConverters = {
     **_V1_AND_V1BETA2,
-    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_template(_request_to_shared), _in_template(_request_from_shared)),
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(
+        _in_template(_request_to_shared), _in_template(_request_from_shared)
+    ),
 }
 RESOURCE_SLICES: KindConverters = {
     **_V1_AND_V1BETA2,
-    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(_in_slice(_device_to_shared), _in_slice(_device_from_shared)),
+    f"{_RESOURCE_GROUP}/v1beta1": VersionConverter(
+        _in_slice(_device_to_shared), _in_slice(_device_from_shared)
+    ),
 }
 DEVICE_CLASSES: KindConverters = {**_V1_AND_V1BETA2, f"{_RESOURCE_GROUP}/v1beta1": SHARED}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,17 +13,11 @@ from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError,
 from pratique.apimachinery.documents import read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, forbidden, invalid, required
-from pratique.apimachinery.json_values import json_type
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.loading import DocumentError, describe_problems, to_document_error
-from pratique.configuration.settings import merge_settings, release_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings, merge_settings, release_settings
 
 _KIND = "AdmissionConfiguration"
 _VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")

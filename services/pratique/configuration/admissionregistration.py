@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from pratique.admission.rules import Rule  # noqa: TC001 - msgspec reads the types when it decodes
+from pratique.admission.rules import Rule
 from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.source_documents import SourceDocument
-
+from pratique.apimachinery.source_documents import SourceDocument
 
 GROUP = "admissionregistration.k8s.io"
 STATIC_SUFFIX = ".static.k8s.io"
@@ -294,7 +290,9 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         return self.failure_policy == "Ignore"
 
 
-class ValidatingAdmissionPolicySpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicySpec(
+    PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
     """What a ValidatingAdmissionPolicy says."""
 
     validations: tuple[Validation, ...] = ()
@@ -316,7 +314,9 @@ class PolicyBindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     match_resources: MatchResources | None = None
 
 
-class ValidatingAdmissionPolicyBindingSpec(PolicyBindingSpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicyBindingSpec(
+    PolicyBindingSpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
     """What a ValidatingAdmissionPolicyBinding says."""
 
     validation_actions: tuple[str, ...] = ()
@@ -346,13 +346,17 @@ class MutatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_d
     spec: MutatingAdmissionPolicySpec = MutatingAdmissionPolicySpec()
 
 
-class ValidatingAdmissionPolicyBinding(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class ValidatingAdmissionPolicyBinding(
+    _PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
     """A ValidatingAdmissionPolicyBinding as it is written."""
 
     spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
 
-class MutatingAdmissionPolicyBinding(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+class MutatingAdmissionPolicyBinding(
+    _PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
     """A MutatingAdmissionPolicyBinding as it is written."""
 
     spec: PolicyBindingSpec = PolicyBindingSpec()
@@ -394,7 +398,9 @@ _MATCH_POLICY = "Equivalent"
 _OLDEST = "v1alpha1"
 """The version in which parameters that are not found are refused unless said otherwise; later ones make one say."""
 
-AnyPolicyDocument = TypeVar("Document", bound="ValidatingAdmissionPolicy | MutatingAdmissionPolicy | PolicyBindingDocument")
+AnyPolicyDocument = TypeVar(
+    "AnyPolicyDocument", bound="ValidatingAdmissionPolicy | MutatingAdmissionPolicy | PolicyBindingDocument"
+)
 
 
 def apply_policy_defaults(document: AnyPolicyDocument) -> AnyPolicyDocument:

@@ -20,20 +20,20 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
-from pratique.configuration.admissionregistration import MutatingAdmissionPolicy
+from pratique.configuration.admissionregistration import (
+    AuditAnnotation,
+    MatchCondition,
+    MutatingAdmissionPolicy,
+    Mutation,
+    PatchExpression,
+    PolicyDocument,
+    ValidatingAdmissionPolicy,
+    Validation,
+    Variable,
+)
 
 if TYPE_CHECKING:
     from pratique.cel.policy_compiler import PolicyCompiler
-    from pratique.configuration.admissionregistration import (
-        AuditAnnotation,
-        MatchCondition,
-        Mutation,
-        PatchExpression,
-        PolicyDocument,
-        ValidatingAdmissionPolicy,
-        Validation,
-        Variable,
-    )
 
 
 def check_match_condition(expression: str) -> Sequence[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
     from prometheus_client.metrics_core import Metric
 
     from pratique.admission.controllers import Controller
@@ -55,7 +54,8 @@ class InputDigests(NamedTuple):
 def chain_digest(controllers: Iterable[Controller], configurations: Mapping[str, JSON]) -> str:
     """Of the controllers that are on, and what an AdmissionConfiguration and flags tell each."""
     return _digest(
-        _encoded([one.name, _without(configurations.get(one.name), one.location_settings) or {}]) for one in controllers
+        _encoded([one.name, _without(configurations.get(one.name), one.location_settings) or {}])
+        for one in controllers
     )
 
 
@@ -100,7 +100,11 @@ def _without(value: Any, location_settings: Collection[str]) -> Any:
     if not location_settings:
         return value
     if isinstance(value, dict):
-        return {key: _without(each, location_settings) for key, each in value.items() if key not in location_settings}
+        return {
+            key: _without(each, location_settings)
+            for key, each in value.items()
+            if key not in location_settings
+        }
     return [_without(each, location_settings) for each in value] if isinstance(value, list) else value
 
 

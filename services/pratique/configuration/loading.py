@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.field_errors import ROOT
+from pratique.apimachinery.field_errors import ROOT, FieldError
 from pratique.apimachinery.file_snapshots import unwrap_lists
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.configuration.admissionregistration import (
     GROUP,
     POLICY_DOCUMENTS,
     MutatingAdmissionPolicy,
+    MutatingAdmissionPolicySpec,
+    PolicyBindingSpec,
     PolicyConfiguration,
     PolicyKind,
+    PolicySpec,
     ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
     WebhookConfiguration,
     WebhookConfigurationKind,
     apply_policy_defaults,
@@ -33,21 +41,6 @@ from pratique.configuration.webhook_validation import (
     validate_static_policy,
     validation_options,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.field_errors import FieldError
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.admissionregistration import (
-        MutatingAdmissionPolicySpec,
-        PolicyBindingSpec,
-        PolicySpec,
-        ValidatingAdmissionPolicyBindingSpec,
-        ValidatingAdmissionPolicySpec,
-    )
 
 
 class DocumentError(ValueError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -17,33 +15,28 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.selectors import validate_selector
+from pratique.apimachinery.selectors import LabelSelector, validate_selector
 from pratique.configuration.admissionregistration import (
+    MatchResources,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    NamedRuleWithOperations,
+    ParamKind,
+    ParamRef,
+    PolicyBindingDocument,
+    PolicyDocument,
+    PolicySpec,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
 from pratique.configuration.expression_validation import (
+    PolicyExpressionChecker,
     validate_match_conditions,
     validate_mutations,
     validate_validations,
     validate_variables,
 )
 from pratique.configuration.webhook_validation import validate_metadata, validate_rule
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.selectors import LabelSelector
-    from pratique.configuration.admissionregistration import (
-        MatchResources,
-        NamedRuleWithOperations,
-        ParamKind,
-        ParamRef,
-        PolicyBindingDocument,
-        PolicyDocument,
-        PolicySpec,
-    )
-    from pratique.configuration.expression_validation import PolicyExpressionChecker
 
 MUTABLE_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 """The operations whose objects can be changed."""

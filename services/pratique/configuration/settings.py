@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pratique.apimachinery.errors import InputError
@@ -16,9 +18,6 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.input_digests import GRACE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from pratique.admission.controllers import Controller
     from pratique.apimachinery.json_values import JSON, JSONObject
 

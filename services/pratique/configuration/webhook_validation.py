@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from pratique.admission.rules import OPERATIONS, SCOPES
+from pratique.admission.rules import OPERATIONS, SCOPES, Rule
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -30,25 +30,17 @@ from pratique.apimachinery.urls import Url, parse_url
 from pratique.configuration.admissionregistration import (
     GROUP,
     STATIC_SUFFIX,
+    ClientConfig,
     MutatingAdmissionPolicy,
+    ObjectMeta,
+    PolicyBindingDocument,
+    PolicyDocument,
+    ServiceReference,
     ValidatingAdmissionPolicy,
+    Webhook,
+    WebhookConfigurationDocument,
 )
 from pratique.configuration.expression_validation import ExpressionCheck, validate_match_conditions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.admission.rules import Rule
-    from pratique.configuration.admissionregistration import (
-        ClientConfig,
-        ObjectMeta,
-        PolicyBindingDocument,
-        PolicyDocument,
-        ServiceReference,
-        Webhook,
-        WebhookConfigurationDocument,
-    )
-
 
 _MAXIMUM_ANNOTATIONS = 256 * 1024  # bytes of all keys and values together
 
@@ -114,7 +106,9 @@ def validate_static_policy(document: PolicyDocument | PolicyBindingDocument) -> 
     return errors
 
 
-def _validate_version(document: WebhookConfigurationDocument | PolicyDocument | PolicyBindingDocument) -> list[FieldError]:
+def _validate_version(
+    document: WebhookConfigurationDocument | PolicyDocument | PolicyBindingDocument,
+) -> list[FieldError]:
     if document.version == "v1":
         return []
     return [not_supported(ROOT / "apiVersion", document.api_version, (f"{GROUP}/v1",))]
@@ -317,7 +311,9 @@ def validation_options(version: str, check_expression: ExpressionCheck | None = 
     )
 
 
-def validate_configuration(document: WebhookConfigurationDocument, strictness: ValidationOptions) -> list[FieldError]:
+def validate_configuration(
+    document: WebhookConfigurationDocument, strictness: ValidationOptions
+) -> list[FieldError]:
     """Check a configuration, with or without its defaults filled in; the errors come in Kubernetes' order."""
     errors = validate_metadata(document.metadata, ROOT / "metadata")
     seen: set[str] = set()
@@ -370,7 +366,9 @@ def _validate_choice(value: str | None, path: FieldPath, supported: tuple[str, .
     return [] if value is None or value in supported else [not_supported(path, value, supported)]
 
 
-def _validate_side_effects(value: str | None, path: FieldPath, strictness: ValidationOptions) -> list[FieldError]:
+def _validate_side_effects(
+    value: str | None, path: FieldPath, strictness: ValidationOptions
+) -> list[FieldError]:
     allowed = NO_SIDE_EFFECTS if strictness.require_no_side_effects else _SIDE_EFFECTS
     if value is None:
         return [required(path, f"must specify one of {', '.join(allowed)}")]

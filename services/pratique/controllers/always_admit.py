@@ -5,13 +5,9 @@ Source: ``plugin/pkg/admission/admit/admission.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 from pratique.admission.results import Allow, allow
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+from pratique.admission.reviews import Review
 
 
 def admit(_: Review) -> Allow:

@@ -5,22 +5,18 @@ Source: ``plugin/pkg/admission/alwayspullimages/admission.go``, and its test for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import FieldPath, not_supported
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _ALWAYS = "Always"
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.pods import volumes
 
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-
-DEFAULT_CLASS_ANNOTATIONS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DEFAULT_CLASS_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 """The annotations of a default class; either of them has to be ``"true"``."""
 
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -39,7 +38,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 def mutate(settings: Settings, review: Review) -> Answer:
     """Set the class of a claim that does not say which it wants."""
-    if not volumes.is_persistent_volume_claim(review.object) or volumes.storage_class_of(review.object) is not None:
+    if (
+        not volumes.is_persistent_volume_claim(review.object)
+        or volumes.storage_class_of(review.object) is not None
+    ):
         return allow()
     marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_default(each)]
     if not marked:
@@ -53,7 +55,9 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 
 def _is_default(storage_class: JSONObject) -> bool:
-    return any(member(storage_class, "metadata", "annotations", mark) == "true" for mark in DEFAULT_CLASS_ANNOTATIONS)
+    return any(
+        member(storage_class, "metadata", "annotations", mark) == "true" for mark in DEFAULT_CLASS_ANNOTATIONS
+    )
 
 
 def _creation_time(storage_class: JSONObject) -> dt.datetime:

@@ -6,21 +6,17 @@ Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -6,20 +6,16 @@ Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release tha
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.results import Answer, Deny, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
 
 RULES = (rule("pods/exec", "pods/attach", operations=("CONNECT",)),)
 """The requests that get into a running Pod. Port forwarding and proxying do not."""

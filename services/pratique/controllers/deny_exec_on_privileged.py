@@ -5,14 +5,10 @@ Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, Deny
+from pratique.admission.reviews import Review
 from pratique.controllers.deny_escalating_exec import RULES, connected_pod, refuse_privileged
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 
 def validate(review: Review) -> Answer:

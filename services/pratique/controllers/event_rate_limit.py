@@ -7,27 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import QuotaMode
+from pratique.admission.reviews import QuotaMode, Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.field_errors import ROOT, GoLiteral, invalid, join, not_supported
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    GoLiteral,
+    invalid,
+    join,
+    not_supported,
+)
 from pratique.apimachinery.flow_control import Rate, TokenBuckets
 from pratique.apimachinery.json_values import member
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.field_errors import FieldError, FieldPath
-    from pratique.apimachinery.kinds import GroupVersionKind
-    from pratique.apimachinery.statuses import Status
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.statuses import Status
 
 _API_VERSION = "eventratelimit.admission.k8s.io/v1alpha1"
 _KIND = "Configuration"

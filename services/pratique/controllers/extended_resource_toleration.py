@@ -5,23 +5,18 @@ Source: ``plugin/pkg/admission/extendedresourcetoleration/admission.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import quantities, statuses
 from pratique.apimachinery.go_formats import go_type
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.pods import pod_spec, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
 
 _FIELDS = ("containers", "initContainers")
 

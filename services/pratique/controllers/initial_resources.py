@@ -10,20 +10,23 @@ import collections
 import dataclasses
 import logging
 import time
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.controllers.usage_history.histories import (
     LONGEST_IMAGE_NAME,
+    UsageHistory,
     UsageHistoryError,
     UsageQuery,
     image_repository,
@@ -31,13 +34,6 @@ from pratique.controllers.usage_history.histories import (
 )
 from pratique.pods import pod_spec as containers_module
 from pratique.telemetry.logs import describe_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.usage_history.histories import UsageHistory
 
 ANNOTATION = "kubernetes.io/initial-resources"
 """What was set, for people to read."""
@@ -199,7 +195,9 @@ def _resource_names(resources: JSON, field: str) -> tuple[str, ...]:
     return tuple(amounts) if isinstance(amounts, dict) else ()
 
 
-def _set_requests(edits: Edits, containers: list[_OpenContainer], amounts: Mapping[_ResourceOfImage, int]) -> Edits:
+def _set_requests(
+    edits: Edits, containers: list[_OpenContainer], amounts: Mapping[_ResourceOfImage, int]
+) -> Edits:
     """Set what was found, and say so in the annotation."""
     told = []
     for container in containers:

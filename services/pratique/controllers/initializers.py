@@ -6,26 +6,22 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/initialization/initialization.go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import GroupVersionResource
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status
 from pratique.cluster.authorization import AuthorizationAttributes
+from pratique.cluster.store import Cluster
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import GroupVersionResource
-    from pratique.apimachinery.statuses import Status
-    from pratique.cluster.store import Cluster
 
 _CONFIGURATIONS = ("admissionregistration.k8s.io", "initializerconfigurations")
 _PATH = ("metadata", "initializers")

@@ -5,17 +5,13 @@ Source: ``plugin/pkg/admission/antiaffinity/admission.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import member
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 HOSTNAME = "kubernetes.io/hostname"
 

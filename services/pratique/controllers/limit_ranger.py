@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
-from pratique.admission.edits import Edits
+from pratique.admission.edits import Edits, Path
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.pods import limit_ranges
 from pratique.pods import pod_spec as containers_module
 from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, LimitRangeBounds
@@ -30,12 +31,6 @@ from pratique.pods.resource_requirements import (
     read_requirements,
 )
 from pratique.pods.volumes import is_persistent_volume_claim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pratique.admission.edits import Path
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 """Tells which amounts were not the user's own."""
@@ -163,7 +158,9 @@ def _claim_violations(settings: Settings, review: Review) -> Callable[[LimitRang
 
 def _claim_demand(claim: JSON) -> ResourceRequirements:
     """What a claim requests; a minimum looks at nothing else."""
-    requests = read_requirements(member(claim, "spec", "resources"), FieldPath(("spec", "resources"))).requests
+    requests = read_requirements(
+        member(claim, "spec", "resources"), FieldPath(("spec", "resources"))
+    ).requests
     return ResourceRequirements(requests, {})
 
 
@@ -194,7 +191,9 @@ def _enforcement_errors(review: Review) -> Iterator[None]:
 
 
 def _build(settings: Settings) -> Handlers:
-    return Handlers(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+    return Handlers(
+        mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings)
+    )
 
 
 CONTROLLER = Controller(

@@ -5,16 +5,12 @@ Source: ``plugin/pkg/admission/namespace/autoprovision/admission.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import CallError, RefusalError
 from pratique.cluster import store
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 
 async def mutate(review: Review) -> Answer:

@@ -5,20 +5,16 @@ Source: ``plugin/pkg/admission/namespace/exists/admission.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster import store
+from pratique.cluster.store import Cluster
 from pratique.controllers.namespace_lifecycle import LaggingCluster
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
 
 
 async def validate(review: Review) -> Answer:

@@ -11,24 +11,20 @@ import asyncio
 import dataclasses
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.results import Answer, Deny, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import StatusCause
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.api_resources import ApiResources
 
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 """Namespaces that cannot be deleted. ``kube-node-lease`` is none of them."""

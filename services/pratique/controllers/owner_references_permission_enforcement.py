@@ -7,27 +7,22 @@ Source: ``plugin/pkg/admission/gc/gc_admission.go``; for the mapping of kinds ``
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import bad_request
 from pratique.cluster.api_resources import rest_mappings
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.kinds import ResourceType
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -82,7 +77,9 @@ def _references(document: JSON) -> tuple[OwnerReference, ...] | None:
         ) from None
 
 
-def _references_changed(review: Review, new: tuple[OwnerReference, ...], old: tuple[OwnerReference, ...] | None) -> bool:
+def _references_changed(
+    review: Review, new: tuple[OwnerReference, ...], old: tuple[OwnerReference, ...] | None
+) -> bool:
     if review.old_object is None:
         return bool(new)
     return old is not None and not semantically_equal(msgspec.to_builtins(new), msgspec.to_builtins(old))

@@ -6,22 +6,18 @@ Source: ``plugin/pkg/admission/storage/persistentvolume/resize/admission.go``.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.quantities import Quantity
 from pratique.pods.resource_requirements import read_resource_list
 from pratique.pods.volumes import is_persistent_volume_claim, storage_class_of
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.quantities import Quantity
 
 NOT_BOUND = "Only bound persistent volume claims can be expanded"
 NOT_EXPANDABLE = (
@@ -58,7 +54,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 def validate(settings: Settings, review: Review) -> Answer:
     """Refuse to let a claim grow that cannot. That it does not shrink, the API server itself sees to."""
     new, old = review.object, review.old_object
-    if not is_persistent_volume_claim(new) or not is_persistent_volume_claim(old) or _requested_size(new).compare(_requested_size(old)) <= 0:
+    if (
+        not is_persistent_volume_claim(new)
+        or not is_persistent_volume_claim(old)
+        or _requested_size(new).compare(_requested_size(old)) <= 0
+    ):
         return allow()
     if member(old, "status", "phase") != "Bound":
         return deny(NOT_BOUND)

@@ -7,16 +7,17 @@ Source: ``plugin/pkg/admission/storage/persistentvolume/label/admission.go`` of 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.pods.volumes import (
     DISK_SOURCES,
     ZONE_KEYS,
@@ -28,12 +29,6 @@ from pratique.pods.volumes import (
     load_labeler,
     split_zones,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 PROVISIONED_BY_ANNOTATION = "pv.kubernetes.io/provisioned-by"
 """The annotation of volumes that a provisioner made, who knows where their disks are."""

@@ -6,25 +6,21 @@ Source: ``plugin/pkg/admission/podnodeselector/admission.go``.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, Deny, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import selectors as selectors_module
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError, InputError, RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 """Of a Namespace: the labels of its nodes. An empty text means any node, whatever the cluster's default."""

@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny, warn
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.pods import pod_spec as containers_module
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-
-    Path: TypeAlias = tuple[str | int, ...]
-    Key: TypeAlias = Callable[[JSONObject], JSON]
-    _PresetItem: TypeAlias = tuple[str, JSONObject]
-    """The name of a preset, and an item that it brings."""
+Path: TypeAlias = "tuple[str | int, ...]"
+Key: TypeAlias = "Callable[[JSONObject], JSON]"
+_PresetItem: TypeAlias = "tuple[str, JSONObject]"
+"""The name of a preset, and an item that it brings."""
 
 _PRESETS = ("settings.k8s.io", "podpresets")
 _PREFIX = "podpreset.admission.kubernetes.io"
@@ -139,7 +135,9 @@ def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) 
 
 def _injected(presets: Iterable[JSONObject], field: _MergedField) -> list[_PresetItem]:
     return [
-        (_preset_name(preset), item) for preset in presets for item in _items(member(preset, "spec", field.name))
+        (_preset_name(preset), item)
+        for preset in presets
+        for item in _items(member(preset, "spec", field.name))
     ]
 
 
@@ -205,7 +203,9 @@ _VOLUMES = _MergedField("volumes", "volumes", ((" on {}", _key_by("name")),))
 _CONTAINER_FIELDS = (
     _MergedField("env", "env", ((" on {}", _key_by("name")),)),
     _MergedField(
-        "volumeMounts", "volume mounts", ((" on {}", _key_by("name")), (" on mount path {}", _key_by("mountPath")))
+        "volumeMounts",
+        "volume mounts",
+        ((" on {}", _key_by("name")), (" on mount path {}", _key_by("mountPath"))),
     ),
     _MergedField("envFrom", "envFrom", (("", _env_source_key),), distinct=False),
 )

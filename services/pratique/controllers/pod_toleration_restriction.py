@@ -6,26 +6,22 @@ Source: ``plugin/pkg/admission/podtolerationrestriction/admission.go``.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, Deny, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import json_reading, json_values, statuses
 from pratique.apimachinery.errors import ConfigurationError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, join
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.requests import Operation
 from pratique.pods import pod_spec, resource_requirements, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.json_values import JSON
 
 DEFAULTS_ANNOTATION = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

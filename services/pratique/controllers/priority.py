@@ -6,24 +6,22 @@ Source: ``plugin/pkg/admission/priority/admission.go``; that of 1.10 for ``relea
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, not_supported
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
+from pratique.cluster.store import Cluster
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.store import Cluster
 
 SYSTEM_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
@@ -139,7 +137,9 @@ def _resolve_class(review: Review, name: str) -> _ResolvedClass:
     if found is None:
         return _ResolvedClass("", 0, _PREEMPT_LOWER_PRIORITY)
     # The API server stores the policy with every class.
-    return _ResolvedClass(_name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT_LOWER_PRIORITY)
+    return _ResolvedClass(
+        _name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT_LOWER_PRIORITY
+    )
 
 
 def _default_class(cluster: Cluster) -> JSONObject | None:
@@ -192,7 +192,9 @@ def _deny_wrong_kind(kind: str) -> Answer:
 def _build(settings: Settings) -> Handlers:
     if settings.release not in ("", _OLD_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_OLD_RELEASE])))
-    return Handlers(mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings))
+    return Handlers(
+        mutate=functools.partial(mutate, settings), validate=functools.partial(validate, settings)
+    )
 
 
 CONTROLLER = Controller(

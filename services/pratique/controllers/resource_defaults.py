@@ -5,19 +5,15 @@ Source: ``plugin/pkg/admission/resourcedefaults/admission.go`` of the releases b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.pods import pod_spec
 from pratique.pods.resource_requirements import read_resource_list
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 DEFAULTS = {"memory": "512Mi", "cpu": "1"}
 """``defaultMemory`` and ``defaultCPU``, in the order in which they are set."""

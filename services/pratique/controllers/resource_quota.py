@@ -10,20 +10,21 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow
-from pratique.admission.reviews import Operation, QuotaMode, Review
+from pratique.admission.reviews import QuotaMode, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError, RefusalError
 from pratique.apimachinery.field_errors import join
-from pratique.apimachinery.json_values import member
-from pratique.cluster.store import ReloadableCluster
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.requests import Operation
+from pratique.cluster.store import Cluster, ReloadableCluster
 from pratique.controllers.quota.checks import (
     IGNORED_RESOURCES,
     QuotaDelta,
@@ -42,14 +43,8 @@ from pratique.controllers.quota.resource_quotas import (
     mask,
     read_quota,
 )
+from pratique.pods.resource_requirements import ResourceList
 from pratique.telemetry.metrics import CallbackMetric, LabeledCounter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.cluster.store import Cluster
-    from pratique.pods.resource_requirements import ResourceList
 
 EVALUATION_SECONDS = 10.0
 """How long a request waits for its charge: ``Evaluate`` of ``controller.go``."""
@@ -103,7 +98,10 @@ class QuotaController:
         """Charge a request against all quotas that it concerns, or refuse it and charge none."""
         resource = review.resource
         evaluator = evaluator_of(resource.group, resource.resource)
-        if not review.namespace or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE:
+        if (
+            not review.namespace
+            or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE
+        ):
             return allow()
         if review.charging is QuotaMode.COUNTED or not evaluator.is_charged(review):
             return allow()
@@ -166,7 +164,9 @@ class QuotaController:
             dues = freed_deltas(review, evaluator, quotas)
             if dues:
                 accounts = [_ledger_account(due, cluster) for due in dues]
-                await self.ledger.charge(accounts, _charge(review), functools.partial(_usage_after_release, dues))
+                await self.ledger.charge(
+                    accounts, _charge(review), functools.partial(_usage_after_release, dues)
+                )
 
     async def run_in_background(self, cluster: Cluster) -> None:
         """Put usage right every so often, until cancelled."""
@@ -224,7 +224,9 @@ def _ledger_account(due: QuotaDelta, cluster: Cluster) -> Account:
 def _decide_usage(
     review: Review, dues: Sequence[QuotaDelta], accounts: Sequence[Account], usages: Sequence[ResourceList]
 ) -> list[ResourceList]:
-    known = [_complete_usage(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)]
+    known = [
+        _complete_usage(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)
+    ]
     return usage_after(review, dues, known)
 
 
@@ -290,7 +292,12 @@ def _usage_gauges(ledger: Ledger) -> tuple[CallbackMetric, ...]:
     left_out = "How many more of these there are than are shown."
     return (
         CallbackMetric(
-            "pratique_quota_used", used, lambda: _used_series(ledger), "namespace", "resourcequota", "resource"
+            "pratique_quota_used",
+            used,
+            lambda: _used_series(ledger),
+            "namespace",
+            "resourcequota",
+            "resource",
         ),
         CallbackMetric("pratique_quota_used_left_out", left_out, lambda: _series_left_out(ledger)),
     )

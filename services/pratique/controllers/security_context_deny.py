@@ -5,20 +5,15 @@ Source: ``plugin/pkg/admission/securitycontext/scdeny/admission.go`` of 1.29, th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
 
 _POD_FIELDS = ("supplementalGroups", "seLinuxOptions", "runAsUser", "fsGroup")
 _CONTAINER_FIELDS = ("seLinuxOptions", "runAsUser")

@@ -6,26 +6,22 @@ Source: ``plugin/pkg/admission/serviceaccount/admission.go``, and that of 1.20 f
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, Deny, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.names import generate_name
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import StatusDetails, go_quoted
 from pratique.pods import pod_spec, service_account_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 DEFAULT_ACCOUNT = "default"
 ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"

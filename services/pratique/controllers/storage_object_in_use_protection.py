@@ -7,18 +7,15 @@ controllers of the cluster take them away.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import member
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 _FINALIZERS = ("metadata", "finalizers")
 

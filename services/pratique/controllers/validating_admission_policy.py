@@ -5,18 +5,13 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
-from pratique.admission.controllers import VALIDATE, Controller, Handlers, NoSettings
+from pratique.admission.controllers import VALIDATE, Controller, Handler, Handlers, NoSettings
 from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Review
+from pratique.configuration.loading import Configurations
 from pratique.telemetry.policy_metrics import validating_policy_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from pratique.admission.controllers import Handler
-    from pratique.admission.reviews import Review
-    from pratique.configuration.loading import Configurations
 
 
 def _allow_without_policies(_: Review) -> Answer:
@@ -50,7 +45,11 @@ class _ValidatingPolicySet:
 
 def _build(_: NoSettings) -> Handlers:
     policies = _ValidatingPolicySet()
-    return Handlers(validate=policies.validate, use_configurations=policies.use, collectors=(policies.checks,))
+    return Handlers(
+        validate=policies.validate,
+        use_configurations=policies.use_configurations,
+        collectors=(policies.checks,),
+    )
 
 
 CONTROLLER = Controller(

@@ -12,7 +12,8 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -20,14 +21,9 @@ from pratique import controllers as built_in_controllers
 from pratique.admission.controllers import Controller, Handlers, Phase
 from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.statuses import aggregate, go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

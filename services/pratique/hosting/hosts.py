@@ -6,20 +6,15 @@ Hosts know no transport, so that services and offline runs share them.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import Denied, Failed
+from pratique.admission.results import Denied, Failed, Outcome
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.cluster import schemas
+from pratique.cluster.store import Cluster
+from pratique.hosting.catalogue import HostedController
 from pratique.hosting.running import ControllerHost, unknown_controller_outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.admission.results import Outcome
-    from pratique.admission.reviews import Call, Deadline, Review
-    from pratique.cluster.store import Cluster
-    from pratique.hosting.catalogue import HostedController
 
 
 class MutatorHost(ControllerHost):

@@ -8,13 +8,24 @@ import itertools
 import logging
 import signal
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
 
 from pratique.admission.controllers import Handlers, Phase
-from pratique.admission.results import Allow, Allowed, Denied, Deny, Failed, FailureKind, Patch, Patched
-from pratique.admission.reviews import Call
+from pratique.admission.results import (
+    Allow,
+    Allowed,
+    Answer,
+    Denied,
+    Deny,
+    Failed,
+    FailureKind,
+    Outcome,
+    Patch,
+    Patched,
+)
+from pratique.admission.reviews import Call, Review
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.hosting.running import RemoteFailureError
 from pratique.hosting.services import WorkerPlan, WorkerReadiness
@@ -22,12 +33,6 @@ from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, rea
 from pratique.processes.subprocesses import ChildProcess
 from pratique.rpc.messages import read_outcome, write_call
 from pratique.telemetry.metrics import CallbackMetric
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.admission.results import Answer, Outcome
-    from pratique.admission.reviews import Review
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,12 @@ import dataclasses
 import inspect
 import logging
 import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pratique.admission.controllers import Phase
+from pratique.admission.controllers import Controller, Handler, Phase
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import (
     ALLOWED,
@@ -22,31 +23,28 @@ from pratique.admission.results import (
     Failed,
     FailureKind,
     Outcome,
+    OutcomeDecision,
     Patch,
     Patched,
 )
-from pratique.admission.reviews import Deadline
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.statuses import Status
+from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.hosting.catalogue import HostedController
 from pratique.processes.thread_pool import ControllerThreads, call_and_catch
 from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from pratique.admission.controllers import Controller, Handler
-    from pratique.admission.results import OutcomeDecision
-    from pratique.admission.reviews import Call, Review
-    from pratique.apimachinery.statuses import Status
-    from pratique.cluster.store import Cluster
-    from pratique.hosting.catalogue import HostedController
 
-    EvaluatedAnswer: TypeAlias = tuple[OutcomeDecision, Document]
+EvaluatedAnswer: TypeAlias = "tuple[OutcomeDecision, Document]"
 
 MAX_OPERATIONS = 1_000
 """Of a patch that a policy writes itself. A Pod of a hundred containers with ten changes to each has as many; applying
@@ -55,7 +53,9 @@ them takes 10 ms. What is worked out from a changed object needs no limit: it ha
 _PLAIN_OPERATIONS = frozenset({"add", "remove", "replace"})
 
 
-def evaluate_answer(answer: object, review: Review, phase: Phase, *, may_patch: bool = False) -> EvaluatedAnswer:
+def evaluate_answer(
+    answer: object, review: Review, phase: Phase, *, may_patch: bool = False
+) -> EvaluatedAnswer:
     """Decide what ``answer`` means for the review: the decision, and the object as it leaves it.
 
     ``may_patch`` lets a validating half change the object.
@@ -356,7 +356,14 @@ def _make_runner(controller: Controller, phase: Phase, handler: Handler) -> Hand
     lane = None if controller.trusted or coroutine else ControllerThreads(controller.name)
     immediate = controller.trusted and not coroutine
     return HandlerRunner(
-        controller.name, phase, handler, lane, immediate, controller.may_patch, controller.wants_deadline, controller.trusted
+        controller.name,
+        phase,
+        handler,
+        lane,
+        immediate,
+        controller.may_patch,
+        controller.wants_deadline,
+        controller.trusted,
     )
 
 

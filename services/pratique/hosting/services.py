@@ -10,15 +10,16 @@ import contextlib
 import dataclasses
 import logging
 import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pratique.admission.controllers import Phase
+from pratique.admission.controllers import Controller, Handler, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import ReloadableCluster
+from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.admission_configuration import load_plugin_configurations
 from pratique.configuration.input_digests import (
     InputDigests,
@@ -27,20 +28,14 @@ from pratique.configuration.input_digests import (
     cluster_digest,
     configuration_digest,
 )
-from pratique.configuration.loading import load_configurations
-from pratique.configuration.settings import Isolation
+from pratique.configuration.loading import Configurations, load_configurations
+from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
+from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Self
-
-    from pratique.admission.controllers import Controller, Handler
-    from pratique.cluster.store import Cluster, ObjectStore
-    from pratique.configuration.loading import Configurations
-    from pratique.configuration.settings import ChainSettings
-    from pratique.telemetry.metrics import ReloadCounts
 
 
 class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +207,9 @@ async def host_chain(
         selected = catalogue.select(settings)
         configurations = load_plugin_configurations(settings)
         chain, making = chain_digest(selected, configurations), provisions_namespaces(selected)
-        apart = IsolatedControllers(catalogue.origins, configurations, settings, phase, isolation, chain, making)
+        apart = IsolatedControllers(
+            catalogue.origins, configurations, settings, phase, isolation, chain, making
+        )
         everything = catalogue.configure(
             [one for one in selected if not apart.concerns(one)],
             configurations,
@@ -270,7 +267,9 @@ class ReloadedInputs(Generic[H]):
         self._configuration_digest = configuration_digest(self._configuration.value)
         self._cluster_digest = cluster_digest(self._cluster.value)
         self.held: RecentInputs[H] = RecentInputs(
-            self._digests, self._host.with_inputs(self._cluster.value, self._handlers), settings.reload_grace_seconds
+            self._digests,
+            self._host.with_inputs(self._cluster.value, self._handlers),
+            settings.reload_grace_seconds,
         )
         """What runs the controllers, by what they decide by."""
         self._configuration.tell(self._take_configurations)
@@ -283,7 +282,9 @@ class ReloadedInputs(Generic[H]):
             for each in self._watched:
                 followers.add(asyncio.create_task(keep_reloading([each]), name=f"{each.name} files"))
             for one in self._controllers:
-                following = asyncio.create_task(one.handlers.run_in_background(self.cluster), name=one.controller.name)
+                following = asyncio.create_task(
+                    one.handlers.run_in_background(self.cluster), name=one.controller.name
+                )
                 following.add_done_callback(_log_background_failure)
                 followers.add(following)
             try:
@@ -296,7 +297,9 @@ class ReloadedInputs(Generic[H]):
         return InputDigests.of(self._chain, self._configuration_digest, self._cluster_digest)
 
     def _use(self, configurations: Configurations) -> Mapping[str, Handler]:
-        used = {one.controller.name: one.handlers.use_configurations(configurations) for one in self._controllers}
+        used = {
+            one.controller.name: one.handlers.use_configurations(configurations) for one in self._controllers
+        }
         return {name: handler for name, handler in used.items() if handler is not None}
 
     async def _take_configurations(self, configurations: Configurations) -> None:

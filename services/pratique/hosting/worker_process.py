@@ -14,26 +14,22 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.results import Failed, FailureKind, Outcome
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
+from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.catalogue import configure_controller, find_in_package
+from pratique.hosting.catalogue import HostedController, configure_controller, find_in_package
 from pratique.hosting.running import ControllerHost
 from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent
+from pratique.processes.thread_pool import ControllerThreads
 from pratique.rpc.messages import IncomingCall, write_outcome
 from pratique.telemetry.logs import configure_logging, describe_error, log_loop_error
-
-if TYPE_CHECKING:
-    from pratique.configuration.input_digests import RecentInputs
-    from pratique.hosting.catalogue import HostedController
-    from pratique.processes.thread_pool import ControllerThreads
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +40,9 @@ STUCK_SECONDS = 1.0
 class _WorkerCalls:
     """The calls of the service, each a task."""
 
-    def __init__(self, controller: str, held: RecentInputs[ControllerHost], writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, controller: str, held: RecentInputs[ControllerHost], writer: asyncio.StreamWriter
+    ) -> None:
         self._controller = controller
         self._held = held
         self._writer = writer
@@ -145,7 +143,9 @@ def _configured_controller(plan: WorkerPlan) -> HostedController:
 
 
 def _send_readiness(writer: asyncio.StreamWriter, error: str) -> None:
-    writer.write(encode_frame(ProcessFrame(FrameKind.READY, body=msgspec.json.encode(WorkerReadiness(error)))))
+    writer.write(
+        encode_frame(ProcessFrame(FrameKind.READY, body=msgspec.json.encode(WorkerReadiness(error))))
+    )
 
 
 def main(descriptor: int) -> None:

@@ -7,22 +7,22 @@ Sources: ``LoadKubeconfig`` and ``NewGenericWebhook`` in ``k8s.io/apiserver/pkg/
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
 from pratique.https.clients import HttpsClients, SessionKey
-from pratique.https.credentials import user_credentials
-from pratique.https.kubeconfigs import load_kubeconfig, resolve_current_context
+from pratique.https.credentials import Credentials, user_credentials
+from pratique.https.kubeconfigs import (
+    KubeconfigCluster,
+    ResolvedContext,
+    load_kubeconfig,
+    resolve_current_context,
+)
 from pratique.https.requests import HttpRequest, clean_path, response_body, send_with_retries
 from pratique.https.tls_contexts import open_client_context
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Deadline
-    from pratique.https.credentials import Credentials
-    from pratique.https.kubeconfigs import KubeconfigCluster, ResolvedContext
 
 _MOST_SECONDS = 30
 """How long one attempt may take, redirects and the reading of the answer included."""

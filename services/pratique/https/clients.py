@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pratique.https.credentials import ClientCertificate
 from pratique.https.service_resolvers import ServiceResolver, resolve_by_dns
 
 if TYPE_CHECKING:
     import ssl
 
-    from pratique.https.credentials import ClientCertificate
     from pratique.https.sessions import HttpsSession
 
 

@@ -8,17 +8,13 @@ from __future__ import annotations
 import base64
 import dataclasses
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pratique.https.kubeconfigs import KubeconfigUser
+from pratique.https.kubeconfigs import KubeconfigUser
 
 _TOKEN_AGE = 50.0
 """Seconds before a token file is read again: client-go gives a token a minute, and renews it 10 s early."""

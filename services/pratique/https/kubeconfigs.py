@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from pratique.apimachinery.documents import read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
+from pratique.apimachinery.json_values import JSON  # msgspec reads the types of fields
 from pratique.apimachinery.statuses import aggregate, go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 
 class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):
@@ -218,7 +216,9 @@ def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
     if context.user and context.user not in kubeconfig.users:
         raise ConfigurationError(f"auth info {go_quoted(context.user)} does not exist")
     found = ResolvedContext(
-        kubeconfig.servers[context.cluster], context.user, kubeconfig.users.get(context.user, KubeconfigUser())
+        kubeconfig.servers[context.cluster],
+        context.user,
+        kubeconfig.users.get(context.user, KubeconfigUser()),
     )
     faults = [*_user_faults(context.user, found.user), *_server_faults(context.cluster, found.server)]
     if faults:

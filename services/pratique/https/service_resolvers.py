@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
+from pratique.cluster.store import Cluster
 
 ServiceResolver: TypeAlias = Callable[[str, int], tuple[str, int]]
 """From a service's host, ``<name>.<namespace>.svc``, and port to the host or address and port to use.

@@ -12,7 +12,8 @@ import os
 import re
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -20,15 +21,11 @@ import aiohttp.abc
 import multidict
 import yarl
 
+from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
 from pratique.https.requests import HttpResponse, post_error
 from pratique.https.service_resolvers import ServiceResolver, UnresolvedError
 from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pratique.admission.reviews import Deadline
 
 _ALERT = re.compile(r"ALERT_(?P<name>[A-Z_]+)\]")
 _ALERTS = {
@@ -159,7 +156,9 @@ _dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
 class HttpsSession:
     """Connections that share one TLS context."""
 
-    def __init__(self, context: ssl.SSLContext, resolve: ServiceResolver | None, server_name: str = "") -> None:
+    def __init__(
+        self, context: ssl.SSLContext, resolve: ServiceResolver | None, server_name: str = ""
+    ) -> None:
         """Open no connection yet.
 
         ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must

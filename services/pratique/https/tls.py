@@ -13,6 +13,8 @@ import functools
 import logging
 import ssl
 import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pratique.apimachinery.errors import ConfigurationError, PartlyUsableError
@@ -20,9 +22,6 @@ from pratique.https.tls_contexts import temporary_pem_file
 from pratique.telemetry.reloading_files import POLL_SECONDS, Reloaded, keep_reloading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
     from cryptography.x509 import Certificate
 
 
@@ -70,7 +69,9 @@ class ReloadedCertificate(Reloaded[T]):
         return f"{self.name} {verb} {dt.datetime.fromtimestamp(end, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-async def keep_certificates_fresh(kept: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
+async def keep_certificates_fresh(
+    kept: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS
+) -> None:
     """Refresh all whenever a file of theirs changes, and warn of those that end soon, until cancelled."""
     warning = asyncio.ensure_future(_warn_daily(kept))
     try:
@@ -123,7 +124,9 @@ def read_authorities(file: Path, flag: str) -> CertificateAuthorities:
         raise ConfigurationError(f"{flag} {file}: {error.strerror}") from None
     except ValueError:
         raise ConfigurationError(f"{flag} {file}: cannot be read as certificates in PEM") from None
-    return CertificateAuthorities(b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates))
+    return CertificateAuthorities(
+        b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates)
+    )
 
 
 def read_client_authorities(file: Path, flag: str) -> CertificateAuthorities:
@@ -257,7 +260,9 @@ class TlsClient:
 class ClientCertificateAuthenticator:
     """Knows clients by certificates of the authorities, as they are now."""
 
-    def __init__(self, authorities: ReloadedCertificate[CertificateAuthorities], allowed_names: Iterable[str]) -> None:
+    def __init__(
+        self, authorities: ReloadedCertificate[CertificateAuthorities], allowed_names: Iterable[str]
+    ) -> None:
         """Allow those with one of the names; with no names, everybody whom an authority has signed."""
         self.authorities = authorities
         self._allowed = frozenset(allowed_names)

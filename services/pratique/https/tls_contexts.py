@@ -10,14 +10,13 @@ import re
 import ssl
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pratique.apimachinery.errors import CallError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pratique.https.credentials import ClientCertificate
 
 

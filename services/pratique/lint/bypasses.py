@@ -5,27 +5,26 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from pratique.admission.controllers import Controller
+from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.urls import parse_url
-from pratique.configuration.admissionregistration import ValidatingAdmissionPolicySpec
+from pratique.cluster.store import Cluster
+from pratique.configuration.admissionregistration import (
+    ClientConfig,
+    PolicyConfiguration,
+    PolicySpec,
+    ValidatingAdmissionPolicySpec,
+)
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique.lint.outage_simulation import known_workloads
-from pratique.lint.rules import LintRule, Severity, Violation
+from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 from pratique.manifests.pod_templates import list_at, mapping_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pratique.admission.controllers import Controller
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import ClientConfig, PolicyConfiguration, PolicySpec
-    from pratique.lint.rules import ConfiguredWebhook, LintContext
 
 _CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
 """By the first, a running Pod gets another container; by the second, its containers other resources. Neither is an
@@ -125,7 +124,11 @@ def _find_enforcing_mutations(context: LintContext) -> Iterator[Violation]:
         if hook.fails_closed or _url_path(hook.webhook.client_config) not in {"/mutate", "/admit"}:
             continue
         for door in _front_doors(hook, context.cluster):
-            lost = [one.name for one in door.controllers if one.denies_in_mutate and _shares_requests(one, hook, context)]
+            lost = [
+                one.name
+                for one in door.controllers
+                if one.denies_in_mutate and _shares_requests(one, hook, context)
+            ]
             if lost:
                 text = (
                     f"{', '.join(lost)} of {door.workload} refuse in the mutating phase alone:"
@@ -151,7 +154,9 @@ def _front_doors(hook: ConfiguredWebhook, cluster: Cluster) -> Iterator[_FrontDo
             serves = [two for two in itertools.pairwise(arguments) if two[0] == "serve"]
             if not any(service in {"frontdoor", "all"} for _, service in serves):
                 continue
-            written = _flags_from_environment(container, hook.backend.namespace, cluster) | _flags_from_arguments(arguments)
+            written = _flags_from_environment(
+                container, hook.backend.namespace, cluster
+            ) | _flags_from_arguments(arguments)
             named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
             yield _FrontDoor(named, _selected_controllers(written))
 
@@ -163,7 +168,9 @@ def _flags_from_environment(container: JSONObject, namespace: str, cluster: Clus
         name = member(source, "configMapRef", "name")
         data = mapping_at(cluster.get("", "configmaps", str(name), namespace), "data")
         found |= {str(member(source, "prefix") or "") + key: str(value) for key, value in data.items()}
-    found |= {str(member(each, "name")): str(member(each, "value") or "") for each in list_at(container, "env")}
+    found |= {
+        str(member(each, "name")): str(member(each, "value") or "") for each in list_at(container, "env")
+    }
     prefix = "PRATIQUE_"
     return {
         key.removeprefix(prefix).lower().replace("_", "-"): value

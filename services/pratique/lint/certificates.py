@@ -5,21 +5,16 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_values import member
-from pratique.lint.outage_simulation import known_workloads, mounted_sources, server_name
-from pratique.lint.rules import LintRule, Severity, Violation
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.lint.outage_simulation import BackendService, known_workloads, mounted_sources, server_name
+from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from cryptography.x509 import Certificate
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.lint.outage_simulation import BackendService
-    from pratique.lint.rules import ConfiguredWebhook, LintContext
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -105,7 +100,9 @@ def _ca_bundles(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, tuple
 def _find_unreadable_bundles(context: LintContext) -> Iterator[Violation]:
     for hook, certificates in _ca_bundles(context):
         if not certificates:
-            yield hook.violation("holds no certificates in PEM: the webhook cannot be called", *_CA_BUNDLE_PATH)
+            yield hook.violation(
+                "holds no certificates in PEM: the webhook cannot be called", *_CA_BUNDLE_PATH
+            )
 
 
 UNREADABLE = LintRule(
@@ -165,7 +162,9 @@ def _find_non_authorities(context: LintContext) -> Iterator[Violation]:
     for hook, certificates in _ca_bundles(context):
         others = sum(not is_authority(each) for each in certificates)
         if others:
-            yield hook.violation(f"{others} of {len(certificates)} certificates are of no authority", *_CA_BUNDLE_PATH)
+            yield hook.violation(
+                f"{others} of {len(certificates)} certificates are of no authority", *_CA_BUNDLE_PATH
+            )
 
 
 NOT_A_CA = LintRule(
@@ -207,7 +206,11 @@ def _serving_certificates(backend: BackendService, context: LintContext) -> list
     }
     for secret in context.cluster.list("", "secrets", backend.namespace):
         name = str(member(secret, "metadata", "name"))
-        if secret.get("type") == _TLS_SECRET_TYPE and (not workloads or name in names) and (chain := _certificate_chain(secret)):
+        if (
+            secret.get("type") == _TLS_SECRET_TYPE
+            and (not workloads or name in names)
+            and (chain := _certificate_chain(secret))
+        ):
             found.append(_ServingCertificate(f"{backend.namespace}/{name}", chain))
     return found
 
@@ -222,7 +225,9 @@ def _certificate_chain(secret: JSONObject) -> tuple[Certificate, ...]:
         return ()
 
 
-def _matching_certificates(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, str, list[_ServingCertificate], list[_ServingCertificate]]]:
+def _matching_certificates(
+    context: LintContext,
+) -> Iterator[tuple[ConfiguredWebhook, str, list[_ServingCertificate], list[_ServingCertificate]]]:
     """For each webhook the name that its server goes by, all that it may show, and what of that bears the name."""
     for hook in context.hooks:
         if hook.backend is not None and (shown := _serving_certificates(hook.backend, context)):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from pratique.lint.rules import LintRule, Severity, Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from pratique.lint.outage_simulation import BackendService, StartupRequest
-    from pratique.lint.rules import ConfiguredWebhook, LintContext
+from pratique.lint.outage_simulation import BackendService, StartupRequest
+from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 
 T = TypeVar("T")
 
@@ -34,7 +30,9 @@ def find_cycles(graph: Mapping[T, Collection[T]]) -> Iterator[DependencyCycle[T]
         graph: For each node, which of the nodes it waits for. A node that waits for itself makes no group.
     """
     order = {node: index for index, node in enumerate(graph)}
-    groups = [sorted(group, key=order.__getitem__) for group in _connected_components(graph) if len(group) > 1]
+    groups = [
+        sorted(group, key=order.__getitem__) for group in _connected_components(graph) if len(group) > 1
+    ]
     for group in sorted(groups, key=lambda group: order[group[0]]):
         yield DependencyCycle(tuple(group), _shortest_cycle(group, graph, order))
 
@@ -70,7 +68,9 @@ def _postorder(start: T, graph: Mapping[T, Collection[T]], seen: set[T]) -> Iter
             way.append((following, iter(graph[following])))
 
 
-def _shortest_cycle(group: list[T], graph: Mapping[T, Collection[T]], order: Mapping[T, int]) -> tuple[T, ...]:
+def _shortest_cycle(
+    group: list[T], graph: Mapping[T, Collection[T]], order: Mapping[T, int]
+) -> tuple[T, ...]:
     """Search from the first member breadth first, until somebody waits for it."""
     first, members = group[0], set(group)
     before: dict[T, T] = {}
@@ -118,7 +118,9 @@ def _find_self_interceptions(context: LintContext) -> Iterator[Violation]:
 
 def _request_list(requests: Sequence[StartupRequest]) -> str:
     named = [str(request) for request in requests[:_MAX_LISTED]]
-    return ", ".join(named) + (f", and {len(requests) - _MAX_LISTED} more" if len(requests) > _MAX_LISTED else "")
+    return ", ".join(named) + (
+        f", and {len(requests) - _MAX_LISTED} more" if len(requests) > _MAX_LISTED else ""
+    )
 
 
 DEADLOCK = LintRule(
@@ -149,7 +151,9 @@ def _find_circular_dependencies(context: LintContext) -> Iterator[Violation]:
         yield blockers[first][second][0].violation(text, "namespaceSelector")
 
 
-def _blocking_webhooks(one: BackendService, context: LintContext) -> dict[BackendService, list[ConfiguredWebhook]]:
+def _blocking_webhooks(
+    one: BackendService, context: LintContext
+) -> dict[BackendService, list[ConfiguredWebhook]]:
     """The webhooks whose silence refuses the start of a server, by their own servers."""
     found: dict[BackendService, list[ConfiguredWebhook]] = {}
     for hook in context.refusing(one):
@@ -158,7 +162,9 @@ def _blocking_webhooks(one: BackendService, context: LintContext) -> dict[Backen
     return found
 
 
-def _wait_text(one: BackendService, other: BackendService, hook: ConfiguredWebhook, context: LintContext) -> str:
+def _wait_text(
+    one: BackendService, other: BackendService, hook: ConfiguredWebhook, context: LintContext
+) -> str:
     return f"{one} waits for {other} ({hook}: {context.refused_starts(hook, one)[0]})"
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.lint.outage_simulation import known_workloads
-from pratique.lint.rules import LintRule, Severity, Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.lint.rules import ConfiguredWebhook, LintContext
+from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 
 _REPLICATED_KINDS = frozenset({"Deployment", "StatefulSet"})
 

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
-from pratique.admission.reviews import Operation, QuotaMode, UserInfo
-from pratique.apimachinery.json_values import member
+from pratique.admission.reviews import QuotaMode, Review
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.apimachinery.urls import parse_url
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import (
+    Cluster,
     ObjectStore,
     assumed_namespace,
     assumed_service_account,
     with_namespace_defaults,
 )
+from pratique.configuration.admissionregistration import ClientConfig, WebhookConfigurationKind
 from pratique.manifests.pod_templates import list_at, mapping_at, pod_of_workload
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import ClientConfig, WebhookConfigurationKind
 
 
 class WebhookName(NamedTuple):
@@ -195,7 +191,12 @@ def binding_of(pod: JSONObject) -> JSONObject:
 
 def endpoints_of(service: JSONObject) -> JSONObject:
     """Where the Service is reached, as kube-proxy knows it in old clusters."""
-    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": _service_metadata(service, {}), "subsets": []}
+    return {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": _service_metadata(service, {}),
+        "subsets": [],
+    }
 
 
 def endpoint_slice_of(service: JSONObject) -> JSONObject:
@@ -348,7 +349,9 @@ def _selects(wanted: JSONObject, labels: JSONObject) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _workload_requests(workload: JSONObject, backend: BackendService, cluster: Cluster) -> Iterator[StartupRequest]:
+def _workload_requests(
+    workload: JSONObject, backend: BackendService, cluster: Cluster
+) -> Iterator[StartupRequest]:
     kind, name = workload["kind"], workload["metadata"]["name"]
     of = f'{kind} "{name}"'
     ask = functools.partial(_create_request, cluster)
@@ -390,4 +393,6 @@ def _node_requests(cluster: Cluster) -> Iterator[StartupRequest]:
     yield StartupRequest(_update_request(cluster, ready_node(), KUBELET, "status"))
     yield StartupRequest(_update_request(cluster, lease("kube-node-lease", NODE), KUBELET))
     yield StartupRequest(_update_request(cluster, lease("kube-system", "kube-scheduler"), SCHEDULER))
-    yield StartupRequest(_update_request(cluster, lease("kube-system", "kube-controller-manager"), CONTROLLER_MANAGER))
+    yield StartupRequest(
+        _update_request(cluster, lease("kube-system", "kube-controller-manager"), CONTROLLER_MANAGER)
+    )

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from pratique.cluster.store import Cluster
+from pratique.configuration.loading import Configurations
 from pratique.lint import bypasses, certificates, deadlocks, failures, scopes, trust, without_effect
 from pratique.lint import certificates as certificates_module
 from pratique.lint import failures as failures_module
 from pratique.lint import scopes as scopes_module
-from pratique.lint.rules import LintContext, LintFinding, is_suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.loading import Configurations
-    from pratique.lint.outage_simulation import OutageSimulator
-    from pratique.lint.rules import LintRule
+from pratique.lint.outage_simulation import OutageSimulator
+from pratique.lint.rules import LintContext, LintFinding, LintRule, is_suppressed
 
 LINT_RULES: tuple[LintRule, ...] = (
     failures_module.TOO_LONG,

@@ -6,20 +6,37 @@ import dataclasses
 import enum
 import functools
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.admission.rule_checks import RuleChecker
-from pratique.admission.rules import compile_rules
-from pratique.apimachinery.json_values import member
+from pratique.admission.rules import Rule, compile_rules
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
-from pratique.apimachinery.source_documents import YamlOrigin
+from pratique.apimachinery.source_documents import SourceDocument, YamlOrigin
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.admissionregistration import WebhookConfiguration, WebhookConfigurationKind
+from pratique.cluster.store import Cluster
+from pratique.configuration.admissionregistration import (
+    ParamKind,
+    ParamRef,
+    PolicyBindingSpec,
+    PolicyConfiguration,
+    PolicySpec,
+    ServiceReference,
+    Webhook,
+    WebhookConfiguration,
+    WebhookConfigurationKind,
+)
+from pratique.configuration.loading import Configurations
 from pratique.lint.outage_simulation import (
     AssumedCluster,
     BackendService,
+    OutageResult,
+    OutageSimulator,
     StartupRequest,
     WebhookName,
     backend_service,
@@ -27,28 +44,10 @@ from pratique.lint.outage_simulation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import (
-        ParamKind,
-        ParamRef,
-        PolicyBindingSpec,
-        PolicyConfiguration,
-        PolicySpec,
-        ServiceReference,
-        Webhook,
-    )
-    from pratique.configuration.loading import Configurations
-    from pratique.lint.outage_simulation import OutageResult, OutageSimulator
     from pratique.lint.scopes import SampleRequest
 
-    Owner: TypeAlias = WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]
+
+Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
 
 
 class Severity(enum.Enum):
@@ -166,7 +165,9 @@ class ConfiguredWebhook:
 class LintContext:
     """Everything that a practice may ask for."""
 
-    def __init__(self, configurations: Configurations, cluster: Cluster, simulator: OutageSimulator, now: float) -> None:
+    def __init__(
+        self, configurations: Configurations, cluster: Cluster, simulator: OutageSimulator, now: float
+    ) -> None:
         """Look at configurations in a cluster at the time ``now``, in seconds since 1970.
 
         ``simulator`` tells what becomes of a request while the servers of all webhooks are down.
@@ -280,7 +281,10 @@ class LintContext:
     def _starts(self) -> Mapping[BackendService, tuple[tuple[StartupRequest, OutageResult], ...]]:
         """For each server what it needs to start, and what comes of asking for it."""
         return {
-            backend: tuple((request, self._simulator(request.review)) for request in startup_requests(backend, self.cluster))
+            backend: tuple(
+                (request, self._simulator(request.review))
+                for request in startup_requests(backend, self.cluster)
+            )
             for backend in self.backends
         }
 

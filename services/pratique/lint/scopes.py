@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pratique.admission.reviews import Operation, Review, UserInfo
-from pratique.admission.rules import compile_rules
-from pratique.apimachinery.json_values import Document
+from pratique.admission.reviews import Review
+from pratique.admission.rules import Rule, compile_rules
+from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, compile_selector, labels_of
 from pratique.apimachinery.statuses import qualified_resource
-from pratique.cluster.api_resources import VIRTUAL_RESOURCES, types_of_definition
-from pratique.lint.rules import LintRule, Severity, Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.selectors import LabelSelector
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import Cluster
-    from pratique.lint.rules import ConfiguredWebhook, LintContext
-
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources, types_of_definition
+from pratique.cluster.store import Cluster
+from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 
 _NAME = "sample"
 _CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
@@ -91,7 +82,9 @@ class SampleRequest:
         }
 
 
-def first_reached(hook: ConfiguredWebhook, samples: Iterable[SampleRequest], context: LintContext) -> SampleRequest | None:
+def first_reached(
+    hook: ConfiguredWebhook, samples: Iterable[SampleRequest], context: LintContext
+) -> SampleRequest | None:
     """The first of the requests that a webhook would be called for; None where it is called for none.
 
     The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
@@ -103,7 +96,9 @@ def first_reached(hook: ConfiguredWebhook, samples: Iterable[SampleRequest], con
     )
 
 
-def first_fitting(hook: ConfiguredWebhook, samples: Iterable[SampleRequest], cluster: Cluster) -> SampleRequest | None:
+def first_fitting(
+    hook: ConfiguredWebhook, samples: Iterable[SampleRequest], cluster: Cluster
+) -> SampleRequest | None:
     """The first of the requests that fits a webhook, though admission may never hear of it."""
     return next((sample for sample in samples if _fits(hook, sample, cluster)), None)
 
@@ -141,7 +136,9 @@ def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
     from pratique.cel.policy_compiler import AdmissionActivation  # noqa: PLC0415 - brings CEL
 
     compiled = [
-        CompiledCondition(one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"))
+        CompiledCondition(
+            one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+        )
         for one in conditions
     ]
     try:
@@ -315,7 +312,9 @@ SYSTEM_OBJECTS = (
     SampleRequest(group="apps", resource="replicasets", kind="ReplicaSet", namespace=_SYSTEM_NAMESPACE),
     SampleRequest(group="apps", resource="deployments", kind="Deployment", namespace=_SYSTEM_NAMESPACE),
     SampleRequest(group="apps", resource="daemonsets", kind="DaemonSet", namespace=_SYSTEM_NAMESPACE),
-    SampleRequest(resource="configmaps", kind="ConfigMap", operation=Operation.UPDATE, namespace=_SYSTEM_NAMESPACE),
+    SampleRequest(
+        resource="configmaps", kind="ConfigMap", operation=Operation.UPDATE, namespace=_SYSTEM_NAMESPACE
+    ),
 )
 LEASE_UPDATES = (
     _BY_KUBELET(

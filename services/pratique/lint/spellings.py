@@ -6,22 +6,16 @@ it does something, so everything that reads files for people warns of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.field_errors import FieldPath, Step
+from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.store import Cluster
 from pratique.configuration.settings import CURRENT_RELEASE, Release
 from pratique.controllers.default_toleration_seconds import ALPHA_KEYS, NOT_READY, UNREACHABLE
 from pratique.controllers.pod_security.pods import WORKLOADS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.cluster.store import Cluster
 
 _NODE_SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 _ANNOTATIONS = {
@@ -125,7 +119,11 @@ def _in_keys(
 
 
 def _key_problem(key: JSON, release: Release | None) -> str:
-    if not isinstance(key, str) or key not in _ALPHA_TAINTS or (release or CURRENT_RELEASE) <= _ALPHA_TAINTS_UNTIL:
+    if (
+        not isinstance(key, str)
+        or key not in _ALPHA_TAINTS
+        or (release or CURRENT_RELEASE) <= _ALPHA_TAINTS_UNTIL
+    ):
         return ""
     right = go_quoted(_ALPHA_TAINTS[key])
     return (

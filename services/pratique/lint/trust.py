@@ -7,29 +7,25 @@ import ipaddress
 import itertools
 import re
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.admission.reviews import UserInfo
+from pratique.admission.rules import Rule
 from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.requests import UserInfo
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster import rbac
 from pratique.cluster.authorization import AuthorizationAttributes
-from pratique.cluster.rbac import cluster_roles, read_binding
+from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
+from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles, cluster_roles, read_binding
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec
-from pratique.lint.rules import LintRule, Severity, Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.rules import Rule
-    from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
-    from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles
-    from pratique.lint.outage_simulation import WebhookName
-    from pratique.lint.rules import LintContext, Owner
+from pratique.lint.outage_simulation import WebhookName
+from pratique.lint.rules import LintContext, LintRule, Owner, Severity, Violation
 
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
-_METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")))
+_METADATA_ADDRESSES = frozenset(
+    map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200"))
+)
 """Where clouds tell a machine about itself, its credentials among that. None of it answers reviews."""
 
 
@@ -210,7 +206,9 @@ def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
     """Whether it is an administrator, or a part of Kubernetes with the role that Kubernetes has for it."""
     if (context.kind, context.name) in _ADMINISTRATORS:
         return True
-    is_part = context.namespace == "kube-system" or (context.kind == "User" and context.name.startswith(_SYSTEM_PREFIX))
+    is_part = context.namespace == "kube-system" or (
+        context.kind == "User" and context.name.startswith(_SYSTEM_PREFIX)
+    )
     return is_part and binding.role_ref.name.startswith(_SYSTEM_PREFIX)
 
 
@@ -246,13 +244,17 @@ def _find_overwrites(context: LintContext) -> Iterator[Violation]:
             for found in _PATCH.finditer(written):
                 fields = {name: one or other for name, one, other in _FIELD.findall(found["fields"])}
                 is_guarded = bool(_GUARD.search(written) or _GUARD.search(conditions))
-                if text := _overwrite_problem(fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded):
+                if text := _overwrite_problem(
+                    fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded
+                ):
                     path = ("spec", "mutations", index, "jsonPatch", "expression")
                     yield Violation(policy, path, text)
 
 
 def _overwrite_problem(operation: str, path: str, *, is_guarded: bool) -> str:
-    if _WHOLE_COLLECTION.fullmatch(path) and (operation == "replace" or (operation == "add" and not is_guarded)):
+    if _WHOLE_COLLECTION.fullmatch(path) and (
+        operation == "replace" or (operation == "add" and not is_guarded)
+    ):
         return f"{operation} of {path} drops what was there before"
     if _LABEL.fullmatch(path) and operation in {"replace", "remove"}:
         return f"{operation} of {path} changes a label that selectors may go by"

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pratique.admission.controllers import Controller
+from pratique.admission.reviews import Review
 from pratique.admission.rule_checks import RuleChecker
-from pratique.apimachinery.selectors import DOES_NOT_EXIST, first_contradiction
+from pratique.admission.rules import Rule
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.selectors import DOES_NOT_EXIST, LabelSelector, first_contradiction
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.api_resources import storage_group
+from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
+    MatchResources,
+    PolicyBindingSpec,
+    PolicyConfiguration,
     PolicyKind,
+    PolicySpec,
     ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
     WebhookConfigurationKind,
 )
-from pratique.lint.outage_simulation import OutageResult
-from pratique.lint.rules import LintContext, LintFinding, LintRule, Severity, Violation, is_suppressed
+from pratique.configuration.loading import Configurations
+from pratique.lint.outage_simulation import OutageResult, WebhookName
+from pratique.lint.rules import LintContext, LintFinding, LintRule, Owner, Severity, Violation, is_suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from pratique.admission.controllers import Controller
-    from pratique.admission.reviews import Review
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.kinds import ResourceType
-    from pratique.apimachinery.selectors import LabelSelector
     from pratique.cel.expressions import Expression
     from pratique.cel.policy_compiler import PolicyCompiler
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import (
-        MatchResources,
-        PolicyBindingSpec,
-        PolicyConfiguration,
-        PolicySpec,
-    )
-    from pratique.configuration.loading import Configurations
-    from pratique.lint.outage_simulation import WebhookName
-    from pratique.lint.rules import Owner
 
 
 def always_false(context: LintContext) -> Iterator[tuple[Owner, tuple[Step, ...]]]:
@@ -53,12 +47,16 @@ def constant_conditions(context: LintContext) -> Iterator[tuple[Owner, tuple[Ste
             from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT  # noqa: PLC0415 - brings CEL
             from pratique.cel.expressions import compile_expression  # noqa: PLC0415 - likewise
 
-            value = _constant_value(compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"))
+            value = _constant_value(
+                compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+            )
             if value is not None:
                 yield hook.owner, ("webhooks", hook.index, "matchConditions", index, "expression"), value
     for policy in context.policies:
         for index, condition in enumerate(policy.spec.match_conditions):
-            expression = _policy_compiler(policy.spec).compile(condition.expression, "bool", has_variables=False)
+            expression = _policy_compiler(policy.spec).compile(
+                condition.expression, "bool", has_variables=False
+            )
             value = _constant_value(expression)
             if value is not None:
                 yield policy, ("spec", "matchConditions", index, "expression"), value
@@ -136,7 +134,9 @@ def _match_criteria(context: LintContext) -> Iterator[_MatchCriteria]:
     for hook in context.hooks:
         one = hook.webhook
         path: tuple[Step, ...] = ("webhooks", hook.index)
-        yield _MatchCriteria(hook.owner, path, one.rules, "rules", one.namespace_selector, one.object_selector)
+        yield _MatchCriteria(
+            hook.owner, path, one.rules, "rules", one.namespace_selector, one.object_selector
+        )
     for policy in context.policies:
         if policy.spec.match_constraints is not None:
             yield _resources_criteria(policy, policy.spec.match_constraints, _CONSTRAINTS)
@@ -169,7 +169,7 @@ def _in_rules(matching: _MatchCriteria, context: LintContext) -> Iterator[_Futil
     for index, rule in enumerate(matching.rules):
         for one in context.futile_rules.find(rule):
             path = (matching.rules_field, index, one.field, *(() if one.index is None else (one.index,)))
-            yield _FutileMatch(matching.breach(f"matches nothing: {one.text}", *path), one.certain)
+            yield _FutileMatch(matching.violation(f"matches nothing: {one.text}", *path), one.certain)
 
 
 def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
@@ -178,18 +178,20 @@ def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
             continue
         if key := first_contradiction(selector):
             text = f"asks of label {go_quoted(key)} what cannot be: no {_SELECTED[field]} is selected"
-            yield _FutileMatch(matching.breach(text, field), certain=True)
+            yield _FutileMatch(matching.violation(text, field), certain=True)
         elif field == "namespaceSelector" and any(
             one.key == _NAME_LABEL and one.operator == DOES_NOT_EXIST for one in selector.match_expressions
         ):
             text = f"every namespace has the label {_NAME_LABEL}: no namespace is selected"
-            yield _FutileMatch(matching.breach(text, field), certain=True)
+            yield _FutileMatch(matching.violation(text, field), certain=True)
 
 
 _SELECTED = {"namespaceSelector": "namespace", "objectSelector": "object"}
 
 
-def _futile_exclusions(policy: PolicyConfiguration[PolicySpec], context: LintContext) -> Iterator[_FutileMatch]:
+def _futile_exclusions(
+    policy: PolicyConfiguration[PolicySpec], context: LintContext
+) -> Iterator[_FutileMatch]:
     constraints = policy.spec.match_constraints
     if constraints is None or not constraints.exclude_resource_rules:
         return
@@ -197,12 +199,16 @@ def _futile_exclusions(policy: PolicyConfiguration[PolicySpec], context: LintCon
     wanted = context.matched(constraints.resource_rules)
     if wanted and wanted <= context.matched(whole):
         text = "leaves out all that resourceRules match: the policy does nothing"
-        certain = _is_builtin_only(constraints.resource_rules) or set(constraints.resource_rules) <= set(whole)
+        certain = _is_builtin_only(constraints.resource_rules) or set(constraints.resource_rules) <= set(
+            whole
+        )
         yield _FutileMatch(Violation(policy, (*_CONSTRAINTS, "excludeResourceRules"), text), certain)
 
 
 def _disjoint_bindings(
-    binding: PolicyConfiguration[PolicyBindingSpec], policy: PolicyConfiguration[PolicySpec], context: LintContext
+    binding: PolicyConfiguration[PolicyBindingSpec],
+    policy: PolicyConfiguration[PolicySpec],
+    context: LintContext,
 ) -> Iterator[_FutileMatch]:
     resources, constraints = binding.spec.match_resources, policy.spec.match_constraints
     if resources is None or constraints is None:
@@ -212,7 +218,9 @@ def _disjoint_bindings(
         one, other = context.matched(resources.resource_rules), context.matched(constraints.resource_rules)
         if one and other and _without_versions(one).isdisjoint(_without_versions(other)):
             text = f"matches nothing that {named} matches, too: the binding does nothing"
-            certain = _is_builtin_only(resources.resource_rules) or _is_builtin_only(constraints.resource_rules)
+            certain = _is_builtin_only(resources.resource_rules) or _is_builtin_only(
+                constraints.resource_rules
+            )
             yield _FutileMatch(Violation(binding, (*_RESOURCES, "resourceRules"), text), certain)
     for field, mine, theirs in (
         ("namespaceSelector", resources.namespace_selector, constraints.namespace_selector),
@@ -225,7 +233,9 @@ def _disjoint_bindings(
             yield _FutileMatch(Violation(binding, (*_RESOURCES, field), text), certain=True)
 
 
-def _bound_policies(context: LintContext) -> Iterator[tuple[PolicyConfiguration[PolicyBindingSpec], PolicyConfiguration[PolicySpec]]]:
+def _bound_policies(
+    context: LintContext,
+) -> Iterator[tuple[PolicyConfiguration[PolicyBindingSpec], PolicyConfiguration[PolicySpec]]]:
     """Each binding with its policy, where both are there."""
     known = context.configurations
     for policies, bindings in (
@@ -308,10 +318,12 @@ def _find_idle_namespace_selectors(matching: _MatchCriteria, context: LintContex
         not each.namespaced and each.resource.resource != "namespaces" for each in in_no_namespace
     ):
         text = "all that the rules match is cluster-scoped, which no namespaceSelector leaves out"
-        yield matching.breach(text, "namespaceSelector")
+        yield matching.violation(text, "namespaceSelector")
 
 
-def _find_idle_actions(binding: PolicyConfiguration[PolicyBindingSpec], policy: PolicyConfiguration[PolicySpec]) -> Iterator[Violation]:
+def _find_idle_actions(
+    binding: PolicyConfiguration[PolicyBindingSpec], policy: PolicyConfiguration[PolicySpec]
+) -> Iterator[Violation]:
     spec, bound = policy.spec, binding.spec
     if (
         isinstance(spec, ValidatingAdmissionPolicySpec)
@@ -353,7 +365,9 @@ WITHOUT_PARAMS = LintRule(
 
 def _policies_with_bindings(
     context: LintContext,
-) -> Iterator[tuple[Sequence[PolicyConfiguration[PolicySpec]], Sequence[PolicyConfiguration[PolicyBindingSpec]]]]:
+) -> Iterator[
+    tuple[Sequence[PolicyConfiguration[PolicySpec]], Sequence[PolicyConfiguration[PolicyBindingSpec]]]
+]:
     all_of_them = context.configurations
     yield all_of_them.mutating_policies, all_of_them.mutating_bindings
     yield all_of_them.validating_policies, all_of_them.validating_bindings
@@ -451,7 +465,9 @@ def idle_configurations(
 
     Comments that switch off the rules of ``pratique check`` hold here, too.
     """
-    context = LintContext(configurations, cluster, _NoOutageSimulator(frozenset(one.name for one in controllers)), 0.0)
+    context = LintContext(
+        configurations, cluster, _NoOutageSimulator(frozenset(one.name for one in controllers)), 0.0
+    )
     for lint_rule in lint_rules:
         for violation in lint_rule.check(context):
             if not is_suppressed(violation.owner.source, violation.path, lint_rule.rule):

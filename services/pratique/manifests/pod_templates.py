@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.reviews import Review
 from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.names import named_uid
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import storage_group
+from pratique.cluster.store import Cluster
 from pratique.pods.tolerations import (
     EXISTS,
     NO_EXECUTE,
@@ -20,12 +23,6 @@ from pratique.pods.tolerations import (
     match_toleration,
     read_toleration,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.cluster.store import Cluster
 
 _WORKLOAD_FIELDS = {
     "name": ("metadata", "name"),
@@ -430,7 +427,9 @@ _WORKLOAD_KINDS: Mapping[tuple[str, str], _WorkloadKind] = {
     ("apps", "statefulsets"): _WorkloadKind("apps/v1", "StatefulSet", "statefulset-controller", stateful_pod),
     ("apps", "daemonsets"): _WorkloadKind("apps/v1", "DaemonSet", "daemon-set-controller", None),
     ("batch", "jobs"): _WorkloadKind("batch/v1", "Job", "job-controller", job_pod),
-    ("batch", "cronjobs"): _WorkloadKind("batch/v1", "CronJob", "job-controller", cron_job_pod, _CRON_JOB_TEMPLATE),
+    ("batch", "cronjobs"): _WorkloadKind(
+        "batch/v1", "CronJob", "job-controller", cron_job_pod, _CRON_JOB_TEMPLATE
+    ),
     ("", "replicationcontrollers"): _WorkloadKind(
         "v1", "ReplicationController", "replication-controller", replicated_pod
     ),

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.reviews import Review
 from pratique.admission.subresources import check_operation, subresource_object
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import NULL, Document, encode
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, kind_of
 from pratique.apimachinery.names import (
     DEFAULT_NAMESPACE,
@@ -26,14 +25,10 @@ from pratique.apimachinery.names import (
     namespace_of,
     with_namespace,
 )
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import qualified_resource
-from pratique.cluster.api_resources import unknown_kind
+from pratique.cluster.api_resources import ApiResources, unknown_kind
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.api_resources import ApiResources
-
 
 # Who registers a node says how it is: nodeStrategy. The strategy of ServiceCIDRs never looks at the status.
 _STATUS_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
@@ -47,7 +42,9 @@ def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiR
     return _with_status_of(written, {})
 
 
-def prepare_for_update(written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
+def prepare_for_update(
+    written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources
+) -> JSONObject:
     """The object that an UPDATE stores of what was written: with the status that is stored already."""
     if _group_resource(type_) in _STATUS_KEPT_ON_UPDATE or not _has_status(type_, resources):
         return written
@@ -174,7 +171,9 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     )
 
 
-def _target(manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None) -> _RequestTarget:
+def _target(
+    manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None
+) -> _RequestTarget:
     namespace = _namespace(manifest, asked_in) if type_.namespaced else ""
     nameless = type_.resource.group in _NAMELESS_GROUPS
     return _RequestTarget(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)

@@ -7,17 +7,12 @@ Source: ``plugin/pkg/admission/limitranger/admission.go``, and ``pkg/apis/core/v
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.quantities import Quantity
 from pratique.pods.resource_requirements import ResourceList, ResourceRequirements, read_resource_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.quantities import Quantity
 
 CONTAINER = "Container"
 POD = "Pod"
@@ -97,7 +92,9 @@ def _usage(which: str, name: str, what: str, bound: Quantity) -> str:
     return f"{which} {name} usage per {what} is {bound}"
 
 
-def _minimum_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
+def _minimum_violations(
+    usage: str, name: str, bound: Quantity, demand: ResourceRequirements
+) -> Iterator[str]:
     request, limit = demand.requests.get(name), demand.limits.get(name)
     if request is None:
         yield f"{usage}.  No request is specified"
@@ -107,7 +104,9 @@ def _minimum_violations(usage: str, name: str, bound: Quantity, demand: Resource
         yield f"{usage}, but limit is {limit}"
 
 
-def _maximum_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
+def _maximum_violations(
+    usage: str, name: str, bound: Quantity, demand: ResourceRequirements
+) -> Iterator[str]:
     request, limit = demand.requests.get(name), demand.limits.get(name)
     if limit is None:
         yield f"{usage}.  No limit is specified"

@@ -5,16 +5,11 @@ from __future__ import annotations
 import binascii
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import member
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.reviews import UserInfo
-    from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.requests import UserInfo
 
 NODE_USER_PREFIX = "system:node:"
 NODES_GROUP = "system:nodes"
@@ -57,7 +52,11 @@ def may_set_label(label: str) -> bool:
     domain = domain if slash else ""
     if _is_within(domain, _RESERVED_DOMAINS):
         return False
-    return not _is_within(domain, _KUBERNETES_DOMAINS) or label in _KUBELET_LABELS or _is_within(domain, _KUBELET_DOMAINS)
+    return (
+        not _is_within(domain, _KUBERNETES_DOMAINS)
+        or label in _KUBELET_LABELS
+        or _is_within(domain, _KUBELET_DOMAINS)
+    )
 
 
 def forbidden_label_changes(node: JSON, old: JSON = None) -> list[str]:

@@ -5,16 +5,10 @@ Source: ``pkg/api/pod/util.go`` ``VisitPodSecretNames``, ``VisitPodConfigmapName
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.apimachinery.json_values import member
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 """The fields of a Pod's spec that hold containers, in the order in which Kubernetes visits them.

@@ -6,11 +6,13 @@ Pod says counted, as an API server has it that lets Pods be resized.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.quantities import Quantity
 from pratique.pods.resource_requirements import (
+    ContainerRequirements,
     ResourceList,
     ResourceRequirements,
     aggregate_containers,
@@ -18,13 +20,6 @@ from pratique.pods.resource_requirements import (
     read_requirements,
     read_resource_list,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.quantities import Quantity
-    from pratique.pods.resource_requirements import ContainerRequirements
 
 _POD_RESOURCES = FieldPath(("spec", "resources"))
 _STATUSES = ("containerStatuses", "initContainerStatuses")
@@ -43,7 +38,9 @@ def pod_usage(pod: JSONObject) -> ResourceRequirements:
     given = _ContainerStatuses(pod)
     own = pod_level_requirements(pod)
     overhead = read_resource_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
-    requests = _maximum(given.views(_requested, given.allocated, given.requests_in_force)) | dict(own.requests)
+    requests = _maximum(given.views(_requested, given.allocated, given.requests_in_force)) | dict(
+        own.requests
+    )
     limits = _maximum(given.views(_limited, given.limits_in_force)) | dict(own.limits)
     for name, amount in overhead.items():
         requests[name] = requests[name] + amount if name in requests else amount
@@ -118,7 +115,9 @@ class _ContainerStatuses:
         """A list of resources in the container's status; None where there is none."""
         field, index, status = self._statuses.get(container.name, ("", 0, None))
         found = member(status, *place)
-        return None if found is None else read_resource_list(found, FieldPath(("status", field, index, *place)))
+        return (
+            None if found is None else read_resource_list(found, FieldPath(("status", field, index, *place)))
+        )
 
 
 def _requested(container: ContainerRequirements) -> ResourceList:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import json_type, member
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type, member
 from pratique.apimachinery.quantities import Quantity, QuantityError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 ResourceList: TypeAlias = "Mapping[str, Quantity]"
 """Amounts by the name of the resource: ``cpu``, ``memory``, ``example.com/gpu``."""
@@ -90,7 +86,9 @@ def container_requirements(pod: JSONObject, field: str) -> tuple[ContainerRequir
 
 
 def pod_requirements(
-    pod: JSONObject, containers: Iterable[ContainerRequirements], init_containers: Iterable[ContainerRequirements]
+    pod: JSONObject,
+    containers: Iterable[ContainerRequirements],
+    init_containers: Iterable[ContainerRequirements],
 ) -> ResourceRequirements:
     """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
 
@@ -146,9 +144,13 @@ def aggregate_containers(
 
 
 def _total(
-    containers: Iterable[ResourceList], init_containers: Iterable[tuple[ResourceList, bool]], own: ResourceList
+    containers: Iterable[ResourceList],
+    init_containers: Iterable[tuple[ResourceList, bool]],
+    own: ResourceList,
 ) -> ResourceList:
-    return aggregate_containers(containers, init_containers) | {name: own[name] for name in _POD_LEVEL_RESOURCES if name in own}
+    return aggregate_containers(containers, init_containers) | {
+        name: own[name] for name in _POD_LEVEL_RESOURCES if name in own
+    }
 
 
 def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:

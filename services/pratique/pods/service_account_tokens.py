@@ -6,17 +6,12 @@ tokens that are Secrets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from pratique.apimachinery.json_values import member
+from pratique.admission.edits import Edits
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.cluster.store import Cluster
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.admission.edits import Edits
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where containers look for their token."""

@@ -6,18 +6,13 @@ Source: ``pkg/util/tolerations/tolerations.go``, ``pkg/apis/core/helper/helpers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, not_supported
-from pratique.apimachinery.json_values import member
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 
 EQUAL = "Equal"
 EXISTS = "Exists"

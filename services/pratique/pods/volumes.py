@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -20,15 +21,10 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.names import check_label_value, check_qualified_name
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.store import Cluster
+from pratique.cluster.store import Cluster
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Named a claim's class before there was ``spec.storageClassName``, and still takes precedence over it."""
@@ -107,7 +103,9 @@ def _driver_of_claim(namespace: str, name: str, cluster: Cluster) -> str:
 def _csi_driver(source: JSON) -> str:
     if member(source, "csi") is not None:
         return str(member(source, "csi", "driver") or "")
-    return next((driver for field, driver in _MIGRATED_DRIVERS.items() if member(source, field) is not None), "")
+    return next(
+        (driver for field, driver in _MIGRATED_DRIVERS.items() if member(source, field) is not None), ""
+    )
 
 
 ENTRY_POINT_GROUP = "pratique.pods.volumes"
@@ -216,7 +214,9 @@ def load_labeler(name: str) -> VolumeLabeler:
     offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     named = tuple(offered.select(name=name))
     if len(named) != 1:
-        raise ConfigurationError(_unknown_labeler_text(name, sorted({each.name for each in offered}), len(named)))
+        raise ConfigurationError(
+            _unknown_labeler_text(name, sorted({each.name for each in offered}), len(named))
+        )
     try:
         labeler = named[0].load()
     except Exception as error:  # somebody else's code may raise anything, and start-up has to say where

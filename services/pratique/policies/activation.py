@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from pratique.apimachinery.json_values import member
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.cel.activation import VARIABLES, LazyVariables
+from pratique.cel.costs import InlineBudget
+from pratique.cel.expressions import Expression
 from pratique.cel.policy_compiler import AdmissionActivation, request_variable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cel.costs import InlineBudget
-    from pratique.cel.expressions import Expression
-    from pratique.cel.values import Value
+from pratique.cel.values import Value
 
 _NAMESPACE_METADATA = (
     "name",
@@ -109,13 +104,20 @@ class ReviewActivations:
         return Activation({"params": params}, self._shared, frozenset())
 
     def for_expressions(
-        self, params: JSON, variables: Mapping[str, Expression], limits: EvaluationLimits, *, has_authorizer: bool
+        self,
+        params: JSON,
+        variables: Mapping[str, Expression],
+        limits: EvaluationLimits,
+        *,
+        has_authorizer: bool,
     ) -> tuple[Mapping[str, Value], LazyVariables]:
         """What all other expressions see, and the variables of the policy among it, none evaluated yet."""
         own = {"params": params, "request": self._request, "namespaceObject": self._namespace_object}
         hidden = frozenset() if has_authorizer else _AUTHORIZER
         activation = Activation(own, self._shared, hidden)
-        composition = LazyVariables(variables, activation, until=limits.until, inline_budget=limits.inline_budget)
+        composition = LazyVariables(
+            variables, activation, until=limits.until, inline_budget=limits.inline_budget
+        )
         activation[VARIABLES] = composition
         return activation, composition
 

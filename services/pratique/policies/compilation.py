@@ -5,33 +5,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from pratique.admission.matching import RequestKey
+from pratique.admission.reviews import Review
+from pratique.cel.activation import LazyVariables
+from pratique.cel.costs import Budget
 from pratique.cel.errors import EvaluationError
-from pratique.cel.expressions import CompiledCondition
+from pratique.cel.expressions import CompiledCondition, Expression
 from pratique.cel.policy_compiler import PolicyCompiler
+from pratique.cel.values import Value
+from pratique.cluster.api_resources import ApiResources
 from pratique.configuration.admissionregistration import (
     MutatingAdmissionPolicySpec,
     PolicyBindingSpec,
+    PolicyConfiguration,
     PolicySpec,
+    ValidatingAdmissionPolicySpec,
 )
+from pratique.policies.activation import EvaluationLimits
 from pratique.policies.matching import ResourceMatcher, is_excluded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.cel.activation import LazyVariables
-    from pratique.cel.costs import Budget
-    from pratique.cel.expressions import Expression
-    from pratique.cel.values import Value
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.configuration.admissionregistration import (
-        PolicyConfiguration,
-        ValidatingAdmissionPolicySpec,
-    )
-    from pratique.policies.activation import EvaluationLimits
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"
 """What an expression came to: a value, or why it has none."""
@@ -58,7 +52,9 @@ def evaluate_all(
             continue
         begun = time.perf_counter()
         try:
-            found = expression.evaluate(activation, budget, until=limits.until, inline_budget=limits.inline_budget)
+            found = expression.evaluate(
+                activation, budget, until=limits.until, inline_budget=limits.inline_budget
+            )
         except EvaluationError as error:
             found = error
         composition.settle(budget)
@@ -129,7 +125,9 @@ def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], Polic
     return policy, compiler
 
 
-def compile_expressions(spec: ValidatingAdmissionPolicySpec, compiler: PolicyCompiler) -> ValidatingExpressions:
+def compile_expressions(
+    spec: ValidatingAdmissionPolicySpec, compiler: PolicyCompiler
+) -> ValidatingExpressions:
     """Compile what a ValidatingAdmissionPolicy validates and annotates.
 
     Raises:

@@ -7,25 +7,20 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeAlias, TypeVar
 
-from pratique.admission.matching import MatchContext
+from pratique.admission.matching import MatchContext, MatchedResource
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, RefusalError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.kinds import ResourceType
 from pratique.cluster.store import is_in_namespace
-from pratique.configuration.admissionregistration import PolicyBindingSpec
+from pratique.configuration.admissionregistration import PolicyBindingSpec, PolicySpec
 from pratique.policies.activation import ReviewActivations
+from pratique.policies.compilation import Binding, Policy
 from pratique.policies.matching import Mismatch, PolicySettingError, collect_params, find_param_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pratique.admission.matching import MatchedResource
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import ResourceType
-    from pratique.configuration.admissionregistration import PolicySpec
-    from pratique.policies.compilation import Binding, Policy
 
 B = TypeVar("B", bound=PolicyBindingSpec)
 
@@ -84,7 +79,9 @@ class PolicyDispatcher:
         """The review as selectors look at it."""
         return self._subject
 
-    def invocations(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
+    def invocations(
+        self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]
+    ) -> Iterator[Dispatch[B]]:
         """Find by which bindings, and with which parameters, a policy is to be evaluated.
 
         Raises:
@@ -102,7 +99,9 @@ class PolicyDispatcher:
         for binding in bindings:
             yield self._invocation(binding, target, kind)
 
-    def _invocation(self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None) -> Dispatch[B]:
+    def _invocation(
+        self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None
+    ) -> Dispatch[B]:
         review = self.review
         try:
             found = None if binding.matcher is None else binding.matcher.match(self._subject)
@@ -118,7 +117,9 @@ class PolicyDispatcher:
         if not params:
             if not self._mutates:  # which looks for the Namespace only once there is something to invoke
                 self._namespace()
-            return Unmatched(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
+            return Unmatched(
+                binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
+            )
         try:
             return Invocation(binding, self._activations_for(target), params)
         except ConversionError as error:

@@ -8,34 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from pratique.admission.matching import MatchedResource, RequestKey, compile_selector_or_status
-from pratique.admission.rules import compile_rules
+from pratique.admission.matching import (
+    MatchContext,
+    MatchedResource,
+    RequestKey,
+    SelectorOrStatus,
+    compile_selector_or_status,
+)
+from pratique.admission.rules import RuleSet, compile_rules
 from pratique.apimachinery.errors import ConversionError, InputError, PratiqueError
-from pratique.apimachinery.json_values import Document
-from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
 from pratique.apimachinery.selectors import compile_selector
 from pratique.apimachinery.statuses import Status
-from pratique.cluster.api_resources import VIRTUAL_RESOURCES
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.cluster.conversion import convert
 from pratique.cluster.served_versions import served_beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pratique.admission.matching import MatchContext, SelectorOrStatus
-    from pratique.admission.rules import RuleSet
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import GroupVersionResource, ResourceType
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import (
-        MatchResources,
-        NamedRuleWithOperations,
-        ParamKind,
-        ParamRef,
-    )
+from pratique.cluster.store import Cluster
+from pratique.configuration.admissionregistration import (
+    MatchResources,
+    NamedRuleWithOperations,
+    ParamKind,
+    ParamRef,
+)
 
 
 class PolicySettingError(PratiqueError):
@@ -80,7 +78,8 @@ def collect_params(
     if kind is None or ref is None:
         return (None,)
     found = [
-        _in_version(each, kind, cluster) for each in _find_params(kind, ref, _place(kind, ref, namespace), cluster)
+        _in_version(each, kind, cluster)
+        for each in _find_params(kind, ref, _place(kind, ref, namespace), cluster)
     ]
     if not found and ref.parameter_not_found_action == "Deny":
         raise PolicySettingError("no params found for policy binding with `Deny` parameterNotFoundAction")
@@ -91,7 +90,9 @@ def _place(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
     """The namespace to look in; empty for parameters that are in none."""
     if not kind.namespaced:
         if ref.namespace:
-            raise PolicySettingError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            raise PolicySettingError(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            )
         return ""
     if not ref.namespace and not namespace:
         text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
@@ -263,7 +264,9 @@ class ResourceMatcher:
         yield from ((rule, other) for rule in rules for other in others if rule.wants(asked, other))
 
 
-def _target(asked: RequestKey, resource: GroupVersionResource, resources: ApiResources) -> MatchedResource | str:
+def _target(
+    asked: RequestKey, resource: GroupVersionResource, resources: ApiResources
+) -> MatchedResource | str:
     """What a request is seen as, or why that cannot be told."""
     if resource == asked.resource:
         return MatchedResource(resource, asked.kind)

@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from pratique.admission.results import OutcomeStatus
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
-from pratique.apimachinery.statuses import StatusCause, StatusDetails, aggregate
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, aggregate
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
-from pratique.policies.activation import UNLIMITED
-from pratique.policies.compilation import PolicyHooks, compile_bindings, compile_policy
-from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
-from pratique.policies.mutations import MutatedObjects, PolicyPatchError, compile_mutations
+from pratique.configuration.admissionregistration import (
+    MutatingAdmissionPolicySpec,
+    PolicyBindingSpec,
+    PolicyConfiguration,
+)
+from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActivations
+from pratique.policies.compilation import Binding, Policy, PolicyHooks, compile_bindings, compile_policy
+from pratique.policies.dispatcher import Dispatch, Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from pratique.policies.mutations import MutatedObjects, Patcher, PolicyPatchError, compile_mutations
 from pratique.policies.validating import evaluate_match_conditions
 from pratique.telemetry.policy_metrics import INVALID_ERROR, NO_ERROR, OUT_OF_BUDGET, PolicyCheck
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, Document, JSONObject
-    from pratique.apimachinery.statuses import Status
-    from pratique.configuration.admissionregistration import (
-        MutatingAdmissionPolicySpec,
-        PolicyBindingSpec,
-        PolicyConfiguration,
-    )
-    from pratique.policies.activation import EvaluationLimits, ReviewActivations
-    from pratique.policies.compilation import Binding, Policy
-    from pratique.policies.dispatcher import Dispatch
-    from pratique.policies.mutations import Patcher
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,7 +124,10 @@ class MutatingPolicyDecisionBuilder:
     """The judgement of one invocation, in the making; its time runs from here."""
 
     def __init__(
-        self, policy: Policy[MutatingAdmissionPolicySpec], binding: Binding[PolicyBindingSpec] | None, params: JSON = None
+        self,
+        policy: Policy[MutatingAdmissionPolicySpec],
+        binding: Binding[PolicyBindingSpec] | None,
+        params: JSON = None,
     ) -> None:
         """Begin without failures."""
         self._begun = time.perf_counter()
@@ -199,7 +193,9 @@ class MutatingPolicyDecisionBuilder:
         outcome = OutcomeStatus.FAILED_OPEN if self._fails_open else OutcomeStatus.FAILED
         return self._concluded(outcome, reason=aggregate(self._texts))
 
-    def _concluded(self, outcome: OutcomeStatus, *, reason: str = "", ran: bool | None = None) -> MutatingPolicyDecision:
+    def _concluded(
+        self, outcome: OutcomeStatus, *, reason: str = "", ran: bool | None = None
+    ) -> MutatingPolicyDecision:
         judged = self._judgement
         return dataclasses.replace(
             judged,
@@ -226,7 +222,9 @@ class MutatingPolicies:
     """All MutatingAdmissionPolicies that are bound, in the order in which they are asked."""
 
     def __init__(
-        self, policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]], bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]]
+        self,
+        policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]],
+        bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
     ) -> None:
         """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
 
@@ -269,7 +267,10 @@ class MutatingPolicies:
         return run.admit(self._hooks.of(review, explain=explain))
 
 
-def _hook(configured: PolicyConfiguration[MutatingAdmissionPolicySpec], bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]]) -> _Hook:
+def _hook(
+    configured: PolicyConfiguration[MutatingAdmissionPolicySpec],
+    bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
+) -> _Hook:
     policy, compiler = compile_policy(configured)
     return _Hook(policy, compile_mutations(policy.spec, compiler), compile_bindings(policy, bindings))
 
@@ -340,7 +341,9 @@ class _Run:
 
     def _invoke(self, hook: _Hook, step: Invocation[PolicyBindingSpec], params: JSON) -> None:
         judging = MutatingPolicyDecisionBuilder(hook.policy, step.binding, params)
-        conditions = evaluate_match_conditions(hook.policy, self._objects.now(step.activations), params, self._limits)
+        conditions = evaluate_match_conditions(
+            hook.policy, self._objects.now(step.activations), params, self._limits
+        )
         if conditions.error:
             self._note(judging.conditions_failed(conditions.error))
         elif conditions.unmet:
@@ -351,7 +354,9 @@ class _Run:
             self._mutate(hook, step.activations, params, judging)
         self._failures += judging.failures
 
-    def _mutate(self, hook: _Hook, original: ReviewActivations, params: JSON, judging: MutatingPolicyDecisionBuilder) -> None:
+    def _mutate(
+        self, hook: _Hook, original: ReviewActivations, params: JSON, judging: MutatingPolicyDecisionBuilder
+    ) -> None:
         before = self._objects.now(original).review.object_document
         try:
             for patcher in hook.patchers:
@@ -364,7 +369,12 @@ class _Run:
         self._note(judging.conclude(before, self._objects.now(original).review.object_document))
 
     def _patch(
-        self, patcher: Patcher, hook: _Hook, original: ReviewActivations, params: JSON, judging: MutatingPolicyDecisionBuilder
+        self,
+        patcher: Patcher,
+        hook: _Hook,
+        original: ReviewActivations,
+        params: JSON,
+        judging: MutatingPolicyDecisionBuilder,
     ) -> None:
         activations, asked = self._objects.now(original), self._dispatcher.review.kind
         begun, error_type = time.perf_counter(), NO_ERROR

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import PratiqueError, RefusalError
-from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import PatchError, PatchTestError, apply_patch
 from pratique.apimachinery.statuses import go_quoted, internal_error, service_unavailable
 from pratique.cel import costs
 from pratique.cel.costs import Budget
 from pratique.cel.errors import EvaluationError
+from pratique.cel.expressions import Expression
+from pratique.cel.policy_compiler import PolicyCompiler
 from pratique.cel.structs import Struct, to_json, to_object
+from pratique.cel.values import Value
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
-from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
+from pratique.cluster.schemas import ListType, MapType, Structure, Type, schema_of
 from pratique.cluster.structured_merge import ApplyError, structured_apply
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
+from pratique.policies.activation import EvaluationLimits, ReviewActivations
 from pratique.policies.compilation import evaluate_all
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-    from pratique.cel.expressions import Expression
-    from pratique.cel.policy_compiler import PolicyCompiler
-    from pratique.cel.values import Value
-    from pratique.cluster.schemas import Type
-    from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
-    from pratique.policies.activation import EvaluationLimits, ReviewActivations
 
 _K = TypeVar("_K", bound="Hashable")
 _C = TypeVar("_C", bound="list[JSON] | JSONObject")
@@ -241,7 +236,10 @@ class Patcher:
                 policy says.
             SlowEvaluationError: it takes more than there is patience for.
         """
-        review, is_custom = activations.review, built_in_resources().for_resource(activations.review.resource) is None
+        review, is_custom = (
+            activations.review,
+            built_in_resources().for_resource(activations.review.resource) is None,
+        )
         schema = _find_schema(review)
         value = self._evaluate(activations, params, variables, limits)
         if self.configures:
@@ -256,7 +254,11 @@ class Patcher:
         return patched
 
     def _evaluate(
-        self, activations: ReviewActivations, params: JSON, variables: Mapping[str, Expression], limits: EvaluationLimits
+        self,
+        activations: ReviewActivations,
+        params: JSON,
+        variables: Mapping[str, Expression],
+        limits: EvaluationLimits,
     ) -> Value:
         seen = activations.for_expressions(params, variables, limits, has_authorizer=True)
         (found,) = evaluate_all((self.expression,), seen, Budget(self.budget), limits)

@@ -8,33 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT
-from pratique.apimachinery.kinds import GroupVersionKind, parse_api_version
+from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
 from pratique.cel.activation import declared_type, mentioned_variables
 from pratique.cel.declarations import declare, restore_type_paths
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
-from pratique.cel.expressions import compile_expression
+from pratique.cel.expressions import Expression, compile_expression
+from pratique.cel.type_descriptors import StructTypes
+from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.schemas import schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.kinds import ResourceType
-    from pratique.cel.expressions import Expression
-    from pratique.cel.type_descriptors import StructTypes
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.admissionregistration import (
-        ParamKind,
-        PolicyConfiguration,
-        ValidatingAdmissionPolicySpec,
-        Variable,
-    )
+from pratique.cluster.store import Cluster
+from pratique.configuration.admissionregistration import (
+    ParamKind,
+    PolicyConfiguration,
+    ValidatingAdmissionPolicySpec,
+    Variable,
+)
 
 _MAX_KINDS = 10
 """How many kinds one rule may have checked."""
@@ -53,7 +47,9 @@ class ExpressionWarning:
     """For each kind that it is wrong for, the kind, the errors and an empty line."""
 
 
-def check_types(policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster) -> list[ExpressionWarning]:
+def check_types(
+    policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster
+) -> list[ExpressionWarning]:
     """Check the types in a policy's expressions against the schemas of the kinds that its rules name.
 
     Kinds that the cluster does not know and rules with wildcards are left out, and of subresources nothing is known.

@@ -5,19 +5,33 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, Patch, PolicyOutcome
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.statuses import Status
 from pratique.cel import costs
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
-from pratique.cel.expressions import condition_errors, evaluate_conditions, first_false_condition
-from pratique.policies.activation import UNLIMITED, EvaluationLimits
+from pratique.cel.expressions import Expression, condition_errors, evaluate_conditions, first_false_condition
+from pratique.configuration.admissionregistration import (
+    PolicyConfiguration,
+    PolicySpec,
+    ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
+)
+from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActivations
 from pratique.policies.compilation import (
+    Binding,
+    EvaluationResult,
+    Policy,
     PolicyHooks,
+    ValidatingExpressions,
     compile_bindings,
     compile_expressions,
     compile_policy,
@@ -28,6 +42,7 @@ from pratique.policies.validating_decisions import (
     VALIDATION_FAILURE_ANNOTATION,
     AuditAnnotationCollector,
     PoliciesDecision,
+    PolicyDecision,
     PolicyDecisionBuilder,
     ValidateResult,
     decide_annotations,
@@ -35,25 +50,10 @@ from pratique.policies.validating_decisions import (
     failure,
     failures_annotation,
 )
+from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.statuses import Status
-    from pratique.cel.expressions import Expression
-    from pratique.configuration.admissionregistration import (
-        PolicyConfiguration,
-        PolicySpec,
-        ValidatingAdmissionPolicyBindingSpec,
-        ValidatingAdmissionPolicySpec,
-    )
-    from pratique.policies.activation import ReviewActivations
-    from pratique.policies.compilation import Binding, EvaluationResult, Policy, ValidatingExpressions
     from pratique.policies.mutating import MutatingPolicies, MutatingPoliciesDecision, MutatingPolicyDecision
-    from pratique.policies.validating_decisions import PolicyDecision
-    from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class ValidatingPolicyEvaluator:
     budget: int = costs.RUNTIME_COST_BUDGET
     """What its expressions may cost together, by binding and parameter."""
 
-    def evaluate(self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits) -> ValidateResult:
+    def evaluate(
+        self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits
+    ) -> ValidateResult:
         """Evaluate the policy. Raises SlowEvaluationError where that takes more than there is patience for."""
         fails_open = self.policy.spec.fails_open
         outcome = evaluate_match_conditions(self.policy, activations, params, limits)
@@ -78,11 +80,19 @@ class ValidatingPolicyEvaluator:
         except OutOfBudgetError as error:
             return ValidateResult((failure(str(error), fails_open=fails_open),))
 
-    def _decide(self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits) -> ValidateResult:
+    def _decide(
+        self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits
+    ) -> ValidateResult:
         spec, budget = self.policy.spec, Budget(self.budget)
         seconds: list[float] = []
         findings = self._evaluate(
-            activations, params, limits, budget, self.expressions.validations, authorizes=True, seconds=seconds
+            activations,
+            params,
+            limits,
+            budget,
+            self.expressions.validations,
+            authorizes=True,
+            seconds=seconds,
         )
         messages = self._messages(activations, params, limits, budget)
         decided = decide_validations(spec.validations, findings, messages, fails_open=spec.fails_open)
@@ -155,9 +165,7 @@ def evaluate_match_conditions(
 
 def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
     if policy.spec.fails_open:
-        return MatchResult(
-            unmet=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}"
-        )
+        return MatchResult(unmet=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}")
     return MatchResult(error=text)
 
 
@@ -284,7 +292,9 @@ class ValidatingPolicies:
         """False where there is nothing to ask."""
         return bool(self._hooks)
 
-    def decide(self, review: Review, limits: EvaluationLimits = UNLIMITED, *, explain: bool = False) -> PoliciesDecision:
+    def decide(
+        self, review: Review, limits: EvaluationLimits = UNLIMITED, *, explain: bool = False
+    ) -> PoliciesDecision:
         """Ask all policies, and give what they say in their order.
 
         Nothing is changed by it, so that what takes too long can be asked again elsewhere, with more patience.
@@ -302,7 +312,10 @@ class ValidatingPolicies:
         return _Run(review, limits, explain=explain).decide(self._hooks.of(review, explain=explain))
 
 
-def _hook(configured: PolicyConfiguration[ValidatingAdmissionPolicySpec], bindings: list[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]]) -> _Hook:
+def _hook(
+    configured: PolicyConfiguration[ValidatingAdmissionPolicySpec],
+    bindings: list[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
+) -> _Hook:
     policy, compiler = compile_policy(configured)
     evaluator = ValidatingPolicyEvaluator(policy, compile_expressions(policy.spec, compiler))
     return _Hook(evaluator, compile_bindings(policy, bindings))
@@ -344,7 +357,9 @@ class _Run:
                     self._note(judging.misconfigured(step.text))
                 case Invocation():
                     for params in step.params:
-                        judging.add(hook.evaluator.evaluate(step.activations, params, self._limits), annotations)
+                        judging.add(
+                            hook.evaluator.evaluate(step.activations, params, self._limits), annotations
+                        )
                     self._note(judging.conclude())
                     self._failures += judging.failures
                     self._checks += judging.checks

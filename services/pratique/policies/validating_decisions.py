@@ -5,29 +5,27 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pratique.admission.results import OutcomeStatus
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import go_json
+from pratique.apimachinery.json_values import JSONObject, go_json
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.cel.values import type_name
+from pratique.configuration.admissionregistration import (
+    AuditAnnotation,
+    ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
+    Validation,
+)
 from pratique.telemetry.policy_metrics import COMPILE_ERROR, INVALID_ERROR, OUT_OF_BUDGET, PolicyCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.configuration.admissionregistration import (
-        AuditAnnotation,
-        ValidatingAdmissionPolicyBindingSpec,
-        ValidatingAdmissionPolicySpec,
-        Validation,
-    )
     from pratique.policies.compilation import Binding, EvaluationResult, Policy
 
 _MAXIMUM_MESSAGE = 5 * 1024  # bytes: ``MaxEvaluatedMessageExpressionSizeBytes`` in pkg/apis/cel/config.go
@@ -85,7 +83,9 @@ class ValidateResult:
 
 def failure(error: str, *, fails_open: bool) -> ValidationDecision:
     """Weigh that something could not be evaluated: the failure policy decides."""
-    return ValidationDecision(PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True)
+    return ValidationDecision(
+        PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True
+    )
 
 
 def decide_validations(
@@ -114,7 +114,9 @@ def decide_validations(
             decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
         else:
             reason = _INVALID if validation.reason is None else validation.reason
-            decisions.append(ValidationDecision(PolicyDecisionAction.DENY, _message(validation, messages[place]), reason))
+            decisions.append(
+                ValidationDecision(PolicyDecisionAction.DENY, _message(validation, messages[place]), reason)
+            )
     return tuple(decisions)
 
 
@@ -136,13 +138,19 @@ def decide_annotations(
     )
 
 
-def _decide_annotation(annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool) -> PolicyAuditAnnotation:
+def _decide_annotation(
+    annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool
+) -> PolicyAuditAnnotation:
     key = annotation.key
     if isinstance(finding, EvaluationError):
-        return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding))
+        return PolicyAuditAnnotation(
+            key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding)
+        )
     if isinstance(finding, str):
         value = finding.strip()
-        return PolicyAuditAnnotation(key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value)
+        return PolicyAuditAnnotation(
+            key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value
+        )
     if finding is None:
         return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
     text = (
@@ -255,7 +263,10 @@ class PolicyDecisionBuilder:
     """The judgement of a policy by one binding, in the making."""
 
     def __init__(
-        self, review: Review, policy: Policy[ValidatingAdmissionPolicySpec], binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None
+        self,
+        review: Review,
+        policy: Policy[ValidatingAdmissionPolicySpec],
+        binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None,
     ) -> None:
         """Begin without decisions."""
         self._begun = time.perf_counter()
@@ -315,7 +326,9 @@ class PolicyDecisionBuilder:
 
     def _count_decision(self, decision: ValidationDecision, seconds: float) -> None:
         """Count as ``Dispatch`` does: what holds is not counted."""
-        actions = ("allow",) if decision.action is PolicyDecisionAction.ADMIT else map(str.lower, self._actions)
+        actions = (
+            ("allow",) if decision.action is PolicyDecisionAction.ADMIT else map(str.lower, self._actions)
+        )
         for action in actions:
             self._check(decision.message, seconds, action)
 
@@ -332,7 +345,9 @@ class PolicyDecisionBuilder:
             "validationActions": list(self._actions),
         }
 
-    def _add_annotation(self, annotation: PolicyAuditAnnotation, annotations: AuditAnnotationCollector) -> None:
+    def _add_annotation(
+        self, annotation: PolicyAuditAnnotation, annotations: AuditAnnotationCollector
+    ) -> None:
         if annotation.action is AuditAnnotationAction.PUBLISH:
             annotations.add(annotation.key, annotation.text)
         elif annotation.action is AuditAnnotationAction.ERROR:
@@ -350,7 +365,9 @@ class PolicyDecisionBuilder:
             failed = isinstance(first, PolicyAuditAnnotation) or first.failed
             text = first.text if isinstance(first, PolicyAuditAnnotation) else first.message
             return self._judgement(
-                OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED, text, tuple(one for one, _ in self._denials)
+                OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED,
+                text,
+                tuple(one for one, _ in self._denials),
             )
         reason = self._told[0].message if self._told else ""
         if self._warnings:
@@ -361,7 +378,9 @@ class PolicyDecisionBuilder:
             return self._judgement(OutcomeStatus.SKIPPED, self._unmet[0])
         return self._judgement(OutcomeStatus.ALLOWED, reason)
 
-    def _judgement(self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()) -> PolicyDecision:
+    def _judgement(
+        self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()
+    ) -> PolicyDecision:
         seconds = time.perf_counter() - self._begun
         return PolicyDecision(
             self._policy.name,

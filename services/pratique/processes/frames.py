@@ -6,12 +6,10 @@ A frame is a head of 9 bytes (length of the body, number, kind) and a body. The 
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import struct
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import NamedTuple
 
 _HEAD = struct.Struct("!IIB")
 

@@ -12,16 +12,13 @@ import os
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
 from pratique.processes.parent_death import end_with_parent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL = msgspec.Raw(b"null")
@@ -81,7 +78,7 @@ def _span(text: bytes, value: bytes) -> tuple[int, int]:
     return begin, begin + len(value)
 
 
-MessageT = TypeVar("MessageT", "Order", "Reading")
+MessageT = TypeVar("MessageT", "TextRequest", "TextResult")
 
 _LENGTH = struct.Struct("!Q")
 

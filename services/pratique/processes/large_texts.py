@@ -12,19 +12,22 @@ import logging
 import socket
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_reading import read_document
 from pratique.apimachinery.json_values import Document
-from pratique.processes.large_text_process import TextRequest, TextResult, receive, send
+from pratique.processes.large_text_process import (
+    MemberSelection,
+    StrippedText,
+    TextRequest,
+    TextResult,
+    receive,
+    send,
+)
 from pratique.processes.subprocesses import end_child, start_child
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pratique.processes.large_text_process import MemberSelection, StrippedText
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,17 +7,17 @@ import contextlib
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pratique.admission.reviews import Review
 
-    _Job: TypeAlias = tuple[asyncio.Future[object], Callable[[Review], object], Review]
+
+_Job: TypeAlias = "tuple[asyncio.Future[object], Callable[[Review], object], Review]"
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long a thread that looks at a large review keeps the event loop waiting each time it is its turn. Half a
+"""How long a thread that looks at a large review keeps the event loop waiting each time it is its turn. Handler a
 millisecond: with Python's 5 the reviews beside it took 5 ms longer for each turn of the loop that they need, and they
 need several. It is less than what the longest single call takes, so that a shorter one would gain little."""
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
-from pratique.rpc.handlers import OK
+from pratique.rpc.handlers import OK, BytesHandler, Context
 from pratique.rpc.metrics import status_code_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.rpc.handlers import BytesHandler, Context
     from pratique.telemetry.tracers import Tracing
 
 _CATALOGUE_SERVICE = "pratique.admission.v1.CatalogueService"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pratique.admission.controllers import Phase
+from pratique.admission.controllers import Controller, Phase
+from pratique.admission.rules import Rule
 from pratique.admission.v1 import catalogue_service_pb2 as pb
+from pratique.configuration.input_digests import RecentInputs
 from pratique.rpc.handlers import inputs_to_messages, unary_handler
 from pratique.rpc.servers import RpcService
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pratique.admission.controllers import Controller
-    from pratique.admission.rules import Rule
-    from pratique.configuration.input_digests import RecentInputs
     from pratique.hosting.catalogue import HostedController
 
 

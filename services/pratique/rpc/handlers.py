@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -15,18 +15,15 @@ from google.protobuf.message import DecodeError, Message
 from pratique.admission.reviews import Deadline
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc, digest_pb2
 from pratique.apimachinery.errors import InputError
-from pratique.configuration.input_digests import InputDigests
+from pratique.configuration.input_digests import InputDigests, RecentInputs
+from pratique.https.tls import ClientCertificateAuthenticator
 from pratique.telemetry.logs import describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from grpc.aio import ServicerContext
 
-    from pratique.configuration.input_digests import RecentInputs
-    from pratique.https.tls import ClientCertificateAuthenticator
 
-    Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 OK = "OK"
@@ -211,7 +208,9 @@ INTERCEPTORS: tuple[Interceptor, ...] = (
 """What stands round every method, the outermost first."""
 
 
-def unary_handler(request_type: type[RequestT], method: RpcMethod[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
+def unary_handler(
+    request_type: type[RequestT], method: RpcMethod[RequestT]
+) -> grpc.RpcMethodHandler[bytes, bytes]:
     """Make a method callable. Messages are parsed and written inside the rings: these see every failure."""
     handler = _parse_and_call(request_type, method)
     for ring in reversed(INTERCEPTORS):
@@ -231,7 +230,7 @@ def _parse_and_call(request_type: type[RequestT], method: RpcMethod[RequestT]) -
     return handler
 
 
-HostT = TypeVar("T")
+HostT = TypeVar("HostT")
 
 NOT_HELD = grpc.StatusCode.FAILED_PRECONDITION
 """How a call ends that is to be decided by what the service does not hold; nothing has been done then."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -17,33 +18,32 @@ from pratique.admission.results import (
     Failed,
     FailureKind,
     Outcome,
+    OutcomeDecision,
     OutcomeStatus,
     Patched,
     PolicyOutcome,
 )
-from pratique.admission.reviews import Call, Operation, Review, UserInfo
+from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, outcome_pb2, review_pb2, validator_service_pb2
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import BadAnswerError, ReviewError
 from pratique.apimachinery.json_reading import LARGE_BYTES, JsonLimitError, read_document
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import Document, JSONObject, encode
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import PatchDecodeError, decode_patch
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
-from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
+from pratique.cluster.store import Cluster
+from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from pratique.admission.results import OutcomeDecision
-    from pratique.apimachinery.json_values import Document, JSONObject
-    from pratique.cluster.store import Cluster
-    from pratique.processes.large_texts import LargeTextReader
     from pratique.rpc.handlers import IncomingRequest
 
-    ReadDocument: TypeAlias = Callable[[bytes], Document]
-    """Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
+
+ReadDocument: TypeAlias = "Callable[[bytes], Document]"
+"""Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
 
 
 def write_status(message: outcome_pb2.Status, status: Status) -> None:
@@ -395,7 +395,8 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
 
 
 async def read_request(
-    request: IncomingRequest[mutator_service_pb2.MutateRequest] | IncomingRequest[validator_service_pb2.ValidateRequest],
+    request: IncomingRequest[mutator_service_pb2.MutateRequest]
+    | IncomingRequest[validator_service_pb2.ValidateRequest],
     cluster: Cluster,
     reader: LargeTextReader,
 ) -> tuple[Review, list[Call]]:

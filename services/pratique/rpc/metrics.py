@@ -7,12 +7,24 @@ import contextlib
 import functools
 import logging
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 import grpc
 
-from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Patched
-from pratique.rpc.handlers import CANCELED, CODE_NAMES, CODE_NAMES_BY_NUMBER, OK, is_retry
+from pratique.admission.controllers import Phase
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Outcome, OutcomeDecision, Patched
+from pratique.processes.thread_pool import ControllerThreads
+from pratique.rpc.handlers import (
+    CANCELED,
+    CODE_NAMES,
+    CODE_NAMES_BY_NUMBER,
+    OK,
+    BytesHandler,
+    Context,
+    is_retry,
+)
+from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.telemetry.metrics import (
     CallbackMetric,
     CertificateCollector,
@@ -23,18 +35,11 @@ from pratique.telemetry.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
-    from pratique.admission.controllers import Phase
-    from pratique.admission.results import Outcome, OutcomeDecision
     from pratique.hosting.running import HandlerRunner
     from pratique.hosting.services import HostedChain
-    from pratique.processes.thread_pool import ControllerThreads
-    from pratique.rpc.handlers import BytesHandler, Context
-    from pratique.rpc.servers import RpcServer, ServerSettings
 
 
 _CONTROLLER_BUCKETS = (0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -116,7 +121,10 @@ class CallMetrics:
             "grpc_server_handled_total", "Calls that ended, by method and code.", (*method, "grpc_code")
         )
         self._seconds = DurationHistogram(
-            "grpc_server_handling_seconds", "Time from a call to its answer, by method.", _CALL_BUCKETS, method
+            "grpc_server_handling_seconds",
+            "Time from a call to its answer, by method.",
+            _CALL_BUCKETS,
+            method,
         )
         self._repeated = LabeledCounter(
             "pratique_service_repeated_calls_total",
@@ -208,7 +216,11 @@ class ServiceMetrics:
 
     @classmethod
     def of(
-        cls, settings: ServerSettings, phase: Phase, hosted: HostedChain[Any], runners: Mapping[str, HandlerRunner]
+        cls,
+        settings: ServerSettings,
+        phase: Phase,
+        hosted: HostedChain[Any],
+        runners: Mapping[str, HandlerRunner],
     ) -> ServiceMetrics | None:
         """What a service counts; None where it is told to show nothing."""
         return None if settings.metrics_port is None else cls(phase, hosted, runners)

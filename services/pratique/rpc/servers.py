@@ -7,35 +7,35 @@ import collections
 import dataclasses
 import functools
 import socket
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import Isolation
 from pratique.https.tls import (
+    CertificateAuthorities,
     ClientCertificateAuthenticator,
+    KeyPair,
     KeyPairFiles,
     ReloadedCertificate,
     keep_certificates_fresh,
     read_authorities,
     read_key_pair,
 )
-from pratique.rpc.handlers import ConcurrencyLimit, intercepted, require_known_client
-from pratique.rpc.streams import OpenStreams, StreamedCalls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from pratique.configuration.input_digests import RecentInputs
-    from pratique.https.tls import CertificateAuthorities, KeyPair
-    from pratique.rpc.handlers import BytesHandler, Interceptor
-    from pratique.rpc.streams import StreamedMethod
-
+from pratique.rpc.handlers import (
+    BytesHandler,
+    ConcurrencyLimit,
+    Interceptor,
+    intercepted,
+    require_known_client,
+)
+from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
@@ -310,7 +310,9 @@ class RpcServer:
             return methods
         unary: Any = methods[_method_name(stream.path)].unary_unary
         return methods | {
-            _method_name(stream.stream_path): self._carried.stream_handler(stream, unary, self._door(), service.held)
+            _method_name(stream.stream_path): self._carried.stream_handler(
+                stream, unary, self._door(), service.held
+            )
         }
 
     async def start(self) -> str:

@@ -8,21 +8,19 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Coroutine, Iterator, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from pratique.processes.thread_pool import set_switch_interval
-from pratique.rpc.servers import RpcServer
+from pratique.rpc.metrics import ServiceMetrics
+from pratique.rpc.servers import MethodWrapper, RpcServer, RpcService, ServerSettings
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Sequence
-    from types import FrameType
-
-    from pratique.rpc.metrics import ServiceMetrics
-    from pratique.rpc.servers import MethodWrapper, RpcService, ServerSettings
     from pratique.telemetry.tracers import Tracing
 
 _log = logging.getLogger(__name__)

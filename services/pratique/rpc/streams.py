@@ -8,26 +8,29 @@ import contextlib
 import dataclasses
 import math
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
+from pratique.admission.v1.digest_pb2 import Inputs
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedCall
 from pratique.admission.v1.stream_pb2 import StreamedAnswer as StreamedAnswer  # noqa: PLC0414  # callers read them
-from pratique.rpc.handlers import ATTEMPTS_KEY, hide_errors, inputs_to_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pratique.admission.reviews import Deadline
-    from pratique.admission.v1.digest_pb2 import Inputs
-    from pratique.configuration.input_digests import RecentInputs
-    from pratique.rpc.handlers import BytesHandler, Context, Interceptor
-    from pratique.telemetry.tracing import TraceMetadata
+from pratique.configuration.input_digests import RecentInputs
+from pratique.rpc.handlers import (
+    ATTEMPTS_KEY,
+    BytesHandler,
+    Context,
+    Interceptor,
+    hide_errors,
+    inputs_to_messages,
+)
+from pratique.telemetry.tracing import TraceMetadata
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ STREAMED_METHODS = MappingProxyType(
 )
 
 
-def streamed_call(number: int, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> StreamedCall:
+def streamed_call(
+    number: int, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
+) -> StreamedCall:
     """Write one call of a stream, to be sent now."""
     # Rounded up, and never to 0, which would be no deadline.
     millis = max(1, math.ceil(deadline.remaining_seconds * 1000))
@@ -192,7 +197,11 @@ class StreamedCalls:
         self._leaving = False
 
     def stream_handler(
-        self, method: StreamedMethod, handler: BytesHandler, door: Interceptor, held: RecentInputs[Any] | None = None
+        self,
+        method: StreamedMethod,
+        handler: BytesHandler,
+        door: Interceptor,
+        held: RecentInputs[Any] | None = None,
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in.
 
@@ -310,7 +319,9 @@ class _Stream:
             self._room.clear()
             await self._room.wait()
         if self._closing:
-            self._answers.append(_failed_answer(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping"))
+            self._answers.append(
+                _failed_answer(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping")
+            )
             self._news.set()
             return
         self._tasks[call.id] = asyncio.ensure_future(self._answer(call))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 import os
 import sys
 import traceback
-from types import MappingProxyType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pythonjsonlogger.json import JsonFormatter
@@ -15,14 +17,12 @@ from pythonjsonlogger.json import JsonFormatter
 from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Mapping
-    from types import TracebackType
     from typing import TypeAlias
 
-    _ExceptionInfo: TypeAlias = (
-        tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-    )
+
+_ExceptionInfo: TypeAlias = (
+    "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
+)
 
 _MAX_PLACES = 12
 """Innermost places told: enough for a controller and what it calls, also where it recurses endlessly."""
@@ -44,7 +44,9 @@ def describe_error(error: BaseException) -> str:
 def _error_with_places(error: BaseException) -> str:
     # Source lines are not looked up: they could hold literals, and reading files would block.
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
-    places = [f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})" for frame in frames[-_MAX_PLACES:]]
+    places = [
+        f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})" for frame in frames[-_MAX_PLACES:]
+    ]
     return " < ".join([type(error).__name__, *reversed(places)])
 
 
@@ -83,7 +85,7 @@ MAX_TEXT_LENGTH = 256
 """Characters of a field or message that are kept; what is longer ends with an ellipsis. A Kubernetes name has
 at most 253."""
 
-_OWN_LOGGERS = ("pratique", "mutator", "validator", "frontdoor", "pratique_cli")
+_OWN_LOGGERS = ("pratique", "pratique_mutator", "pratique_validator", "pratique_frontdoor", "pratique_cli")
 
 
 def configure_logging(service: str, level: int | str | None = None, stream: TextIO | None = None) -> None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import dataclasses
 import time
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 

@@ -41,7 +41,10 @@ class MetricsServer:
                 f"--metrics-host {host}, --metrics-port {port}: cannot listen there: {reason}"
             ) from None
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="pratique-metrics", daemon=True, args=(_SHUTDOWN_POLL_SECONDS,)
+            target=self._server.serve_forever,
+            name="pratique-metrics",
+            daemon=True,
+            args=(_SHUTDOWN_POLL_SECONDS,),
         )
         self._thread.start()
 

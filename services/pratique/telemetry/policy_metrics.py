@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pratique.telemetry.metrics import DurationHistogram, LabeledCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from prometheus_client.metrics_core import Metric
 
 _CONDITION_LABELS = ("name", "kind", "type", "operation")
@@ -46,7 +45,10 @@ class MatchConditionMetrics:
             f"{prefix}exclusions_total", f"Requests that match conditions excluded, {by}.", _CONDITION_LABELS
         )
         self._seconds = DurationHistogram(
-            f"{prefix}evaluation_seconds", f"Time to evaluate match conditions, {by}.", _CONDITION_BUCKETS, _CONDITION_LABELS
+            f"{prefix}evaluation_seconds",
+            f"Time to evaluate match conditions, {by}.",
+            _CONDITION_BUCKETS,
+            _CONDITION_LABELS,
         )
         self._lock = threading.Lock()
 

@@ -16,22 +16,17 @@ import contextlib
 import inspect
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from watchfiles import awatch
 
 from pratique.apimachinery.documents import walk
 from pratique.apimachinery.errors import InputError, PartlyUsableError, PratiqueError
-from pratique.apimachinery.file_snapshots import record_files
+from pratique.apimachinery.file_snapshots import FilesSnapshot, record_files
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCounts
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.file_snapshots import FilesSnapshot
-
 
 Fingerprint: TypeAlias = tuple[tuple[object, ...], ...]
 """What tells two states of files apart."""

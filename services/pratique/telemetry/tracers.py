@@ -6,24 +6,21 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
-from opentelemetry.trace import NonRecordingSpan, Span, set_span_in_context
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from pratique.telemetry.tracing import TraceMetadata
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import SpanKind
     from opentelemetry.util.types import AttributeValue
-
-    from pratique.telemetry.tracing import TraceMetadata
 
 _log = logging.getLogger(__name__)
 

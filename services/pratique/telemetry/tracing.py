@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pratique.telemetry.tracers import Tracing
 
 TraceMetadata: TypeAlias = tuple[tuple[str, str], ...]

@@ -116,7 +116,9 @@ def _service_names(name: str, service: str, namespace: str) -> list[str]:
     return [begin + end for begin in short for end in ends]
 
 
-def _fill_folder(folder: Path, wanted: dict[str, CertificateSpec], days: int, *, force: bool) -> list[WrittenCertificate]:
+def _fill_folder(
+    folder: Path, wanted: dict[str, CertificateSpec], days: int, *, force: bool
+) -> list[WrittenCertificate]:
     from pratique_cli.certificate_authority import CertificateFolder  # noqa: PLC0415 - as above
 
     try:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import load_chain
@@ -16,10 +19,6 @@ from pratique_cli.options import ExistingPath, NameList, chosen_rules, describe_
 from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pratique.configuration.settings import ChainSettings
     from pratique.lint.rules import LintFinding
 
 EPILOG = """\b

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from frontdoor.decision_logs.hash_chains import Verifier, read_key
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import encode
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.main import HELP_FLAGS
 from pratique_cli.options import ExistingPath, flag
 from pratique_cli.terminal import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from frontdoor.decision_logs.hash_chains import ChainReport
+from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier, read_key
 
 _MAX_LINE_BYTES = 4 * 1024 * 1024
 """Bytes of a line that are looked at: many times what a front door writes."""

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import click
 import msgspec
 
-from pratique.apimachinery.json_values import encode
+from pratique.admission.controllers import Controller
+from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.options import REVIEW_FORMATS, format_flag
-from pratique_cli.terminal import dump_yaml, palette_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pratique.admission.controllers import Controller
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.terminal import Palette
+from pratique_cli.terminal import Palette, dump_yaml, palette_for
 
 EPILOG = """\b
 Examples:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.files import load_cluster
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
@@ -25,11 +29,6 @@ from pratique_cli.options import (
 from pratique_cli.terminal import printable, progress_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import ObjectStore
-    from pratique.configuration.settings import ChainSettings
     from pratique_cli.mutator_checks.cases import MutatorCase
     from pratique_cli.mutator_checks.defects import CheckReport
 
@@ -138,10 +137,12 @@ class _CheckSettings:
     dry_run: bool
 
 
-def _run_checks(chain: ChainSettings, objects: Sequence[SourceDocument], shape: _CheckSettings) -> CheckReport:
-    from frontdoor.engines.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
+def _run_checks(
+    chain: ChainSettings, objects: Sequence[SourceDocument], shape: _CheckSettings
+) -> CheckReport:
     from pratique_cli.mutator_checks.mutator_runs import MutatorRunner  # noqa: PLC0415
     from pratique_cli.mutator_checks.runs import MutatorCheckRun  # noqa: PLC0415
+    from pratique_frontdoor.engines.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
 
     store = load_cluster(chain.cluster)
     given = _cases(objects, store, dry_run=shape.dry_run)

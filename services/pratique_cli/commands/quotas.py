@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.cluster.files import load_cluster
+from pratique.cluster.store import Cluster
+from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.checks import starting_usage
-from pratique.controllers.quota.ledger import ledger_url, open_ledger
+from pratique.controllers.quota.ledger import AccountKey, Usage, ledger_url, open_ledger
 from pratique.controllers.quota.resource_quotas import read_quota
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import FORMATS, format_flag
 from pratique_cli.terminal import dump_yaml, palette_for, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.settings import ChainSettings
-    from pratique.controllers.quota.ledger import AccountKey, Usage
 
 EPILOG = """\b
 SOURCE is where what is used is known from: the ledger that validators charge;

@@ -7,14 +7,16 @@ import dataclasses
 import functools
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
-from frontdoor.engines.engine import open_local
 from pratique.cluster.files import load_cluster
+from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
+from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
@@ -28,16 +30,8 @@ from pratique_cli.replays.comparisons import DecisionComparer
 from pratique_cli.replays.recorded_reviews import PHASES, RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
 from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
-from pratique_cli.terminal import printable, progress_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from frontdoor.engines.engine import Engine
-    from pratique.configuration.settings import ChainSettings
-    from pratique_cli.exit_codes import ExitCode
-    from pratique_cli.terminal import Progress
+from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_frontdoor.engines.engine import Engine, open_local
 
 EPILOG = """\b
 FILE is a recording (pratique record, --record), a JSON Lines stream of

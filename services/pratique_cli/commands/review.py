@@ -6,14 +6,18 @@ import asyncio
 import functools
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
-from frontdoor.engines.engine import open_local
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.reviews import Operation, impersonated_user
+from pratique.admission.reviews import impersonated_user
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.files import load_cluster
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
@@ -31,18 +35,9 @@ from pratique_cli.outputs.writers import open_output
 from pratique_cli.reviews.inputs import load_old
 from pratique_cli.reviews.requests import RequestShape
 from pratique_cli.reviews.runs import ReviewRun
-from pratique_cli.terminal import printable, progress_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from frontdoor.engines.local import LocalEngine
-    from pratique.admission.reviews import UserInfo
-    from pratique.cluster.store import ObjectStore
-    from pratique.configuration.settings import ChainSettings
-    from pratique_cli.terminal import Progress
-
+from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_frontdoor.engines.engine import open_local
+from pratique_frontdoor.engines.local import LocalEngine
 
 REQUEST_PARAMETERS = ("operation", "subresource", "old", "namespace", "user", "group", "dry_run")
 """The names of the flags, in the order of the help."""

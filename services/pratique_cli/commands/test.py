@@ -6,26 +6,21 @@ import asyncio
 import functools
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
+from pratique.apimachinery.errors import InputError
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import REVIEW_FORMATS, ExistingPath, Number, Seconds, flag, format_flag
-from pratique_cli.suites.cases import Pattern
+from pratique_cli.suites.cases import Case, Pattern
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.outputs import open_suite_output
 from pratique_cli.suites.reading import read_cases
 from pratique_cli.suites.running import SuiteRun
-from pratique_cli.terminal import printable, progress_for
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from pratique.apimachinery.errors import InputError
-    from pratique_cli.suites.cases import Case
-    from pratique_cli.terminal import Progress
+from pratique_cli.terminal import Progress, printable, progress_for
 
 EPILOG = """\b
 PATH is a file, or a folder that is searched with all folders inside it, for

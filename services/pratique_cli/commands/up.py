@@ -7,11 +7,12 @@ import contextlib
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode, end_by
 from pratique_cli.loading import check_chain
@@ -20,11 +21,6 @@ from pratique_cli.options import PORT, WholeNumber, flag
 from pratique_cli.service_options import front_door_flags
 from pratique_cli.supervisor import StartError, until_stdin_closes_flag
 from pratique_cli.terminal import palette_for, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.configuration.settings import ChainSettings
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _START_SECONDS = 60.0
@@ -71,7 +67,9 @@ def command(chain: ChainSettings, validators: int, host: str, port: int, front_d
     """
     check_chain(chain)
     _check_address(host, port)
-    stack = Stack(chain, validators=validators, host=host, port=port, tell=_line_printer(), front_door=front_door)
+    stack = Stack(
+        chain, validators=validators, host=host, port=port, tell=_line_printer(), front_door=front_door
+    )
     return asyncio.run(_run(stack))
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import Operation, QuotaMode
+from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.documents import is_suite, list_files
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import Document
-from pratique.apimachinery.source_documents import STDIN
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.source_documents import STDIN, SourceDocument
+from pratique.cluster.store import Cluster, ObjectStore
 from pratique.configuration.admissionregistration import GROUP, PolicyKind, WebhookConfigurationKind
 from pratique.manifests.requests import review_of_manifest
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.requests import review_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import Cluster, ObjectStore
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

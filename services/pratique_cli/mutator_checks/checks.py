@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Review
 from pratique.apimachinery.diff import identical
 from pratique_cli.mutator_checks.defects import (
     Defect,
@@ -17,17 +19,18 @@ from pratique_cli.mutator_checks.defects import (
     differing_fields,
     without_order,
 )
-from pratique_cli.mutator_checks.mutator_runs import repeat, with_object
-from pratique_cli.outputs.texts import path_text
+from pratique_cli.mutator_checks.mutator_runs import (
+    MutatorRun,
+    MutatorRunner,
+    Repetition,
+    repeat,
+    with_object,
+)
+from pratique_cli.outputs.texts import Path, path_text
+from pratique_frontdoor.chain.decisions import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.mutator_sets import Mutator
-    from pratique.admission.reviews import Review
-    from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, Repetition
-    from pratique_cli.outputs.texts import Path
+    from pratique_frontdoor.engines.mutator_sets import Mutator
 
 
 class MutatorCheck(Protocol):
@@ -69,16 +72,22 @@ class SingleMutatorCheck:
             return []
         return [*await self._unlike(bench, review, first), *await self._restless(bench, review, first)]
 
-    async def _unlike(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def _unlike(
+        self, bench: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Ask the same again."""
         if self.mutator.placed:
             return []  # Kubernetes' own draw names by chance on purpose, as ServiceAccount does
         other = await bench.mutate(review, (self.mutator,))
         return (
-            [] if first.same_as(other) else [nondeterminism(self, self.mutator, first, other, "the same object")]
+            []
+            if first.same_as(other)
+            else [nondeterminism(self, self.mutator, first, other, "the same object")]
         )
 
-    async def _restless(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def _restless(
+        self, bench: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Run it on its own outcome."""
         repetition = await repeat(bench, review, first, (self.mutator,))
         if repetition.holds:
@@ -98,7 +107,9 @@ class SingleMutatorCheck:
         )
 
 
-def nondeterminism(check: MutatorCheck, mutator: Mutator, first: MutatorRun, other: MutatorRun, when: str) -> MutatorDefect:
+def nondeterminism(
+    check: MutatorCheck, mutator: Mutator, first: MutatorRun, other: MutatorRun, when: str
+) -> MutatorDefect:
     """The violation of a mutator that did not do the same twice."""
     return MutatorDefect(
         defect=Defect.NOT_DETERMINISTIC,
@@ -124,7 +135,9 @@ class LaterCheck:
         await asyncio.sleep(self.seconds)
         return await self.compare(bench, review, first)
 
-    async def compare(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def compare(
+        self, bench: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Compare what came of it then with what comes of it now."""
         if not first.allowed or not first.changed:
             return []
@@ -255,7 +268,9 @@ def _written_values(outcome: MutatorRun) -> dict[Path, object]:
     return {path: value for path, value in values.items() if not any(isinstance(step, int) for step in path)}
 
 
-def mutators_with_outcome(decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome) -> tuple[Mutator, ...]:
+def mutators_with_outcome(
+    decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome
+) -> tuple[Mutator, ...]:
     """The mutators with a step that ended in one of these ways, in chain order."""
     seen = {
         (step.controller, step.name, step.configuration)
@@ -294,9 +309,13 @@ class SetCheck:
             return await self._unsettled(bench, review, first, repetition)
         return await self._undone(bench, review, first)
 
-    async def _refused_at_once(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def _refused_at_once(
+        self, bench: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Tell who refuses what others have made of an object that it would have let through, in one request."""
-        refusing = mutators_with_outcome(first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
+        refusing = mutators_with_outcome(
+            first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED
+        )
         alone = [await bench.mutate(review, (one,)) for one in refusing]
         if not refusing or not all(each.allowed for each in alone):
             return []
@@ -337,13 +356,18 @@ class SetCheck:
             text=f"changes again what all mutators together have made, which {repetition.ending}",
             check=self,
             fields=differing_fields(first.object, repetition.second.object),
-            runs=(evidence_of("first run of all", first), evidence_of("second run of all", repetition.second)),
+            runs=(
+                evidence_of("first run of all", first),
+                evidence_of("second run of all", repetition.second),
+            ),
             growth=repetition.growth,
             period=repetition.period,
         )
         return [violation]
 
-    async def _undone(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def _undone(
+        self, bench: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Find those whose change another takes back: the outcome stays the same, and never comes to rest."""
         active = mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED)
         made = with_object(review, first.object)
@@ -358,7 +382,9 @@ class SetCheck:
                     return self._fight(mutator, other, once, back)
         return []
 
-    def _fight(self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun) -> Sequence[MutatorDefect]:
+    def _fight(
+        self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Tell a loop from two that write what they think right; the latter is found by comparing orders, too."""
         both = tuple(one for one in self.mutators if one in (mutator, other))
         written = changed_values(once.received, once.object)
@@ -410,7 +436,9 @@ class ValidatorCheck:
             )
         ]
 
-    async def _guilty(self, bench: MutatorRunner, review: Review, admitted: MutatorRun) -> tuple[Mutator, ...]:
+    async def _guilty(
+        self, bench: MutatorRunner, review: Review, admitted: MutatorRun
+    ) -> tuple[Mutator, ...]:
         """The mutators that bring the refusal about by themselves; all that did something, where none does."""
         active = mutators_with_outcome(admitted.decision, self.mutators, StepOutcome.MUTATED)
         alone = [one for one in active if not (await bench.admit(review, (one,))).allowed]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.apimachinery.diff import identical
-from pratique_cli.outputs.texts import path_text
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique_cli.mutator_checks.cases import MutatorCase
+from pratique_cli.outputs.texts import Path, path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from frontdoor.engines.mutator_sets import Mutator
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique_cli.mutator_checks.cases import MutatorCase
     from pratique_cli.mutator_checks.checks import MutatorCheck
-    from pratique_cli.outputs.texts import Path
+    from pratique_frontdoor.engines.mutator_sets import Mutator
 
 _IN_ORDER = "initContainers"
 """They run one after another, so that their order is part of what they do."""

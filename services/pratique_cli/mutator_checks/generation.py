@@ -7,23 +7,20 @@ import dataclasses
 import re
 import tempfile
 import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import Operation
+from pratique.admission.rules import Rule
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError, PratiqueError
-from pratique.apimachinery.json_values import member
-from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, schema_of
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import GroupVersionKind, ResourceType
+from pratique.apimachinery.requests import Operation
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
+from pratique.cluster.store import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from frontdoor.engines.mutator_sets import Mutator
-    from pratique.admission.rules import Rule
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.kinds import GroupVersionKind, ResourceType
-    from pratique.cluster.schemas import Type
-    from pratique.cluster.store import Cluster
+    from pratique_frontdoor.engines.mutator_sets import Mutator
 
 
 _MAX_LENGTH = 63
@@ -63,7 +60,9 @@ class Vocabulary:
         return [text for text in self.texts if not names.check_dns1123_label(text)][:_MAX_WORDS]
 
 
-def gather_vocabulary(configurations: Iterable[JSON], objects: Iterable[JSON], handlers: Iterable[object]) -> Vocabulary:
+def gather_vocabulary(
+    configurations: Iterable[JSON], objects: Iterable[JSON], handlers: Iterable[object]
+) -> Vocabulary:
     """Gather what policies and webhook configurations, given objects and controllers written in Python speak of."""
     fields: set[str] = set()
     texts: set[str] = set()
@@ -223,7 +222,12 @@ def _operation(rules: Iterable[Rule]) -> Operation:
 
 _USUAL_FIELDS = frozenset({"metadata", "spec", "template"})
 """What an object is hardly one without, though schemas do not ask for it."""
-_SMALLEST_SCALARS: dict[Scalar, JSON] = {Scalar.STRING: "a", Scalar.INTEGER: 1, Scalar.NUMBER: 1, Scalar.BOOLEAN: False}
+_SMALLEST_SCALARS: dict[Scalar, JSON] = {
+    Scalar.STRING: "a",
+    Scalar.INTEGER: 1,
+    Scalar.NUMBER: 1,
+    Scalar.BOOLEAN: False,
+}
 
 
 def smallest(kind: GeneratedKind) -> JSONObject:

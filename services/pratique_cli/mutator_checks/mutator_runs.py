@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from frontdoor.chain.webhooks import CONTROLLERS
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Deadline
+from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
-from pratique.apimachinery.json_values import Document, encode
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, encode
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.webhooks import CONTROLLERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frontdoor.chain.decisions import Decision, Step
-    from frontdoor.engines.mutator_sets import Mutator, MutatorSet
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
+    from pratique_frontdoor.engines.mutator_sets import Mutator, MutatorSet
 
 _WEBHOOK_CONTROLLERS = frozenset(CONTROLLERS.values())
 _UNANSWERED = "failed calling webhook "
@@ -165,7 +161,9 @@ class Repetition:
         return f"comes to rest after {len(self.states)} runs"
 
 
-async def repeat(bench: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None) -> Repetition:
+async def repeat(
+    bench: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None
+) -> Repetition:
     """Run mutators on what they have made of a review's object.
 
     Raises:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from pratique.admission.reviews import Operation
 from pratique.apimachinery.diff import diff
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import display_path
+from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import chain_variables
 from pratique_cli.mutator_checks.checks import LaterCheck
-from pratique_cli.mutator_checks.defects import Defect
+from pratique_cli.mutator_checks.defects import CheckReport, Defect, DefectFinding, RunEvidence
 from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
 from pratique_cli.suites.writing import WrittenCase, suite_text
-from pratique_cli.terminal import dump_yaml, printable
+from pratique_cli.terminal import Palette, dump_yaml, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from frontdoor.engines.mutator_sets import Mutator
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.configuration.settings import ChainSettings
-    from pratique_cli.mutator_checks.defects import CheckReport, DefectFinding, RunEvidence
-    from pratique_cli.terminal import Palette
+    from pratique_frontdoor.engines.mutator_sets import Mutator
 
 QUESTIONS: dict[str, frozenset[Defect]] = {
     "decides": frozenset({Defect.FAILS}),
@@ -173,7 +169,9 @@ def _marks(report: CheckReport, mutator: Mutator | None, palette: Palette) -> st
     return "  ".join(cells)
 
 
-def _finding_lines(number: int, finding: DefectFinding, report: CheckReport, palette: Palette) -> Iterator[str]:
+def _finding_lines(
+    number: int, finding: DefectFinding, report: CheckReport, palette: Palette
+) -> Iterator[str]:
     violation = finding.violation
     title = palette.paint(f"{palette.mark('✗')} {number}. {TITLES[violation.defect]}", "red", "bold")
     names = " and ".join(palette.paint(printable(str(one)), "bold") for one in violation.mutators)
@@ -184,7 +182,8 @@ def _finding_lines(number: int, finding: DefectFinding, report: CheckReport, pal
     often = f", seen with {finding.seen} of {_counted(report.tried)}"
     yield f"{_INDENT}{_origin(finding)}{'' if isinstance(violation.check, LaterCheck) else often}:"
     yield from (
-        f"{_INDENT}  {printable(line)}" for line in dump_yaml(_redacted_document(finding.document)).splitlines()
+        f"{_INDENT}  {printable(line)}"
+        for line in dump_yaml(_redacted_document(finding.document)).splitlines()
     )
     for run in violation.runs:
         yield from _run_lines(run, palette)

@@ -9,13 +9,16 @@ import functools
 import itertools
 import random
 import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
-from pratique.cluster.schemas import ListType, MapType, Structure, schema_of
+from pratique.cluster.schemas import ListType, MapType, Structure, Type, schema_of
+from pratique.cluster.store import ObjectStore
 from pratique_cli.mutator_checks.cases import MutatorCase
 from pratique_cli.mutator_checks.checks import (
     LaterCheck,
@@ -26,22 +29,20 @@ from pratique_cli.mutator_checks.checks import (
     ValidatorCheck,
     mutators_with_outcome,
 )
-from pratique_cli.mutator_checks.defects import CheckReport, DefectFinding, DefectFindings
-from pratique_cli.mutator_checks.generation import gather_vocabulary, generate_objects, kinds_for, smallest
-from pratique_cli.mutator_checks.mutator_runs import UnansweredError
+from pratique_cli.mutator_checks.defects import CheckReport, DefectFinding, DefectFindings, MutatorDefect
+from pratique_cli.mutator_checks.generation import (
+    GeneratedKind,
+    Vocabulary,
+    gather_vocabulary,
+    generate_objects,
+    kinds_for,
+    smallest,
+)
+from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, UnansweredError
+from pratique_cli.outputs.texts import Path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-
-    from frontdoor.engines.mutator_sets import Mutator
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.schemas import Type
-    from pratique.cluster.store import ObjectStore
-    from pratique_cli.mutator_checks.defects import MutatorDefect
-    from pratique_cli.mutator_checks.generation import GeneratedKind, Vocabulary
-    from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner
-    from pratique_cli.outputs.texts import Path
+    from pratique_frontdoor.engines.mutator_sets import Mutator
 
 REDUCTION_ATTEMPTS = 400
 """How many smaller objects are tried: a Pod of a hundred members is reduced in two rounds of a hundred or so."""
@@ -291,7 +292,9 @@ class MutatorCheckRun:
             if one.source is not None
         )
         objects = [*(case.document for case in given), *self._written]
-        return gather_vocabulary(written, objects, (one.handler for one in self.mutators if one.handler is not None))
+        return gather_vocabulary(
+            written, objects, (one.handler for one in self.mutators if one.handler is not None)
+        )
 
     def _visit(self, kind: GeneratedKind, document: JSONObject) -> None:
         case = MutatorCase(document, self.store, self.dry_run, kind.operation)
@@ -320,7 +323,9 @@ class MutatorCheckRun:
         if found is not None:
             finding.violation, finding.document = found, smaller
 
-    async def _shown(self, finding: DefectFinding, document: JSONObject, quick: Mutator | None) -> MutatorDefect | None:
+    async def _shown(
+        self, finding: DefectFinding, document: JSONObject, quick: Mutator | None
+    ) -> MutatorDefect | None:
         """What an object shows of a finding; for one that takes a moment each, whether the mutator acts at all."""
         try:
             review = finding.case.review(document)

@@ -5,20 +5,16 @@ Importing Hypothesis takes a third of a second, so this module is imported only 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, Type
+from pratique_cli.mutator_checks.generation import GeneratedKind, Vocabulary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.schemas import Type
-    from pratique_cli.mutator_checks.generation import GeneratedKind, Vocabulary
-
-    Draw: TypeAlias = Callable[[st.SearchStrategy[JSON]], JSON]
+Draw: TypeAlias = "Callable[[st.SearchStrategy[JSON]], JSON]"
 
 _DEEPEST = 7
 """Levels below which only what has to be there is: ``spec.template.spec.containers[].resources.limits`` has seven."""

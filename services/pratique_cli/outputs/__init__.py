@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from pratique.apimachinery.source_documents import display_path
-
-if TYPE_CHECKING:
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.errors import InputError
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique_cli.reviews.expansions import Expansion
+from pratique.admission.reviews import Review
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.source_documents import SourceDocument, display_path
+from pratique_cli.reviews.expansions import Expansion
+from pratique_frontdoor.chain.decisions import Decision
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

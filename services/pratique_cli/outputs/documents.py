@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.chain.decisions import to_document
-from pratique.apimachinery.json_values import encode
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSONObject, encode
+from pratique_cli.outputs import Missed, Reviewed, Tally
 from pratique_cli.terminal import dump_yaml
+from pratique_frontdoor.chain.decisions import Decision, to_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import BinaryIO
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 
 def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
     """Make the document of a decision, and with ``blame`` the member of that name in it and in each Pod's."""
     document = to_document(reviewed.decision)
     if blame:
-        from frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
+        from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
 
         both = ((reviewed.review, reviewed.decision, document), *_expanded_documents(reviewed, document))
         for review, decision, told in both:
@@ -32,7 +29,9 @@ def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
     return document
 
 
-def _expanded_documents(reviewed: Reviewed, document: JSONObject) -> Iterator[tuple[Review, Decision, JSONObject]]:
+def _expanded_documents(
+    reviewed: Reviewed, document: JSONObject
+) -> Iterator[tuple[Review, Decision, JSONObject]]:
     for expansion, told in zip(reviewed.expanded, document["expanded"], strict=True):
         yield expansion.review, expansion.decision, told
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from frontdoor.blame.changes import blame_of
-from frontdoor.chain.message_fields import REFUSING, Cause, causes, field_of, original_field, parse_field
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.source_documents import STDIN, Position
+from pratique_cli.outputs import Reviewed
 from pratique_cli.outputs.texts import blame_sentence
-from pratique_cli.reviews.expansions import field_place, template_position
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from frontdoor.chain.decisions import Decision, Step
-    from pratique.admission.reviews import Review
-    from pratique_cli.outputs import Reviewed
-    from pratique_cli.reviews.expansions import Expansion
+from pratique_cli.reviews.expansions import Expansion, field_place, template_position
+from pratique_frontdoor.blame.changes import blame_of
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.message_fields import (
+    REFUSING,
+    Cause,
+    causes,
+    field_of,
+    original_field,
+    parse_field,
+)
 
 
 def relative_path(file: str) -> str | None:
@@ -119,7 +121,11 @@ class _BlameRemarks:
 def _graded_causes(decision: Decision) -> Iterator[tuple[FindingLevel, StepOrigin, Cause]]:
     if decision.status is not None:
         for cause in causes(decision, decision.status):
-            yield FindingLevel.ERROR, _step_origin(None if cause.step is None else decision.steps[cause.step]), cause
+            yield (
+                FindingLevel.ERROR,
+                _step_origin(None if cause.step is None else decision.steps[cause.step]),
+                cause,
+            )
     for rule, text in _warning_texts(decision):
         yield FindingLevel.WARNING, rule, Cause(None, "", text)
 

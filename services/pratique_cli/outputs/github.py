@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.source_documents import display_path
+from pratique.apimachinery.source_documents import Position, display_path
+from pratique_cli.outputs import Missed, Reviewed, Tally
 from pratique_cli.outputs.findings import findings, relative_path
 from pratique_cli.outputs.texts import subject
 from pratique_cli.terminal import printable
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from pratique.apimachinery.source_documents import Position
-    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
@@ -56,7 +54,9 @@ def annotation(command: str, file: str, place: Position | None, title: str, text
     properties = _place(file, place) | {"title": title}
     if "file" not in properties and place is not None:
         text = f"{display_path(file)}:{place.line}: {text}"
-    written = ",".join(f"{name}={_escaped_controls(value).translate(_PROPERTY)}" for name, value in properties.items())
+    written = ",".join(
+        f"{name}={_escaped_controls(value).translate(_PROPERTY)}" for name, value in properties.items()
+    )
     return f"::{command} {written}::{_escaped_controls(text).translate(_DATA)}\n".encode()
 
 

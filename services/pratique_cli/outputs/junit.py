@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from pratique.apimachinery.source_documents import display_path
+from pratique_cli.outputs import Missed, Reviewed, Tally
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import subject
+from pratique_frontdoor.chain.decisions import Decision
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from frontdoor.chain.decisions import Decision
-    from pratique_cli.outputs import Missed, Reviewed, Tally
 
 _IN_MEMORY = 1 << 20
 """Bytes of one suite above which its cases wait in a temporary file: a suite's counts stand before its cases."""
@@ -57,7 +56,9 @@ class JUnitSuite:
         self.seconds += round(seconds, 6)  # as its case says, so that they add up
         if self.names[name] > 1:
             name += f" ({self.names[name]})"
-        attributes = f'name="{_attribute(name)}" classname="{_attribute(class_name or display_path(self.file))}"'
+        attributes = (
+            f'name="{_attribute(name)}" classname="{_attribute(class_name or display_path(self.file))}"'
+        )
         inner = "".join(f"\n      {part}" for part in parts)
         closing = "\n    " if parts else ""
         case = f'    <testcase {attributes} time="{seconds:.6f}">{inner}{closing}</testcase>\n'

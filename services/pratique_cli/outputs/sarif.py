@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.source_documents import Position
 from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.outputs.findings import FindingLevel, findings, relative_path, relative_uri
+from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs.findings import (
+    FindingLevel,
+    ReviewFinding,
+    StepOrigin,
+    findings,
+    relative_path,
+    relative_uri,
+)
 from pratique_cli.outputs.texts import subject
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from pratique.apimachinery.source_documents import Position
-    from pratique_cli.outputs import Missed, Reviewed, Tally
-    from pratique_cli.outputs.findings import ReviewFinding, StepOrigin
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """What a log is held against."""
@@ -115,7 +120,9 @@ class SarifOutput:
     def _driver(self) -> JSONObject:
         summaries = {controller.name: controller.summary for controller in load_catalogue()}
         kinds = {each["descriptor"]["id"] for each in self._notifications}
-        told = [{"id": kind, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in sorted(kinds)]
+        told = [
+            {"id": kind, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in sorted(kinds)
+        ]
         return {
             "name": "pratique",
             "version": importlib.metadata.version("pratique"),

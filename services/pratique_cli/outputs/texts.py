@@ -6,32 +6,27 @@ import dataclasses
 import difflib
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontdoor.blame.changes import blame_of, message_fields
-from frontdoor.blame.fields import ABSENT
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import display_path
-from pratique_cli.reviews.expansions import places, template_position
-from pratique_cli.terminal import dump_yaml, printable
+from pratique.apimachinery.statuses import Status
+from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.reviews.expansions import Expansion, places, template_position
+from pratique_cli.terminal import Palette, dump_yaml, printable
+from pratique_frontdoor import blame as blame_module
+from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
+from pratique_frontdoor.blame.fields import ABSENT, Absent
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.message_fields import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
-
-    from frontdoor import blame as blame_module
-    from frontdoor.blame.changes import Blame
-    from frontdoor.blame.fields import Absent
-    from frontdoor.chain.decisions import Decision, Step
-    from frontdoor.chain.message_fields import Cause
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.statuses import Status
-    from pratique_cli.outputs import Missed, Reviewed, Tally
-    from pratique_cli.reviews.expansions import Expansion
-    from pratique_cli.terminal import Palette
 
 
 def subject(review: Review) -> str:

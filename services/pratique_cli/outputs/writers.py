@@ -5,20 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import JSONObject, encode
+from pratique_cli.outputs import Output
 from pratique_cli.outputs.github import annotation
 from pratique_cli.outputs.junit import HEAD, JUnitSuite, text_of
 from pratique_cli.outputs.sarif import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.outputs import Output
 
 
 def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
@@ -53,7 +48,9 @@ def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
 
 def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
     """Write a notice for each controller."""
-    return b"".join(annotation("notice", "", None, each["name"], _controller_summary(each)) for each in controllers)
+    return b"".join(
+        annotation("notice", "", None, each["name"], _controller_summary(each)) for each in controllers
+    )
 
 
 def _controller_summary(controller: JSONObject) -> str:
@@ -72,7 +69,9 @@ def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = 
             from pratique_cli.outputs.texts import TextOutput  # noqa: PLC0415
             from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
-            return TextOutput(sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame)
+            return TextOutput(
+                sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame
+            )
         case "yaml":
             from pratique_cli.outputs.documents import YamlOutput  # noqa: PLC0415
 

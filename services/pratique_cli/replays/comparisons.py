@@ -5,18 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.outputs.texts import Path, path_text
-from pratique_cli.replays.recorded_reviews import REDACTED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from pratique_cli.replays.recorded_reviews import ReplayedDecision
+from pratique_cli.replays.recorded_reviews import REDACTED, ReplayedDecision
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
 """What they decide depends on the reviews before."""
@@ -63,7 +58,9 @@ class DecisionComparer:
     reads: Callable[[str, str], bool]
     """Tells whether a controller may read a redacted place."""
 
-    def compare(self, before: ReplayedDecision, after: ReplayedDecision, redacted: Sequence[str]) -> list[Difference]:
+    def compare(
+        self, before: ReplayedDecision, after: ReplayedDecision, redacted: Sequence[str]
+    ) -> list[Difference]:
         """Tell what differs; ``redacted`` are places of the review that are not what they were."""
         found = _decision_differences(before, after)
         if before.allowed == after.allowed and not found:
@@ -88,10 +85,14 @@ class DecisionComparer:
 def _decision_differences(before: ReplayedDecision, after: ReplayedDecision) -> list[Difference]:
     was, now = before.denials(), after.denials()
     if before.allowed and not after.allowed:
-        return [Difference(DifferenceKind.DENIED, rule, None, text) for rule, text in (now or _unattributed_denial(after)).items()]
+        return [
+            Difference(DifferenceKind.DENIED, rule, None, text)
+            for rule, text in (now or _unattributed_denial(after)).items()
+        ]
     if after.allowed and not before.allowed:
         return [
-            Difference(DifferenceKind.ADMITTED, rule, text, None) for rule, text in (was or _unattributed_denial(before)).items()
+            Difference(DifferenceKind.ADMITTED, rule, text, None)
+            for rule, text in (was or _unattributed_denial(before)).items()
         ]
     found = [
         Difference(DifferenceKind.REASON, rule, was.get(rule), now.get(rule))
@@ -101,7 +102,12 @@ def _decision_differences(before: ReplayedDecision, after: ReplayedDecision) -> 
     if not found and (before.code != after.code or not _same_text(before.message, after.message)):
         rule = next(iter(now), StepOrigin(""))
         found = [
-            Difference(DifferenceKind.REASON, rule, f"{before.code} {before.message}", f"{after.code} {after.message}")
+            Difference(
+                DifferenceKind.REASON,
+                rule,
+                f"{before.code} {before.message}",
+                f"{after.code} {after.message}",
+            )
         ]
     return found
 

@@ -8,29 +8,21 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from frontdoor.http.codecs import decode_review
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.reviews import QuotaMode
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
 from pratique.apimachinery.patches import PatchError, apply_patch
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.store import Cluster
+from pratique.hosting.catalogue import Catalogue
 from pratique_cli.outputs.findings import StepOrigin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import Cluster
-    from pratique.hosting.catalogue import Catalogue
-
+from pratique_frontdoor.http.codecs import decode_review
 
 _GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
 """A name that was generated: ``k8s.io/apimachinery/pkg/util/rand`` writes its end with these."""
@@ -108,8 +100,12 @@ def replayed_decision(decision: JSONObject, received: JSON) -> ReplayedDecision:
         message=_without_random_names(str(status.get("message", "")), names),
         object=_without_random_names(final, names),
         warnings=[_without_random_names(str(each), names) for each in decision.get("warnings") or []],
-        audit_annotations=_without_random_names(_without_webhook_annotations(decision.get("auditAnnotations") or {}), names),
-        steps=tuple(_replayed_step(step, names) for step in decision["steps"] if step["outcome"] != "skipped"),
+        audit_annotations=_without_random_names(
+            _without_webhook_annotations(decision.get("auditAnnotations") or {}), names
+        ),
+        steps=tuple(
+            _replayed_step(step, names) for step in decision["steps"] if step["outcome"] != "skipped"
+        ),
     )
 
 
@@ -130,7 +126,9 @@ def _replayed_step(step: JSONObject, names: Mapping[str, str]) -> ReplayedStep:
     controller, name = str(step["controller"]), str(step["name"])
     rule = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
     reason = _without_random_names(str(step.get("reason", "")), names)
-    return ReplayedStep(rule, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names))
+    return ReplayedStep(
+        rule, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names)
+    )
 
 
 def _generated_names(final: JSON, received: JSON) -> Iterator[tuple[str, str]]:
@@ -212,7 +210,9 @@ def _read_review(document: SourceDocument, cluster: Cluster, phases: frozenset[P
         document=document,
         review=review,
         phases=phases if alone else _phases(data),
-        outcome=None if alone or data.get("decision") is None else _recorded_decision(data["decision"], review),
+        outcome=None
+        if alone or data.get("decision") is None
+        else _recorded_decision(data["decision"], review),
         configuration="" if alone else str(data.get("configuration") or ""),
         redacted=tuple(_redacted_places(written.get("request"))),
         omitted=not alone and bool(data.get("omittedBytes")),

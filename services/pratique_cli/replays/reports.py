@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from pratique.apimachinery.json_values import JSON, encode
+from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
+from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.outputs.texts import subject
-from pratique_cli.replays.comparisons import DifferenceKind
-from pratique_cli.terminal import printable
+from pratique_cli.replays.comparisons import Difference, DifferenceKind
+from pratique_cli.replays.recorded_reviews import RecordedReview
+from pratique_cli.terminal import Palette, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from typing import BinaryIO, TextIO
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.outputs.findings import StepOrigin
-    from pratique_cli.replays.comparisons import Difference
-    from pratique_cli.replays.recorded_reviews import RecordedReview
-    from pratique_cli.terminal import Palette
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

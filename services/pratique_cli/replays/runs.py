@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
-from frontdoor.chain.decisions import to_document
+from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.names import name_of
-from pratique.cluster.store import assumed_service_account
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.store import ObjectKey, ObjectStore, assumed_service_account
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.replays.recorded_reviews import RecordedReview, read_recorded, replayed_decision
+from pratique_cli.replays.comparisons import DecisionComparer
+from pratique_cli.replays.recorded_reviews import (
+    RecordedReview,
+    ReplayedDecision,
+    read_recorded,
+    replayed_decision,
+)
+from pratique_cli.replays.reports import ReplayOutput, ReplayReport
 from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.terminal import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.controllers import Phase
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import ObjectKey, ObjectStore
-    from pratique_cli.replays.comparisons import DecisionComparer
-    from pratique_cli.replays.recorded_reviews import ReplayedDecision
-    from pratique_cli.replays.reports import ReplayOutput, ReplayReport
+from pratique_frontdoor.chain.decisions import to_document
+from pratique_frontdoor.engines.engine import Engine
 
 
 class ReplayCluster:

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.chain.message_fields import fields_of, original_field, parse_field
-from pratique.admission.reviews import Deadline, Operation, QuotaMode
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline, QuotaMode, Review
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
-from pratique.apimachinery.selectors import LabelSelector, compile_selector
-from pratique.manifests.pod_templates import pod_of_workload
+from pratique.apimachinery.field_errors import FieldPath, Step
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.selectors import LabelSelector, Selector, compile_selector
+from pratique.apimachinery.source_documents import Position
+from pratique.apimachinery.statuses import Status
+from pratique.manifests.pod_templates import WorkloadPod, pod_of_workload
 from pratique.manifests.requests import review_of_manifest
 from pratique_cli.reviews.requests import WorkloadKey, controller_of, owning_workloads
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.chain.message_fields import fields_of, original_field, parse_field
+from pratique_frontdoor.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.selectors import Selector
-    from pratique.apimachinery.source_documents import Position
-    from pratique.apimachinery.statuses import Status
-    from pratique.manifests.pod_templates import WorkloadPod
     from pratique_cli.outputs import Reviewed
 
 

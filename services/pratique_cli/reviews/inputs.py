@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,15 @@ from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.file_snapshots import unwrap_lists as documents_unwrap_lists
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
 from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
-from pratique.cluster.store import ObjectStore
+from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.store import ObjectKey, ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import BinaryIO, TypeAlias
 
-    from pratique.cluster.api_resources import ApiResources
-    from pratique.cluster.store import ObjectKey
 
-    Input: TypeAlias = SourceDocument | InputError
-    """A document, or why it cannot be read."""
+Input: TypeAlias = "SourceDocument | InputError"
+"""A document, or why it cannot be read."""
 
 _JSON = (b"{", b"[")
 _YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import encode, member
-from pratique.cluster.store import ObjectKey, assumed_service_account
+from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.store import Cluster, ObjectKey, ObjectStore, assumed_service_account
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review, UserInfo
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import Cluster, ObjectStore
+from pratique_frontdoor.chain.decisions import Decision
 
 _RESOURCES = {
     "CronJob": ("batch", "cronjobs"),
@@ -110,7 +105,7 @@ def review_of(
     """
     try:
         if document.data.get("kind") == "AdmissionReview":
-            from frontdoor.http.codecs import decode_review  # noqa: PLC0415 - manifests need none
+            from pratique_frontdoor.http.codecs import decode_review  # noqa: PLC0415 - manifests need none
 
             return decode_review(encode(document.data), store).review
         return review_of_manifest(
@@ -129,7 +124,9 @@ def review_of(
         raise document.fault((), str(error)) from None
 
 
-def store_admitted(review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED) -> None:
+def store_admitted(
+    review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED
+) -> None:
     """Let the reviews that follow see what an admitted request leaves behind; a dry run leaves nothing.
 
     Subresources and connections store no object of their own. What ``shape`` calls old has had its time when the

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
 
-from pratique.admission.reviews import Deadline
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import Missed, Output, Reviewed, Tally
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
-from pratique_cli.reviews.inputs import read_inputs
+from pratique_cli.reviews.inputs import Input, read_inputs
 from pratique_cli.reviews.requests import CREATED, RequestShape, review_of, store_admitted
 from pratique_cli.terminal import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.cluster.store import ObjectStore
-    from pratique.configuration.settings import Release
-    from pratique_cli.outputs import Output
-    from pratique_cli.reviews.inputs import Input
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import Engine
 
 
 async def ignore_review(review: Review) -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Review
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.source_documents import Position, SourceDocument
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.reviews.requests import CREATED, RequestShape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.errors import InputError
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.source_documents import Position, SourceDocument
-    from pratique.configuration.settings import ChainSettings
+from pratique_frontdoor.chain.decisions import Decision
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.diff import identical
-from pratique.apimachinery.json_values import encode, json_type
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSON, encode, json_type
+from pratique.apimachinery.statuses import Status
 from pratique_cli.outputs.texts import difference, is_secret, path_text
-from pratique_cli.suites.cases import ExpectationMismatch
+from pratique_cli.suites.cases import Expectation, ExpectationMismatch, ObservedDecision
 from pratique_cli.suites.step_sequences import missing_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.statuses import Status
-    from pratique_cli.suites.cases import Expectation, ObservedDecision
-
     Path = tuple[Step, ...]
 
 _MAX_SHOWN = 200
@@ -39,14 +35,18 @@ def missing_parts(
             if name in got:
                 yield from missing_parts(value, got[name], place, hidden=hidden, inside=further)
             else:
-                yield ExpectationMismatch(place, f"{path_text(further)} {_value_text(value, hidden=hidden)}", "nothing there")
+                yield ExpectationMismatch(
+                    place, f"{path_text(further)} {_value_text(value, hidden=hidden)}", "nothing there"
+                )
     elif isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
         for index, value in enumerate(expected):
             place, further = (*path, index), (*inside, index)
             yield from missing_parts(value, got[index], place, hidden=hidden, inside=further)
     elif not identical(expected, got):
         yield ExpectationMismatch(
-            path, f"{path_text(inside)} {_expected_text(expected, got, hidden=hidden)}", _value_text(got, hidden=hidden)
+            path,
+            f"{path_text(inside)} {_expected_text(expected, got, hidden=hidden)}",
+            _value_text(got, hidden=hidden),
         )
 
 
@@ -84,7 +84,9 @@ def _status(expected: Expectation, observed: ObservedDecision) -> Iterator[Expec
     pattern = expected.message
     if pattern is not None and (status is None or not pattern.found_in(status.message)):
         got = _decision_text(None) if status is None else _quoted(status.message)
-        yield ExpectationMismatch((*expected.path, "message"), f"a message that matches {_quoted(pattern.text)}", got)
+        yield ExpectationMismatch(
+            (*expected.path, "message"), f"a message that matches {_quoted(pattern.text)}", got
+        )
 
 
 def _warnings(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
@@ -128,7 +130,9 @@ def _patch(expected: Expectation, observed: ObservedDecision) -> Iterator[Expect
     if expected.patch is not None and not identical(list(expected.patch), patch):
         lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
         wanted, got = (_count_text(len(each), "operation") for each in (expected.patch, patch))
-        yield ExpectationMismatch((*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines)
+        yield ExpectationMismatch(
+            (*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines
+        )
     if expected.unchanged is not None and expected.unchanged is bool(patch):
         wanted = "the object to stay as it is" if expected.unchanged else "the object to be changed"
         got = "it unchanged"
@@ -161,7 +165,9 @@ def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[
     before, after = observed.decision.object_document.data, again.object_document.data
     if again.status is not None:
         if expected.fixed_point:
-            yield ExpectationMismatch(path, "nothing to happen in a second mutating phase", _decision_text(again.status))
+            yield ExpectationMismatch(
+                path, "nothing to happen in a second mutating phase", _decision_text(again.status)
+            )
     elif expected.fixed_point and not identical(before, after):
         lines = tuple(difference(before, after))
         yield ExpectationMismatch(path, "a second mutating phase to change nothing", "another object", lines)

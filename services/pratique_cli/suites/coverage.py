@@ -5,24 +5,16 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique_cli.terminal import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from frontdoor.chain.decisions import Decision, Step
-    from pratique.apimachinery.field_errors import Step as PathStep
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.admissionregistration import (
-        PolicyConfiguration,
-        PolicySpec,
-        WebhookConfiguration,
-    )
-    from pratique.configuration.loading import Configurations
-    from pratique_cli.terminal import Palette
+from pratique.apimachinery.field_errors import Step as PathStep
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.configuration.admissionregistration import PolicyConfiguration, PolicySpec, WebhookConfiguration
+from pratique.configuration.loading import Configurations
+from pratique_cli.terminal import Palette, printable
+from pratique_frontdoor.chain.decisions import Decision, Step
 
 _EFFECTS = {
     StepOutcome.DENIED: "denied",
@@ -158,7 +150,9 @@ def _entries(configurations: Configurations) -> Iterator[tuple[CoverageKey, Cove
             yield from _webhooks(controller, one)
 
 
-def _policies(policies: Iterable[PolicyConfiguration[PolicySpec]]) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
+def _policies(
+    policies: Iterable[PolicyConfiguration[PolicySpec]],
+) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     for each in policies:
         kind = each.kind.value
         yield (kind, each.name), CoverageEntry(kind, each.name, each.source)
@@ -171,7 +165,9 @@ def _policies(policies: Iterable[PolicyConfiguration[PolicySpec]]) -> Iterator[t
             )
 
 
-def _webhooks(controller: str, configuration: WebhookConfiguration) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
+def _webhooks(
+    controller: str, configuration: WebhookConfiguration
+) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     for index, webhook in enumerate(configuration.webhooks):
         name = f"{configuration.name}/{webhook.name}"
         key = (controller, configuration.name, webhook.name)

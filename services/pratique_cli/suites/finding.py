@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument
 
 
 def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique_cli.suites import API_VERSION, KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pratique.apimachinery.errors import InputError
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.source_documents import SourceDocument
 
 
 class _Form(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

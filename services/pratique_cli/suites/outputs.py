@@ -5,32 +5,27 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from frontdoor.chain.decisions import to_document
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs.findings import relative_path
 from pratique_cli.outputs.github import annotation
 from pratique_cli.outputs.junit import HEAD, JUnitSuite, problem
 from pratique_cli.outputs.sarif import ROOT, SCHEMA, encodable, locations
 from pratique_cli.outputs.texts import ChangeTracker, StepWriter, path_text
-from pratique_cli.suites.cases import CaseStatus
-from pratique_cli.suites.coverage import coverage_lines
-from pratique_cli.terminal import printable
+from pratique_cli.suites.cases import CaseResult, CaseStatus, ExpectationMismatch, SuiteCounts
+from pratique_cli.suites.coverage import Coverage, CoverageEntry, coverage_lines
+from pratique_cli.suites.running import SuiteOutput
+from pratique_cli.terminal import Palette, printable
+from pratique_frontdoor.chain.decisions import to_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import BinaryIO, TextIO
-
-    from pratique.apimachinery.errors import InputError
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique_cli.suites.cases import CaseResult, ExpectationMismatch, SuiteCounts
-    from pratique_cli.suites.coverage import Coverage, CoverageEntry
-    from pratique_cli.suites.running import SuiteOutput
-    from pratique_cli.terminal import Palette
 
 
 def result_document(result: CaseResult) -> JSONObject:
@@ -310,7 +305,9 @@ class SuiteSarifOutput:
     def _driver(self) -> JSONObject:
         ids = {each["descriptor"]["id"] for each in self._notifications}
         told = [
-            {"id": kind.value, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in _NOTIFICATION_TEXTS if kind in ids
+            {"id": kind.value, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}}
+            for kind in _NOTIFICATION_TEXTS
+            if kind in ids
         ]
         return {
             "name": "pratique",

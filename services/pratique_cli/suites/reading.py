@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path as File
 from typing import TYPE_CHECKING
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-from pratique.admission.reviews import Operation, impersonated_user
-from pratique.apimachinery.json_values import json_type
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.reviews import impersonated_user
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSON, json_type
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.apimachinery.source_documents import SourceDocument
+from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.reviews.requests import CREATED, RequestShape
 from pratique_cli.suites.cases import Case, ClusterSource
-from pratique_cli.suites.forms import decode_suite, suggestion
+from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm, decode_suite, suggestion
 from pratique_cli.suites.references import FlagError, References, read_expectation, read_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path as File
-
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import UserInfo
-    from pratique.apimachinery.errors import InputError
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.settings import ChainSettings
-    from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm
-
     Path = tuple[Step, ...]
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path as PathlibPath
 from typing import TYPE_CHECKING, Any
 
@@ -15,24 +16,19 @@ from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.file_snapshots import unwrap_lists
-from pratique.apimachinery.json_values import json_type
+from pratique.apimachinery.json_values import JSON, json_type
+from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.regexes import compile_pattern
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import ExistingPath
 from pratique_cli.suites.cases import Expectation, ExpectedStep, Pattern
-from pratique_cli.suites.forms import suggestion
+from pratique_cli.suites.forms import ExpectForm, StepForm, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pratique.apimachinery.field_errors import Step
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.source_documents import SourceDocument
-    from pratique.configuration.settings import ChainSettings
-    from pratique_cli.suites.forms import ExpectForm, StepForm
-
     Path = tuple[Step, ...]
 
 _MEMBERS = ("config", "cluster")
@@ -66,7 +62,9 @@ def read_flags(flags: Mapping[str, JSON], folder: PathlibPath) -> ChainSettings:
             raise FlagError(name, f'unknown flag "{name}"; {_hint(name, options)}')
         option = options[name]
         try:
-            values[option.name or ""] = option.type_cast_value(context, _command_line_value(value, option, folder))
+            values[option.name or ""] = option.type_cast_value(
+                context, _command_line_value(value, option, folder)
+            )
         except click.BadParameter as error:
             raise FlagError(name, f"{name}: {error.message}") from None
     callback: Any = command.callback

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
-from frontdoor.engines.engine import open_local
-from frontdoor.engines.local import LocalSources
-from pratique.admission.controllers import MUTATE
-from pratique.admission.reviews import Deadline
+from pratique.admission.controllers import MUTATE, Phase
+from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.files import load_cluster
+from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import Reviewed
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
-from pratique_cli.reviews.requests import review_of
-from pratique_cli.suites.cases import CaseResult, CaseStatus, ObservedDecision, SuiteCounts
+from pratique_cli.reviews.requests import RequestShape, review_of
+from pratique_cli.suites.cases import (
+    Case,
+    CaseResult,
+    CaseStatus,
+    ClusterSource,
+    Expectation,
+    ObservedDecision,
+    SuiteCounts,
+)
 from pratique_cli.suites.comparison import compare
 from pratique_cli.suites.coverage import Coverage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Review
-    from pratique.cluster.store import ObjectStore
-    from pratique_cli.reviews.requests import RequestShape
-    from pratique_cli.suites.cases import Case, ClusterSource, Expectation
-    from pratique_cli.terminal import Progress
+from pratique_cli.terminal import Progress
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import Engine, open_local
+from pratique_frontdoor.engines.local import LocalSources
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -107,7 +107,9 @@ class CaseRunner:
             return CaseResult(case, CaseStatus.UNREADABLE, error=_located_error(error, case))
         except TimeoutError:
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            return CaseResult(case, CaseStatus.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem))
+            return CaseResult(
+                case, CaseStatus.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem)
+            )
         mismatches = compare(case.expect, observed)
         ending = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
         return CaseResult(case, ending, time.perf_counter() - begun, mismatches, observed=observed)
@@ -139,7 +141,9 @@ class CaseRunner:
         further = [await self._again(engine, one, pod) for one, pod in zip(expected, pods, strict=False)]
         return (*further, *pods[len(further) :])
 
-    async def _again(self, engine: Engine, expected: Expectation, observed: ObservedDecision) -> ObservedDecision:
+    async def _again(
+        self, engine: Engine, expected: Expectation, observed: ObservedDecision
+    ) -> ObservedDecision:
         """Run the mutating phase on what came out of it, where somebody expects something of that."""
         if expected.fixed_point is None:
             return observed

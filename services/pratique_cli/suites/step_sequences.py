@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from pratique_cli.suites.cases import ExpectationMismatch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frontdoor.chain.decisions import Step
-    from pratique.apimachinery.field_errors import Step as PathStep
-    from pratique_cli.suites.cases import ExpectedStep
+from pratique.apimachinery.field_errors import Step as PathStep
+from pratique_cli.suites.cases import ExpectationMismatch, ExpectedStep
+from pratique_frontdoor.chain.decisions import Step
 
 
 def missing_step(
@@ -22,7 +17,9 @@ def missing_step(
     for index, one in enumerate(expected):
         found = next((at for at in range(begun, len(steps)) if _matches(one, steps[at])), None)
         if found is None:
-            return ExpectationMismatch((*path, index), f"a step {_expected_step_text(one)}", _nearest_steps(one, steps, begun))
+            return ExpectationMismatch(
+                (*path, index), f"a step {_expected_step_text(one)}", _nearest_steps(one, steps, begun)
+            )
         begun = found + 1
     return None
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.suites import API_VERSION, KIND
 from pratique_cli.terminal import dump_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _FILES = ("admission-control-config-file",)
 """Flags whose values are paths."""

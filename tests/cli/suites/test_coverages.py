@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from pratique.apimachinery.errors import InputError
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.suites.coverage import coverage_lines
+from pratique_cli.suites.cases import CaseResult, SuiteCounts
+from pratique_cli.suites.coverage import Coverage, coverage_lines
 from pratique_cli.suites.running import SuiteRun
 from pratique_cli.terminal import Palette, Progress
-from suites_at_work import HEAD, POLICIES, case, deployment, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pratique.apimachinery.errors import InputError
-    from pratique_cli.suites.cases import CaseResult, SuiteCounts
-    from pratique_cli.suites.coverage import Coverage
+from support.policy_suites import HEAD, POLICIES, case, deployment, read
 
 WEBHOOK = """\
 apiVersion: admissionregistration.k8s.io/v1

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from suites_at_work import HEAD, case, deployment, differences, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.policy_suites import HEAD, case, deployment, differences, run
 
 MET = [
     "{allowed: true}",

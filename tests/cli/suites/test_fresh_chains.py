@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from pratique_cli.suites.cases import CaseStatus
-from suites_at_work import HEAD, case, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+from support.policy_suites import HEAD, case, run
 
 POD = (
     "{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: shop},"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from pratique.admission.reviews import Operation
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.requests import Operation
 from pratique_cli.suites.finding import find_suites
-from suites_at_work import HEAD, case, deployment, read, run, write_suite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pratique.apimachinery.errors import InputError
+from support.policy_suites import HEAD, case, deployment, read, run, write_suite
 
 GOOD = "{allowed: true}"
 MISTAKES = [

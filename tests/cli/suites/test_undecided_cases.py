@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
-from pratique_cli.suites.cases import CaseStatus
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline, Review
+from pratique.cluster.store import ObjectStore
+from pratique_cli.suites.cases import Case, CaseStatus
 from pratique_cli.suites.running import CaseChains, CaseRunner
-from suites_at_work import HEAD, case, read
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from frontdoor.engines.engine import Engine
-    from pratique.admission.controllers import Phase
-    from pratique.admission.reviews import Deadline, Review
-    from pratique.cluster.store import ObjectStore
-    from pratique_cli.suites.cases import Case
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import Engine
+from support.policy_suites import HEAD, case, read
 
 
 class LateEngine:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.documents import read_text
+from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import decode, encode
 from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.reading import read_cases
 from pratique_cli.suites.writing import WrittenCase, suite_text
-from suites_at_work import POLICIES
-
-if TYPE_CHECKING:
-    import pytest
-
-    from pratique.apimachinery.errors import InputError
+from support.policy_suites import POLICIES
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]))

@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from chains import pod_review
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
 from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.configuration.loading import load_configurations
-from scripted_webhooks import FAILING, Act, Script, decide
-from strategies.json_values import KEYS, SCALARS
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from support.chains import pod_review
+from support.scripted_webhooks import FAILING, Act, Script, decide
+from support.strategies.json_values import KEYS, SCALARS
 
 UNTIMED = settings(deadline=None)
 """A machine that does much else takes its time; nothing here is about time."""

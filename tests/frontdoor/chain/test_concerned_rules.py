@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from chains import decided as judged
-from chains import pod_review
-from frontdoor.engines.engine import open_local
 from pratique.admission.controllers import BOTH
-from pratique.admission.reviews import Deadline
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
-from serving.controllers import denying, hosted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import open_local
+from support.chains import decided as judged
+from support.chains import pod_review
+from support.services.controllers import denying, hosted
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 LIMITED = {"limitedResources": [{"resource": "pods", "matchContains": ["pods"]}]}

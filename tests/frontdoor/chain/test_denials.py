@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.decisions import combine_denials
 from pratique.apimachinery import statuses
 from pratique.apimachinery.statuses import StatusCause, StatusDetails
+from pratique_frontdoor.chain.decisions import combine_denials
 
 PODS = statuses.forbidden("", "pods", "web", "no team label")
 QUOTA = statuses.forbidden("", "pods", "web", "exceeded quota")

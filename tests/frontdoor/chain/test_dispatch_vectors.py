@@ -6,24 +6,19 @@ webhooks answer v1beta1, which is all that they are sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dispatching import behaviour_of, dispatch, open_entrance
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore
-from vectors_of import kind, source
-from webhook_servers import allowed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dispatching import Dispatched, Entrance
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from support.vector_cases import kind, source
+from support.webhook_dispatch import Dispatched, Entrance, behaviour_of, dispatch, open_entrance
+from support.webhook_servers import allowed
 
 OF_TABLES = [case for case in kind("reinvocation") if not case["input"]["applyDefaults"]]
 CALL_DECISIONS = [case for case in kind("rule") if "webhook" in case["input"]]
@@ -70,14 +65,18 @@ def samples(text: str) -> set[tuple[str, frozenset[tuple[str, str]], float]]:
 
 
 @pytest.mark.parametrize("case", kind("validating"), ids=source)
-def test_validating_webhooks_are_dispatched_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+def test_validating_webhooks_are_dispatched_as_in_kubernetes(
+    listener_security: Entrance, case: JSONObject
+) -> None:
     found = run(listener_security, case, "validate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
 
 
 @pytest.mark.parametrize("case", kind("mutating"), ids=source)
-def test_mutating_webhooks_are_dispatched_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+def test_mutating_webhooks_are_dispatched_as_in_kubernetes(
+    listener_security: Entrance, case: JSONObject
+) -> None:
     found = run(listener_security, case, "mutate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
@@ -212,6 +211,9 @@ def test_namespace_selectors_look_at_the_labels_that_they_look_at_in_kubernetes(
     others = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
     for selector, calls in (({"matchLabels": labels}, 1), ({"matchExpressions": others}, 0)):
         received = asked_of(
-            listener_security, {"namespaceSelector": selector}, case["input"]["request"], ObjectStore(namespaces)
+            listener_security,
+            {"namespaceSelector": selector},
+            case["input"]["request"],
+            ObjectStore(namespaces),
         )
         assert len(received) == calls

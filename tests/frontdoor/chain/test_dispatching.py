@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from chains import POD, pod_review
 from pratique.admission.controllers import MUTATE, Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import LabelSelector, LabelSelectorRequirement
 from pratique.cluster.store import ObjectStore
-from scripted_webhooks import Act, Script, decide
-
-if TYPE_CHECKING:
-    from frontdoor.chain.decisions import Decision
+from pratique_frontdoor.chain.decisions import Decision
+from support.chains import POD, pod_review
+from support.scripted_webhooks import Act, Script, decide
 
 UNUSABLE = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Gt", ("1",)),))
 BROKEN = 'Internal error occurred: "Gt" is not a valid label selector operator'

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from chains import decide, decided, webhook_controllers
-from converting import converted
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery.kinds import (
     GroupVersionKind,
     GroupVersionResource,
@@ -24,19 +24,15 @@ from pratique.apimachinery.kinds import (
     parse_api_version,
 )
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore, ReloadableCluster
-from pratique.configuration.loading import load_configurations
+from pratique.configuration.loading import Configurations, load_configurations
 from pratique.manifests.requests import review_of_manifest
-from webhook_servers import allowed, patched, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.configuration.loading import Configurations
-    from webhook_servers import WebhookServer
+from pratique_frontdoor.chain.decisions import Decision
+from support.chains import decide, decided, webhook_controllers
+from support.conversions import converted
+from support.webhook_servers import WebhookServer, allowed, patched, serve
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}},

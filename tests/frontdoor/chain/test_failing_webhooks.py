@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from chains import decide, pod_review, webhook_controllers
-from dispatching import as_written
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from webhook_servers import (
+from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from support.chains import decide, pod_review, webhook_controllers
+from support.webhook_dispatch import as_written
+from support.webhook_servers import (
     Authority,
+    Behaviour,
     allowed,
     answered,
     authority,
@@ -28,13 +31,6 @@ from webhook_servers import (
     reviewed,
     serve,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.apimachinery.json_values import JSONObject
-    from webhook_servers import Behaviour
 
 STRANGER = Authority()
 UNFIT: list[JSONObject] = [{"op": "remove", "path": "/nothing"}]

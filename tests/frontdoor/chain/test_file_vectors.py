@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dispatching import AssembledEngine, filled, open_entrance, slowly
 from pratique.admission.controllers import MUTATE, Controller, Handlers
+from pratique.admission.results import Answer as Answered
 from pratique.admission.results import allow, deny, patch
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
-from vectors_of import kind, source
-from webhook_servers import allowed, answered, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from dispatching import Entrance
-    from doors.running import Answer
-    from pratique.admission.results import Answer as Answered
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from webhook_servers import Behaviour, Received, WebhookServer
+from support.front_doors.running import Answer
+from support.vector_cases import kind, source
+from support.webhook_dispatch import AssembledEngine, Entrance, filled, open_entrance, slowly
+from support.webhook_servers import Behaviour, Received, WebhookServer, allowed, answered, serve
 
 REINVOCATIONS = [case for case in kind("reinvocation") if case["input"]["applyDefaults"]]
 POD = {
@@ -166,7 +160,9 @@ def invocations(server: WebhookServer) -> list[tuple[str, str]]:
     )
 
 
-def timed(listener_security: Entrance, folder: Path, given: JSONObject) -> tuple[Answer, list[tuple[str, str]]]:
+def timed(
+    listener_security: Entrance, folder: Path, given: JSONObject
+) -> tuple[Answer, list[tuple[str, str]]]:
     webhooks = [*given["mutatingWebhooks"], *given["validatingWebhooks"]]
     behaviours = {one["path"]: slowly(allowed(), one["sleepSeconds"]) for one in webhooks}
     documents = [
@@ -189,7 +185,9 @@ def timed(listener_security: Entrance, folder: Path, given: JSONObject) -> tuple
 
 
 @pytest.mark.parametrize("case", kind("timeout"), ids=source)
-def test_time_is_shared_out_as_in_kubernetes(listener_security: Entrance, tmp_path: Path, case: JSONObject) -> None:
+def test_time_is_shared_out_as_in_kubernetes(
+    listener_security: Entrance, tmp_path: Path, case: JSONObject
+) -> None:
     expected = case["expected"]
     answer, calls = timed(listener_security, tmp_path, case["input"])
     assert calls == [(one["path"], one["timeoutQueryParameter"]) for one in expected["invocations"]]

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
-from chains import POD, decide, pod_review
-from frontdoor.chain.hosted_controllers import OutageError
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.admission.controllers import MUTATE, VALIDATE
+from pratique.admission.results import Outcome
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pratique.admission.results import Outcome
-    from pratique.admission.reviews import Call, Deadline
+from pratique_frontdoor.chain.hosted_controllers import OutageError
+from support.chains import POD, decide, pod_review
 
 
 def label(review: Review, key: str, value: str) -> Answer:

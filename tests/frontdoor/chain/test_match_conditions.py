@@ -8,30 +8,27 @@ import dataclasses
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-import vectors_of
-from chains import decide, pod_review, webhook_controllers
-from frontdoor.chain.webhooks import MatchConditions, Matched, Refused, Skipped
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cel.errors import EvaluationError
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.configuration.admissionregistration import MatchCondition
 from pratique.configuration.loading import load_configurations
-from webhook_servers import allowed, patched, serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frontdoor.chain.webhooks import Match
+from pratique_frontdoor.chain.webhooks import Match, MatchConditions, Matched, Refused, Skipped
+from support import vector_cases
+from support.chains import decide, pod_review, webhook_controllers
+from support.webhook_servers import allowed, patched, serve
 
 
 class Permitting:
@@ -50,10 +47,10 @@ def matched(review: Review, *expressions: str, **options: Any) -> Match:
     return asyncio.run(compiled(*expressions, **options).decide(review))
 
 
-OUTCOMES = vectors_of.kind("matchConditionOutcome")
+OUTCOMES = vector_cases.kind("matchConditionOutcome")
 
 
-@pytest.mark.parametrize("case", OUTCOMES, ids=vectors_of.source)
+@pytest.mark.parametrize("case", OUTCOMES, ids=vector_cases.source)
 def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None:
     conditions = compiled(fails_open=case["input"]["failurePolicy"] == "Ignore")
     aborted = case["input"]["evaluationAborted"]
@@ -77,7 +74,7 @@ def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None
         )
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("matchCondition"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("matchCondition"), ids=vector_cases.source)
 def test_conditions_that_cost_too_much_end_as_in_the_api_server(case: Any) -> None:
     conditions = [one["expression"] for one in case["input"]["matchConditions"]]
     review = pod_review(**case["input"]["createPods"][0], authorizer=Permitting())
@@ -318,7 +315,7 @@ def test_configurations_without_conditions_do_not_import_cel(tmp_path: Path) -> 
     document = configuration("Validating", "https://localhost/", b"")
     (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
     program = (
-        "import sys; from pratique.configuration.loading import load_configurations; import frontdoor.chain.assembly\n"
+        "import sys; from pratique.configuration.loading import load_configurations; import pratique_frontdoor.chain.assembly\n"
         f"assert load_configurations([{str(tmp_path)!r}]).validating\n"
         "print(sorted(one for one in sys.modules if one.startswith(('cel_', 'pratique.cel'))))"
     )

@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chains import pod_review
-from frontdoor.engines.engine import open_local
-from mutating_at_work import bound, labelled, mutating, patched
 from pratique.admission.controllers import BOTH, Phase
 from pratique.admission.reviews import Deadline
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
-from webhook_servers import WebhookServer, serve
-from webhook_servers import patched as patching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import open_local
+from support.chains import pod_review
+from support.mutating_policies import bound, labelled, mutating, patched
+from support.webhook_servers import WebhookServer, serve
+from support.webhook_servers import patched as patching
 
 NAME = "MutatingAdmissionPolicy"
 WEBHOOKS = "MutatingAdmissionWebhook"

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chains import pod_review
-from frontdoor.engines.engine import open_local
-from policies_at_work import binding, policy
 from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Deadline
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import open_local
+from support.chains import pod_review
+from support.validating_policies import binding, policy
 
 NAME = "ValidatingAdmissionPolicy"
 STORE = ObjectStore(assume_namespaces=True)

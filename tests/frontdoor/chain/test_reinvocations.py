@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frontdoor.chain.decisions import Reinvocation
 from pratique.apimachinery.json_values import Document
+from pratique_frontdoor.chain.decisions import Reinvocation
 
 BEFORE, AFTER = Document.from_data({"a": 1}), Document.from_data({"a": 2})
 

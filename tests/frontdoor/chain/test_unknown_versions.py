@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chains import decide, webhook_controllers
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
-from webhook_servers import denied, serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.chains import decide, webhook_controllers
+from support.webhook_servers import denied, serve
 
 VERSIONS = ["v2", "v1alpha1", "v9", "v1 ", "V1", "", "v1beta3"]
 """Of apps there are ``v1`` and two betas."""

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from chains import POD, decide, pod_review, webhook_controllers
 from pratique.admission.results import OutcomeStatus as StepOutcome
-from pratique.admission.reviews import Operation
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.loading import load_configurations
-from webhook_servers import WebhookServer, allowed, closed_port, denied, hanging, patched, serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frontdoor.chain.decisions import Decision
-    from pratique.configuration.loading import Configurations
+from pratique.configuration.loading import Configurations, load_configurations
+from pratique_frontdoor.chain.decisions import Decision
+from support.chains import POD, decide, pod_review, webhook_controllers
+from support.webhook_servers import WebhookServer, allowed, closed_port, denied, hanging, patched, serve
 
 PODS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 

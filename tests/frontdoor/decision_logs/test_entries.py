@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from doors.reviews import review_body
-from frontdoor.chain.decisions import Decision, Step
-from frontdoor.decision_logs.entries import MAX_TEXT_LENGTH, EntryWriter, Observation
-from frontdoor.http.codecs import decode_review
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery import statuses
 from pratique.cluster.store import ANY_NAMESPACE
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.decision_logs.entries import MAX_TEXT_LENGTH, EntryWriter, Observation
+from pratique_frontdoor.http.codecs import decode_review
+from support.front_doors.reviews import review_body
 
 SCOPE: dict[str, Any] = {"type": "http", "client": ("127.0.0.1", 1), "state": {}}
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"password": "hunter2-7f3e"}}

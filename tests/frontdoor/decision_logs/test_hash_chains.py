@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.decision_logs.hash_chains import HashChain, KeyMissingError, Verifier, read_key
 from pratique.apimachinery.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from pratique_frontdoor.decision_logs.hash_chains import HashChain, KeyMissingError, Verifier, read_key
 
 KEY = b"k" * 32
 HEAD = {"kind": "head", "version": 1}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from doors.engines import AllowingEngine
-from doors.running import open_door
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from doors.running import Door
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.running import Door, open_door
 
 
 @pytest.fixture(scope="session")

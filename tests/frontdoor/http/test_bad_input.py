@@ -1,16 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.reviews import review_body, review_document
-from doors.running import JSON_TYPE
-
-if TYPE_CHECKING:
-    from doors.running import Answer, Door
-    from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON
+from support.front_doors.reviews import review_body, review_document
+from support.front_doors.running import JSON_TYPE, Answer, Door
 
 NOT_FOUND = ("NotFound", "the server could not find the requested resource")
 NOT_ALLOWED = ("MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from blaming import decided
-from doors.engines import AllowingEngine
-from doors.running import open_door
-
-if TYPE_CHECKING:
-    from doors.running import Door
-    from frontdoor.chain.decisions import Decision
-    from pratique.admission.reviews import Review
+from pratique.admission.reviews import Review
+from pratique_frontdoor.chain.decisions import Decision
+from support.blame_cases import decided
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.running import Door, open_door
 
 
 class LabellingEngine(AllowingEngine):

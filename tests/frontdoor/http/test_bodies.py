@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from doors.engines import AllowingEngine, HangingEngine
-from doors.reviews import review_body, review_body_of
-from doors.running import JSON_TYPE, exchange, open_door
-from frontdoor.http.limits import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare
-from frontdoor.http.messages import RequestError
-from frontdoor.settings import FrontDoorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from doors.running import Answer, Door
+from pratique_frontdoor.http.limits import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare
+from pratique_frontdoor.http.messages import RequestError
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine, HangingEngine
+from support.front_doors.reviews import review_body, review_body_of
+from support.front_doors.running import JSON_TYPE, Answer, Door, exchange, open_door
 
 LIMIT = 7_340_032
 TOO_LARGE = "Request entity is too large: limit is 7340032"

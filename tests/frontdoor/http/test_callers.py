@@ -10,21 +10,19 @@ import http.client
 import ssl
 import statistics
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
-from doors.engines import AllowingEngine
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, Answer, Door, exchange, open_door
-from frontdoor.settings import FrontDoorSettings
-from mounts import Mount, bundle_of
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.certificate_mounts import Mount, bundle_of
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, Answer, Door, exchange, open_door
+from support.waiting import within
 
 TOKEN, OTHER_TOKEN = "0123456789abcdef-canary", "second.canary~token"
 PASSWORD = "correct horse: canary"

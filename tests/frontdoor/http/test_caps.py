@@ -5,30 +5,34 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from doors.engines import AllowingEngine, HangingEngine
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, open_door_process, read_all
-from frontdoor.http.codecs import decode_review
-from frontdoor.http.limits import (
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique_frontdoor.http.codecs import decode_review
+from pratique_frontdoor.http.limits import (
     MIN_REVIEW_BYTES,
     PriorityLevel,
     UnauthenticatedConnections,
     network_address,
     priority_of,
 )
-from frontdoor.settings import FrontDoorSettings
-from pratique.cluster.store import ANY_NAMESPACE
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from doors.running import Door
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine, HangingEngine
+from support.front_doors.reviews import review_body
+from support.front_doors.running import (
+    JSON_TYPE,
+    PATIENCE_SECONDS,
+    Door,
+    exchange,
+    open_door,
+    open_door_process,
+    read_all,
+)
+from support.waiting import within
 
 POST = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -91,7 +95,9 @@ class Stub:
         self.is_closed = True
 
 
-def opened(connections: UnauthenticatedConnections, address: str, size: int, *, is_busy: bool = False) -> Stub:
+def opened(
+    connections: UnauthenticatedConnections, address: str, size: int, *, is_busy: bool = False
+) -> Stub:
     stub = Stub(is_busy)
     connections.opened(stub, address, size)
     return stub
@@ -117,7 +123,9 @@ def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
 
 
 def test_without_limits_nothing_is_closed() -> None:
-    connections = UnauthenticatedConnections(FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0))
+    connections = UnauthenticatedConnections(
+        FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0)
+    )
     assert not any(opened(connections, "a", MEBIBYTE).is_closed for _ in range(2_000))
 
 
@@ -204,18 +212,14 @@ def test_urgent_reviews_are_shed_too_where_what_is_reserved_is_used() -> None:
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(userInfo=NODE)))
 
 
-@pytest.mark.parametrize(
-    "limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * MIN_REVIEW_BYTES}]
-)
+@pytest.mark.parametrize("limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * MIN_REVIEW_BYTES}])
 def test_an_address_has_so_many_reviews_in_flight(limit: dict[str, int]) -> None:
     with open_door(HangingEngine(), FrontDoorSettings(**limit)) as door, hanging(door, 2):  # type: ignore[arg-type] # numbers
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
         assert not shed(door, review_body(userInfo=NODE))
 
 
-@pytest.mark.parametrize(
-    "limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * MIN_REVIEW_BYTES}]
-)
+@pytest.mark.parametrize("limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * MIN_REVIEW_BYTES}])
 def test_a_caller_has_so_many_reviews_in_flight_and_leaves_others_theirs(
     tmp_path: Path, limit: dict[str, int]
 ) -> None:

@@ -3,21 +3,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import socket
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.engines import AllowingEngine, SlowEngine
-from doors.reviews import review_body, review_body_of
-from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door, read_all
-from frontdoor.settings import FrontDoorSettings
-from waiting import within
-
-if TYPE_CHECKING:
-    import socket
-
-    from doors.running import Door
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine, SlowEngine
+from support.front_doors.reviews import review_body, review_body_of
+from support.front_doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door, read_all
+from support.waiting import within
 
 MALFORMED = "not an HTTP/1.1 request that can be answered: "
 BODY = review_body()

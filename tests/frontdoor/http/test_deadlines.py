@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.engines import AllowingEngine, FailingEngine, HangingEngine
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, open_door
-from frontdoor.http.messages import query_reader
-from frontdoor.settings import FrontDoorSettings
-
-if TYPE_CHECKING:
-    from doors.running import Answer, Door
+from pratique_frontdoor.http.messages import query_reader
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine, FailingEngine, HangingEngine
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, Answer, Door, open_door
 
 OVER = "Timeout: request did not complete within requested timeout - context deadline exceeded"
 PATHS = ["/mutate", "/validate", "/admit", "/explain"]

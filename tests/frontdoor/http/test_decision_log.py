@@ -12,19 +12,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from doors.reviews import review_body
-from doors.running import open_door_process
-from frontdoor.decision_logs.entries import MAX_TEXT_LENGTH
-from frontdoor.decision_logs.hash_chains import Verifier
-from waiting import within
-
-if TYPE_CHECKING:
-    from doors.running import Door
-    from frontdoor.decision_logs.hash_chains import ChainReport
+from pratique_frontdoor.decision_logs.entries import MAX_TEXT_LENGTH
+from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier
+from support.front_doors.reviews import review_body
+from support.front_doors.running import Door, open_door_process
+from support.waiting import within
 
 PATIENCE = 20.0
 KEY = "k" * 64
@@ -313,7 +309,7 @@ def test_reviews_are_refused_while_a_log_that_is_required_cannot_be_written(tmp_
 
 def _start(path: Path, **settings: Any) -> tuple[int, str]:
     given = json.dumps({"decision_log": str(path), **settings})
-    command = [sys.executable, "-m", "doors.process", "AllowingEngine", given]
+    command = [sys.executable, "-m", "support.front_doors.process", "AllowingEngine", given]
     ran = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE, check=False
     )

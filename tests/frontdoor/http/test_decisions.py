@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.engines import AllowingEngine, DenyingEngine, PatchingEngine
-from doors.reviews import POD, review_body, review_document
-from doors.running import open_door
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
-
-if TYPE_CHECKING:
-    from doors.running import Door
-    from pratique.admission.controllers import Phase
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from support.front_doors.engines import AllowingEngine, DenyingEngine, PatchingEngine
+from support.front_doors.reviews import POD, review_body, review_document
+from support.front_doors.running import Door, open_door
 
 UID = "0df28fbd-5f5f-11e8-bc74-36e6bb280816"
 

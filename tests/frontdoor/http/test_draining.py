@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, PATIENCE_SECONDS, exchange, open_door_process
-
-if TYPE_CHECKING:
-    import http.client
-
-    from doors.running import Answer, Door
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, PATIENCE_SECONDS, Answer, Door, exchange, open_door_process
 
 BODY = review_body()
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from doors.reviews import POD, review_body, review_document
-from doors.running import open_door
-from frontdoor.engines.engine import open_local
+from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from doors.running import Door
-    from pratique.apimachinery.json_values import JSON
+from pratique_frontdoor.engines.engine import open_local
+from support.front_doors.reviews import POD, review_body, review_document
+from support.front_doors.running import Door, open_door
 
 POD_KIND = {"group": "", "version": "v1", "kind": "Pod"}
 PODS = {"group": "", "version": "v1", "resource": "pods"}

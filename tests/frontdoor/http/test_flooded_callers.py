@@ -11,22 +11,19 @@ import ssl
 import statistics
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trustme
 
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
-from doors.strangers import FOREIGN, KINDS, KNOWN, Plan, strangers
-from frontdoor.http.servers import WANTED_OPEN_FILES
-from mounts import Mount
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from pratique_frontdoor.http.servers import WANTED_OPEN_FILES
+from support.certificate_mounts import Mount
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
+from support.front_doors.strangers import FOREIGN, KINDS, KNOWN, Plan, strangers
+from support.waiting import within
 
 BODY = review_body()
 CALLERS = 4

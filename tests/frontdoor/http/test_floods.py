@@ -10,16 +10,13 @@ import socket
 import statistics
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from doors.reviews import POD, review_body, review_body_of
-from doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
 from pratique.apimachinery.json_values import encode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.front_doors.reviews import POD, review_body, review_body_of
+from support.front_doors.running import JSON_TYPE, PATIENCE_SECONDS, Door, exchange, open_door_process
 
 BODY = review_body()
 POST = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

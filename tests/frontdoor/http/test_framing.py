@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doors.engines import AllowingEngine, SlowEngine
-from doors.reviews import review_body
-from doors.running import open_door, read_all
-from frontdoor.settings import FrontDoorSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from doors.running import Door
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine, SlowEngine
+from support.front_doors.reviews import review_body
+from support.front_doors.running import Door, open_door, read_all
 
 BODY = review_body()
 TYPE = b"Content-Type: application/json\r\n"

@@ -7,18 +7,14 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.engines import AllowingEngine
-from doors.reviews import POD, review_body, review_document
-from doors.running import open_door, open_door_process
-from hostile_texts import HARMLESS, HOSTILE
-
-if TYPE_CHECKING:
-    from doors.running import Door
-    from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.reviews import POD, review_body, review_document
+from support.front_doors.running import Door, open_door, open_door_process
+from support.hostile_json import HARMLESS, HOSTILE
 
 MIB = 1024 * 1024
 BODY = 7 * MIB

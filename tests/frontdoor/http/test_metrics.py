@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from doors.engines import step
-from frontdoor.chain.decisions import Decision
-from frontdoor.http.metrics import Metrics
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.http.metrics import Metrics
+from support.front_doors.engines import step
 
 PREFIX = "apiserver_admission_"
 MUTATE, VALIDATE = Phase.MUTATE, Phase.VALIDATE

@@ -5,24 +5,35 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import grpc
 import pytest
 
-from doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingEngine, PatchingEngine
-from doors.remote import RemoteDoor, remote_door
-from doors.reviews import review_body, review_body_of
-from doors.running import JSON_TYPE, open_door
-from frontdoor.engines.engine import open_local
-from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.hosting_services import CallKind
 from pratique.admission.v1.outcome_pb2 import Allowed, Outcome, Patched
+from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
-from serving import controllers
-from serving.faulty_services import (
+from pratique_frontdoor.engines.engine import Engine, open_local
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.hosting_services import CallKind
+from support.front_doors.engines import (
+    AllowingEngine,
+    DenyingEngine,
+    FailingEngine,
+    HangingEngine,
+    PatchingEngine,
+)
+from support.front_doors.remote import RemoteDoor, remote_door
+from support.front_doors.reviews import review_body, review_body_of
+from support.front_doors.running import JSON_TYPE, open_door
+from support.services import controllers
+from support.services.faulty_services import (
     CONTROLLER,
+    Address,
     aborting,
     answering,
     black_hole,
@@ -32,20 +43,10 @@ from serving.faulty_services import (
     saying,
     speaking,
 )
-from serving.servers import MUTATOR, VALIDATOR, Kind
-from webhook_servers import allowed, authority, denied, respond, serve
+from support.services.servers import MUTATOR, VALIDATOR, Kind
+from support.webhook_servers import Behaviour, WebhookServer, allowed, authority, denied, respond, serve
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
-
-    from frontdoor.engines.engine import Engine
-    from pratique.apimachinery.json_values import JSON
-    from serving.faulty_services import Address
-    from webhook_servers import Behaviour, WebhookServer
-
-    Door = AbstractAsyncContextManager[RemoteDoor]
+Door: TypeAlias = "AbstractAsyncContextManager[RemoteDoor]"
 
 REVIEW = review_body()
 UID = json.loads(REVIEW)["request"]["uid"]

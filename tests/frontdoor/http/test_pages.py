@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingEngine
-from doors.running import open_door
-
-if TYPE_CHECKING:
-    from doors.running import Door
+from support.front_doors.engines import AllowingEngine, DenyingEngine, FailingEngine, HangingEngine
+from support.front_doors.running import Door, open_door
 
 PROBES = ["/livez", "/readyz", "/healthz"]
 CHECKS = {"/livez": ["ping"], "/healthz": ["ping", "chain"], "/readyz": ["ping", "chain", "shutdown"]}

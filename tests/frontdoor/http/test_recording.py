@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from doors.reviews import review_body
-from doors.running import open_door_process
-from waiting import within
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from doors.running import Door
+from support.front_doors.reviews import review_body
+from support.front_doors.running import Door, open_door_process
+from support.waiting import within
 
 PATIENCE = 20.0
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "canary"}}

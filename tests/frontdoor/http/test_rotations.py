@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 import trustme
 
-from doors.engines import AllowingEngine
-from doors.reviews import review_body
-from doors.running import JSON_TYPE, Door, exchange, open_door
-from frontdoor.settings import FrontDoorSettings
-from mounts import WAYS, Mount, Rotation, bundle_of
-from steady_loads import steady_load
-from waiting import within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from http.client import HTTPConnection
-    from pathlib import Path
-
-    from mounts import Step
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.certificate_mounts import WAYS, Mount, Rotation, Step, bundle_of
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.reviews import review_body
+from support.front_doors.running import JSON_TYPE, Door, exchange, open_door
+from support.steady_loads import steady_load
+from support.waiting import within
 
 SECONDS = 10  # in which a new certificate has to be shown
 HOST = "127.0.0.1"

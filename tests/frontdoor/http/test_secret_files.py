@@ -5,22 +5,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doors.engines import AllowingEngine
-from frontdoor.http.app import build_app
-from frontdoor.http.authentication import SecretDigests, read_logins, read_tokens
-from frontdoor.http.listener import ListenerSecurity
-from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pratique_frontdoor.http.app import build_app
+from pratique_frontdoor.http.authentication import SecretDigests, read_logins, read_tokens
+from pratique_frontdoor.http.listener import ListenerSecurity
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine
 
 
 @given(st.lists(st.binary(), min_size=1, max_size=5), st.binary())
@@ -40,7 +38,7 @@ def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
         compared.append((held, presented))
         return compare(held, presented)
 
-    monkeypatch.setattr("frontdoor.http.authentication.hmac.compare_digest", watching)
+    monkeypatch.setattr("pratique_frontdoor.http.authentication.hmac.compare_digest", watching)
     digests = SecretDigests.of([b"first", b"second", b"third"])
     for presented in (b"", b"first", b"third", b"thir", b"x" * 10_000):
         compared.clear()

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from doors.engines import QuotingEngine
-from doors.reviews import review_document
-from doors.running import JSON_TYPE, open_door, open_door_process
 from pratique.apimachinery.json_values import JSON, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from doors.running import Door
+from support.front_doors.engines import QuotingEngine
+from support.front_doors.reviews import review_document
+from support.front_doors.running import JSON_TYPE, Door, open_door, open_door_process
 
 CANARY = "canary"
 PATHS = ["/validate", "/mutate", "/admit", "/explain"]

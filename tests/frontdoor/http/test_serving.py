@@ -3,18 +3,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from doors.engines import AllowingEngine
-from doors.running import open_door
-from frontdoor.serve import announce, serve
-from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pratique_frontdoor.serve import announce, serve
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.running import open_door
 
 
 def test_an_address_that_is_taken_is_named_and_the_engine_closed() -> None:

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 import pytest
 
-from frontdoor.http.connections import Timeouts
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
+from pratique_frontdoor.http.connections import Timeouts
 
 
 async def outcome(awaited: Awaitable[object]) -> str:

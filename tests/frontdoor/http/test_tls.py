@@ -5,21 +5,19 @@ import contextlib
 import dataclasses
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from doors.engines import AllowingEngine
-from doors.running import open_door, read_all
-from frontdoor.http.listener import CIPHER_SUITES, PAIR_FLAGS, Certificate, HandshakeSettings
-from frontdoor.settings import FrontDoorSettings
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import KeyPairFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pratique_frontdoor.http.listener import CIPHER_SUITES, PAIR_FLAGS, Certificate, HandshakeSettings
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.engines import AllowingEngine
+from support.front_doors.running import open_door, read_all
 
 
 @pytest.fixture(scope="module")

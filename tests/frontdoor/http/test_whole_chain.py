@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from doors.running import open_door
-from frontdoor.engines.engine import open_local
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from doors.running import Door
+from pratique_frontdoor.engines.engine import open_local
+from support.front_doors.running import Door, open_door
 
 REVIEWS = sorted((Path(__file__).parents[2] / "data" / "reviews").glob("*.json"))
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
 
 SECONDS = 10.0
 LONGEST = 8 * SECONDS + 1e-6
@@ -44,7 +41,9 @@ class World:
         )
         self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
 
-    def call(self, seconds: Callable[[int], float], ending: ReplicaCallStatus = ReplicaCallStatus.ANSWERED) -> int:
+    def call(
+        self, seconds: Callable[[int], float], ending: ReplicaCallStatus = ReplicaCallStatus.ANSWERED
+    ) -> int:
         """Make one call, from its beginning to its end; who got it."""
         chosen, ticket = self.balancer.choose(self.replicas)
         number = self.replicas.index(chosen)

@@ -6,16 +6,16 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
-from chains import decided, pod_review
-from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from pratique.admission.controllers import VALIDATE
 from pratique.admission.results import Answer, Denied, Patched, allow
-from pratique.admission.reviews import Call, Deadline
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.admission.v1.outcome_pb2 import Allowed, Outcome
 from pratique.admission.v1.validator_service_pb2 import ValidateResponse
 from pratique.apimachinery.errors import (
@@ -25,19 +25,14 @@ from pratique.apimachinery.errors import (
     MismatchError,
     UnreachableError,
 )
+from pratique.hosting.catalogue import HostedController
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving.controllers import allowing, denying, hosted, labelling
-from serving.faulty_services import echoing, speaking
-from serving.servers import MUTATOR, VALIDATOR, Kind
-from webhook_servers import closed_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from google.protobuf.message import Message
-
-    from pratique.admission.reviews import Review
-    from pratique.hosting.catalogue import HostedController
+from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from support.chains import decided, pod_review
+from support.services.controllers import allowing, denying, hosted, labelling
+from support.services.faulty_services import echoing, speaking
+from support.services.servers import MUTATOR, VALIDATOR, Kind
+from support.webhook_servers import closed_port
 
 
 @contextlib.asynccontextmanager

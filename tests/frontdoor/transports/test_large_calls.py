@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
-from chains import pod_review
 from chaos.links import linked
-from frontdoor.transports.grpc import GrpcTransport, grpc_target
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Call, Deadline
-from serving import controllers
-from serving.faulty_services import CONTROLLER, hosting
-from serving.servers import VALIDATOR
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from support.chains import pod_review
+from support.services import controllers
+from support.services.faulty_services import CONTROLLER, hosting
+from support.services.servers import VALIDATOR
 
 PATIENCE_SECONDS = 20
 

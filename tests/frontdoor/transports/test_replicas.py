@@ -7,28 +7,24 @@ import collections
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
 
-from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
-from name_servers import name_server
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Answer, allow
-from pratique.admission.reviews import Call, Deadline
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving.controllers import hosted
-from serving.faulty_services import listening
-from serving.servers import VALIDATOR
-from waiting import streams_to
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from pratique.admission.reviews import Review
+from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
+from support.chains import pod_review
+from support.name_servers import name_server
+from support.services.controllers import hosted
+from support.services.faulty_services import listening
+from support.services.servers import VALIDATOR
+from support.waiting import streams_to
 
 CALLERS = 20
 ways = pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])

@@ -7,31 +7,28 @@ import contextlib
 import dataclasses
 import datetime as dt
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 import trustme
 
-from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.hosting_services import HostingService, ServicesTls
-from mounts import Mount, bundle_of, chain_of, key_of
 from pratique.admission.controllers import BOTH, Controller, Handlers, NoSettings, Phase
 from pratique.admission.results import ALLOWED
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError, UnreachableError
 from pratique.https.tls import keep_certificates_fresh
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving import controllers
-from serving.controllers import hosted
-from serving.reviews import review_of
-from serving.servers import KINDS, VALIDATOR, Kind
-from waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
-
-    import grpc
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
+from support.certificate_mounts import Mount, bundle_of, chain_of, key_of
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.reviews import review_of
+from support.services.servers import KINDS, VALIDATOR, Kind
+from support.waiting import until
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 
-from chains import pod_review
 from chaos.links import linked
 from chaos.systems import make_certificates
-from frontdoor.transports.grpc import GrpcTransport
 from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
-from serving.processes import running
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pratique_frontdoor.transports.grpc import GrpcTransport
+from support.chains import pod_review
+from support.services.processes import running
 
 NAME = "LimitPodHardAntiAffinityTopology"
 

@@ -6,28 +6,23 @@ import asyncio
 import collections
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
-from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport, grpc_target
-from frontdoor.transports.hosting_services import HopMetrics, HostingService
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed, Answer, Denied, allow, deny
-from pratique.admission.reviews import Call, Deadline
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.json_values import Document
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc.servers import RpcServer, ServerSettings
-from serving.controllers import hosted
-from serving.servers import VALIDATOR
-from waiting import streams_to, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from pratique.admission.reviews import Review
+from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService
+from support.chains import pod_review
+from support.services.controllers import hosted
+from support.services.servers import VALIDATOR
+from support.waiting import streams_to, until
 
 both_ways = pytest.mark.parametrize("streams", [True, False], ids=["stream", "unary"])
 FORBIDDEN = pod_review().with_object(Document.from_data({"metadata": {"name": "forbidden"}}))

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
 
-from chains import pod_review
-from frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Answer, allow
-from pratique.admission.reviews import Call, Deadline
+from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.json_values import Document
+from pratique.hosting.catalogue import HostedController
 from pratique.rpc.handlers import is_retry
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.streams import STREAMED_METHODS
-from serving import controllers
-from serving.controllers import hosted
-from serving.servers import VALIDATOR
-from waiting import streams_to
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from pratique.admission.reviews import Review
-    from pratique.hosting.catalogue import HostedController
+from pratique_frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
+from support.chains import pod_review
+from support.services import controllers
+from support.services.controllers import hosted
+from support.services.servers import VALIDATOR
+from support.waiting import streams_to
 
 SECONDS = 10
 NAME = "pratique.admission.v1.ValidatorService"

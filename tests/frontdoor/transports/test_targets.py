@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from frontdoor.transports.grpc import grpc_target
 from pratique.apimachinery.errors import ConfigurationError
+from pratique_frontdoor.transports.grpc import grpc_target
 
 
 @pytest.mark.parametrize(

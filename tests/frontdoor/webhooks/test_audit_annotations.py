@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectors_of
-from frontdoor.webhooks.answers import (
+from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.webhooks.answers import (
     answer_annotations,
     answer_key,
     is_annotation_key,
@@ -16,13 +15,11 @@ from frontdoor.webhooks.answers import (
     patch_annotation,
     webhook_annotations,
 )
-from strategies.json_values import objects
-
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
+from support import vector_cases
+from support.strategies.json_values import objects
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("auditAnnotation"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("auditAnnotation"), ids=vector_cases.source)
 def test_the_value_is_the_one_that_the_api_server_writes(case: JSONObject) -> None:
     given = case["input"]
     if "mutated" in given:

@@ -8,20 +8,14 @@ import contextlib
 import json
 import logging
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from chains import pod_review, webhook_controllers
-from doors.reviews import review_document
-from frontdoor.chain.assembly import ChainParts, assemble
-from frontdoor.engines.local import InProcessTransport
-from frontdoor.settings import FrontDoorSettings
-from frontdoor.transports.circuit_breakers import Circuit, CircuitBreakers, CircuitState, WebhookCallStatus
-from frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
-from observed_stacks import observed_stack
 from pratique.admission.controllers import BOTH, Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Deadline
@@ -30,10 +24,25 @@ from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
 from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
-from serving.faulty_services import black_hole, refused
-from waiting import until, within
-from webhook_servers import (
+from pratique_frontdoor.chain.assembly import ChainParts, assemble
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.engines.local import InProcessTransport
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.circuit_breakers import (
+    Circuit,
+    CircuitBreakers,
+    CircuitState,
+    WebhookCallStatus,
+)
+from pratique_frontdoor.webhooks.clients import WebhookCredentials, WebhookTransports
+from support.chains import pod_review, webhook_controllers
+from support.front_doors.reviews import review_document
+from support.observed_stacks import observed_stack
+from support.services.faulty_services import black_hole, refused
+from support.waiting import until, within
+from support.webhook_servers import (
     Authority,
+    WebhookServer,
     allowed,
     authority,
     closed_port,
@@ -46,12 +55,7 @@ from webhook_servers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
     from typing import Self
-
-    from frontdoor.chain.decisions import Decision, Step
-    from webhook_servers import WebhookServer
 
 FAILURES = 3
 OPEN = "failed to call webhook: circuit breaker is open after 3 failed calls in a row"

@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import ALLOWED, Denied, Patched
 from pratique.apimachinery.json_values import Document
-from serving.reviews import review_of
-from webhook_calls import NAME, Caller, webhook_at
-from webhook_servers import allowed, denied, patched, respond, serve
-
-if TYPE_CHECKING:
-    from webhook_servers import WebhookServer
+from support.services.reviews import review_of
+from support.webhook_calls import NAME, Caller, webhook_at
+from support.webhook_servers import WebhookServer, allowed, denied, patched, respond, serve
 
 CALLER = Caller(review=review_of())
 VALIDATING = dataclasses.replace(CALLER, phase=Phase.VALIDATE)
@@ -118,8 +114,8 @@ def test_an_object_of_three_mebibytes_arrives_whole() -> None:
 
 
 def test_the_endpoint_is_the_url_without_the_time() -> None:
-    from frontdoor.webhooks.transports import HttpsTransport
     from pratique.https.clients import HttpsClients
+    from pratique_frontdoor.webhooks.transports import HttpsTransport
 
     webhook = webhook_at("https://hooks.example.com/a/")
     assert (
@@ -131,7 +127,7 @@ def test_the_http_library_is_not_imported_before_a_webhook_is_called() -> None:
     import subprocess
 
     code = (
-        "import sys, frontdoor.webhooks.transports, pratique.https.clients; "
+        "import sys, pratique_frontdoor.webhooks.transports, pratique.https.clients; "
         "sys.exit('aiohttp' in sys.modules or 'yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,8 +5,8 @@ import dataclasses
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +15,13 @@ from pratique.admission.results import ALLOWED
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
 from pratique.configuration.admissionregistration import ClientConfig, Webhook
 from pratique.https.sessions import BODY_LIMIT
-from serving.reviews import review_of
-from webhook_calls import Caller, webhook_at
-from webhook_servers import (
+from support.services.reviews import review_of
+from support.webhook_calls import Caller, webhook_at
+from support.webhook_servers import (
     COMMON_NAMES,
     Authority,
+    Behaviour,
+    Received,
     allowed,
     answered,
     authority,
@@ -32,11 +34,6 @@ from webhook_servers import (
     reviewed,
     serve,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from webhook_servers import Behaviour, Received
 
 CALLER = Caller(review=review_of())
 IMPATIENT = dataclasses.replace(CALLER, timeout_seconds=0.3)
@@ -430,10 +427,10 @@ def test_uvloop_s_errors_are_told_in_the_same_words() -> None:
 
 
 async def _failure_on_this_loop(url: str) -> str:
-    from frontdoor.webhooks.transports import HttpsTransport
     from pratique.admission.reviews import Call, Deadline
     from pratique.apimachinery.errors import CallError
     from pratique.https.clients import HttpsClients
+    from pratique_frontdoor.webhooks.transports import HttpsTransport
 
     transport = HttpsTransport(webhook_at(url), HttpsClients(), CALLER.credentials)
     try:

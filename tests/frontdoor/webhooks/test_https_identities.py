@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+import trustme
 
-from frontdoor.webhooks.clients import WebhookCredentials
-from frontdoor.webhooks.transports import HttpsTransport
 from pratique.admission.results import ALLOWED
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import UnreachableError
@@ -15,16 +14,11 @@ from pratique.configuration.admissionregistration import ServiceReference
 from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
 from pratique.https.service_resolvers import UnresolvedError
-from serving.reviews import review_of
-from webhook_calls import Caller, webhook_at, webhook_of_service
-from webhook_servers import Authority, allowed, authority, serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import trustme
-
-    from webhook_servers import Received, WebhookServer
+from pratique_frontdoor.webhooks.clients import WebhookCredentials
+from pratique_frontdoor.webhooks.transports import HttpsTransport
+from support.services.reviews import review_of
+from support.webhook_calls import Caller, webhook_at, webhook_of_service
+from support.webhook_servers import Authority, Received, WebhookServer, allowed, authority, serve
 
 CALLER = Caller(review=review_of())
 SERVICE = ServiceReference(name="webhooks", namespace="tests", path="/hook", port=8443)

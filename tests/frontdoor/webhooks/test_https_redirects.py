@@ -2,20 +2,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 
-from frontdoor.webhooks.clients import WebhookCredentials
 from pratique.admission.results import ALLOWED
 from pratique.apimachinery.errors import CallError
 from pratique.https.kubeconfigs import Kubeconfig, KubeconfigUser
-from serving.reviews import review_of
-from webhook_calls import Caller, webhook_at
-from webhook_servers import allowed, closed_port, in_turn, redirected, respond, serve
-
-if TYPE_CHECKING:
-    from webhook_servers import Received
+from pratique_frontdoor.webhooks.clients import WebhookCredentials
+from support.services.reviews import review_of
+from support.webhook_calls import Caller, webhook_at
+from support.webhook_servers import Received, allowed, closed_port, in_turn, redirected, respond, serve
 
 KNOWN = WebhookCredentials(Kubeconfig(users={"*": KubeconfigUser(token="secret")}), environment={})
 CALLER = Caller(review=review_of(), credentials=KNOWN)

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectors_of
-from frontdoor.chain.decisions import limited_warnings
+from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.decisions import limited_warnings
+from support import vector_cases
 
-if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
-
-LISTS = [case for case in vectors_of.kind("warning") if "warnings" in case["input"]]
-STEPS = [case for case in vectors_of.kind("warning") if "steps" in case["input"]]
+LISTS = [case for case in vector_cases.kind("warning") if "warnings" in case["input"]]
+STEPS = [case for case in vector_cases.kind("warning") if "steps" in case["input"]]
 
 
 def header(text: str, agent: str = "") -> str:
@@ -21,14 +17,14 @@ def header(text: str, agent: str = "") -> str:
     return f'299 {agent or "-"} "{escaped}"'
 
 
-@pytest.mark.parametrize("case", LISTS, ids=vectors_of.source)
+@pytest.mark.parametrize("case", LISTS, ids=vector_cases.source)
 def test_the_warnings_shown_are_those_that_the_api_server_shows(case: JSONObject) -> None:
     agents = {warning["text"]: warning["agent"] for warning in case["input"]["warnings"]}
     shown = limited_warnings(warning["text"] for warning in case["input"]["warnings"])
     assert [header(text, agents[text]) for text in shown] == case["expected"]["warningHeaders"]
 
 
-@pytest.mark.parametrize("case", STEPS, ids=vectors_of.source)
+@pytest.mark.parametrize("case", STEPS, ids=vector_cases.source)
 def test_too_many_warnings_are_cut_as_the_api_server_cuts_them(case: JSONObject) -> None:
     limits, (first, second) = case["input"]["limits"], case["input"]["steps"]
     for texts, name in ((first, "afterStep1"), (first + second, "afterStep2")):

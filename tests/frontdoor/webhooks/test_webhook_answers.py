@@ -3,14 +3,18 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectors_of
-from frontdoor.webhooks.answers import (
+from pratique.admission.controllers import Phase
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique_frontdoor.webhooks.answers import (
     StatusDocument,
     WebhookAnswer,
     decode_answer,
@@ -18,18 +22,10 @@ from frontdoor.webhooks.answers import (
     read_answer,
     to_outcome,
 )
-from frontdoor.webhooks.reviews import SentReview
-from pratique.admission.controllers import Phase
-from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, Patched
-from pratique.admission.reviews import Operation
-from pratique.apimachinery.errors import BadAnswerError
-from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
-from serving.reviews import review_of
-from strategies.json_values import objects
-
-if TYPE_CHECKING:
-    from frontdoor.webhooks.reviews import ReviewVersion
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique_frontdoor.webhooks.reviews import ReviewVersion, SentReview
+from support import vector_cases
+from support.services.reviews import review_of
+from support.strategies.json_values import objects
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 ADD = [{"op": "add", "path": "/foo", "value": "bar"}]
@@ -72,7 +68,7 @@ def with_patch(review: JSONObject) -> JSONObject:
     return {**review, **({"response": response} if response else {})}
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("response"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("response"), ids=vector_cases.source)
 def test_an_answer_is_checked_as_the_api_server_checks_it(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     phase, version = PHASES[given["webhookType"]], given["reviewVersionSent"]
@@ -311,7 +307,7 @@ def test_an_answer_in_bad_yaml_is_refused() -> None:
     assert refusal(b"a: b: c").startswith(f"{FAILED}error converting YAML to JSON: yaml: line 1: ")
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("statusError"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("statusError"), ids=vector_cases.source)
 def test_a_denial_is_told_as_the_api_server_tells_it(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     status = denial(given["webhookName"], StatusDocument(**given["status"]))

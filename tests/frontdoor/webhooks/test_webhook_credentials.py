@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectors_of
-from frontdoor.webhooks.clients import WebhookCredentials, user_name
 from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.https.credentials import (
     ANONYMOUS,
     ClientCertificate,
@@ -19,11 +18,8 @@ from pratique.https.credentials import (
     user_credentials,
 )
 from pratique.https.kubeconfigs import Kubeconfig, KubeconfigContext, KubeconfigUser
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.webhooks.clients import WebhookCredentials, user_name
+from support import vector_cases
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -51,7 +47,7 @@ def headers_of(expected: JSONObject) -> list[tuple[str, str]]:
     return headers
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("clientAuth"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("clientAuth"), ids=vector_cases.source)
 def test_the_user_is_the_one_that_the_api_server_chooses(case: JSONObject) -> None:
     given = case["input"]
     kubeconfig = Kubeconfig(
@@ -149,7 +145,10 @@ def test_the_keys_of_extras_are_escaped_in_headers() -> None:
 
 
 def test_groups_alone_impersonate_nobody() -> None:
-    assert user_credentials("u", KubeconfigUser(impersonate_groups=("devs",), impersonate_uid="7")) == Credentials()
+    assert (
+        user_credentials("u", KubeconfigUser(impersonate_groups=("devs",), impersonate_uid="7"))
+        == Credentials()
+    )
 
 
 def test_a_certificate_comes_from_data_before_it_comes_from_a_file(tmp_path: Path) -> None:

@@ -2,24 +2,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 
-import vectors_of
-from frontdoor.webhooks.reviews import build_review
-from pratique.admission.reviews import Operation, UserInfo
+from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import CallError
-from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from serving.reviews import review_of
-from strategies.reviews import reviews
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique_frontdoor.webhooks.reviews import build_review
+from support import vector_cases
+from support.services.reviews import review_of
+from support.strategies.reviews import reviews
 
 V1 = ("v1",)
 EVERY_REQUEST = frozenset(
@@ -61,7 +58,7 @@ def review_of_case(case: JSONObject) -> Review:
     )
 
 
-@pytest.mark.parametrize("case", vectors_of.kind("reviewRequest"), ids=vectors_of.source)
+@pytest.mark.parametrize("case", vector_cases.kind("reviewRequest"), ids=vector_cases.source)
 def test_the_request_is_the_one_that_the_api_server_makes(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     review = sent(review_of_case(given), tuple(given["admissionReviewVersions"]))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontdoor.webhooks.transports import WebhookUrl, webhook_url
 from pratique.apimachinery.errors import CallError
 from pratique.configuration.admissionregistration import ClientConfig, ServiceReference, Webhook
 from pratique.https.requests import post_error
+from pratique_frontdoor.webhooks.transports import WebhookUrl, webhook_url
 
 
 def of_url(url: str) -> WebhookUrl:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import re
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
+from pratique.cel.values import Value
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -31,7 +28,7 @@ class AddressError(InputError):
     """A text is no IP address."""
 
 
-class _AddressParseError(Exception):  # noqa: N818 - it is turned into an AddressError where the whole text is known
+class _AddressParseError(Exception):
     """Why, and from where in the text on."""
 
     def __init__(self, why: str, rest: str = "") -> None:
@@ -148,7 +145,9 @@ def _embedded(rest: str, found: int, ellipsis: int | None) -> list[int]:
     if ellipsis is None and found != _GROUPS - 2:
         raise _AddressParseError("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if found > _GROUPS - 2:
-        raise _AddressParseError("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
+        raise _AddressParseError(
+            "too many hex fields to fit an embedded IPv4 at the end of the address", rest
+        )
     octets = _octets(rest)
     return [octets[0] << 8 | octets[1], octets[2] << 8 | octets[3]]
 

@@ -6,27 +6,24 @@ Source: ``k8s.io/apiserver/pkg/cel/library/authz.go``.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
-from pratique.admission.reviews import UserInfo
 from pratique.apimachinery import names
+from pratique.apimachinery.requests import UserInfo
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.strings import require_types
+from pratique.cel.values import Value
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
 
 __all__ = [
     "LIBRARY",
-    "Attributes",
+    "AuthorizationAttributes",
+    "AuthorizationDecision",
     "Authorizer",
     "AuthorizerValue",
-    "Decision",
     "ResourceCheck",
 ]
 

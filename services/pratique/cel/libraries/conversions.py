@@ -9,10 +9,11 @@ import datetime as dt
 import math
 import re
 import zoneinfo
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import checked_int, checked_timestamp, checked_uint
@@ -27,12 +28,6 @@ from pratique.cel.values import (
     Value,
     to_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DOUBLE = re.compile(

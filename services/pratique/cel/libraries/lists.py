@@ -10,20 +10,15 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
 from pratique.cel.libraries.strings import index_of, last_index_of, require_types
 from pratique.cel.structs import compare, contains, equal
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of, to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.cel.activation import Frame
-
 
 _PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
 """Types that Python orders as CEL does."""

@@ -8,19 +8,16 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from pratique.apimachinery import names
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
+from pratique.cel.interpretables import Implementation
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.libraries.urls import parse_request_url
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.interpretables import Implementation
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
 _BASE64 = re.compile(

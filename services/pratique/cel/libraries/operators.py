@@ -5,8 +5,9 @@ Source: ``github.com/google/cel-go/common/stdlib/standard.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.interpretables import find
@@ -25,11 +26,6 @@ from pratique.cel.values import (
     Value,
     type_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
 
 _ADDING = frozenset({int, Uint, float, str, bytes, list, Duration, Timestamp})
 _NUMERIC = frozenset({int, Uint, float})

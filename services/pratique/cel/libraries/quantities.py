@@ -7,18 +7,15 @@ versions too: :mod:`pratique.cel.libraries.semvers`.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
+from pratique.cel.values import Value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +69,9 @@ def _combined(
         if type(left) is not QuantityValue:
             raise NoSuchOverloadError
         if type(right) is int:
-            return QuantityValue(combine(left.quantity, Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT)))
+            return QuantityValue(
+                combine(left.quantity, Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT))
+            )
         require_types((QuantityValue,), right)
         return QuantityValue(combine(left.quantity, right.quantity))
 

@@ -15,10 +15,10 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
+from pratique.cel.values import Value
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
 
 _REMEMBERED = 256
 """Patterns that are remembered compiled; policies write nearly all of theirs as literals."""

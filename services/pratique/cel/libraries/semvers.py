@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.quantities import QuantityValue
 from pratique.cel.libraries.strings import require_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
+from pratique.cel.values import Value
 
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+", re.ASCII)

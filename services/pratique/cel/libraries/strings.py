@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.statuses import go_quoted
@@ -26,8 +27,6 @@ from pratique.cel.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pratique.cel.activation import Frame
 
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 import dataclasses
 import re
 import urllib.parse
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import Url, parse_url
+from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.cel.activation import Frame
-    from pratique.cel.values import Value
+from pratique.cel.values import Value
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%\[\]]*", re.ASCII)

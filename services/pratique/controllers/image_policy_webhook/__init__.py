@@ -7,15 +7,11 @@ what is sent and answered, for what is remembered, and for the asking.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, OpenBackend
 from pratique.admission.rules import rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.controllers.image_policy_webhook.configurations import Settings
-
-if TYPE_CHECKING:
-    from pratique.admission.controllers import OpenBackend
 
 
 def _build(settings: Settings, open_backend: OpenBackend) -> Handlers:

@@ -11,7 +11,7 @@ import msgspec
 
 from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSON  # noqa: TC001  # msgspec reads the types of fields
+from pratique.apimachinery.json_values import JSON  # msgspec reads the types of fields
 
 _MILLISECOND = 1_000_000
 _SECOND = 1_000 * _MILLISECOND
@@ -31,9 +31,15 @@ class _DurationRange:
     default: GoDuration
 
 
-_BACKOFF_RANGE = _DurationRange(_MILLISECOND, GoDuration(1), GoDuration(5 * _MINUTE), GoDuration(500 * _MILLISECOND))
-_ALLOW_TTL_RANGE = _DurationRange(_SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(5 * _MINUTE))
-_DENY_TTL_RANGE = _DurationRange(_SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(30 * _SECOND))
+_BACKOFF_RANGE = _DurationRange(
+    _MILLISECOND, GoDuration(1), GoDuration(5 * _MINUTE), GoDuration(500 * _MILLISECOND)
+)
+_ALLOW_TTL_RANGE = _DurationRange(
+    _SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(5 * _MINUTE)
+)
+_DENY_TTL_RANGE = _DurationRange(
+    _SECOND, GoDuration(_SECOND), GoDuration(30 * _MINUTE), GoDuration(30 * _SECOND)
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

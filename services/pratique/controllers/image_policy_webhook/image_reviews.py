@@ -11,14 +11,15 @@ import hashlib
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import cachetools
 import msgspec
 
+from pratique.admission.controllers import Backend
 from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Deadline
+from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.decoding import ResponseDecoder
 from pratique.apimachinery.errors import BadAnswerError, CallError
@@ -26,15 +27,8 @@ from pratique.apimachinery.flow_control import Backoff, retry_with_backoff
 from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
 from pratique.apimachinery.names import check_qualified_name
 from pratique.apimachinery.statuses import go_quoted
+from pratique.controllers.image_policy_webhook.configurations import ImagePolicyLimits
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from pratique.admission.controllers import Backend
-    from pratique.admission.reviews import Review
-    from pratique.controllers.image_policy_webhook.configurations import ImagePolicyLimits
-
 
 EPHEMERAL_CONTAINERS = "ephemeralcontainers"
 """The subresource of which only what it adds is reviewed."""
@@ -66,7 +60,11 @@ class ImageReviewStatus:
 def review_spec(review: Review) -> str:
     """What the backend is told of a Pod, as JSON: the same for the same question."""
     pod = review.object
-    fields = ("ephemeralContainers",) if review.subresource == EPHEMERAL_CONTAINERS else ("containers", "initContainers")
+    fields = (
+        ("ephemeralContainers",)
+        if review.subresource == EPHEMERAL_CONTAINERS
+        else ("containers", "initContainers")
+    )
     told: JSONObject = {
         "containers": [_container(each) for field in fields for each in _items(pod, field)],
         "annotations": dict(sorted(_annotations(pod))),

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from pratique.admission.results import Answer, allow, deny
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction import objects, pods, tokens
-from pratique.controllers.node_restriction.requests import NodeRequest
+from pratique.controllers.node_restriction.requests import NodeCheck, NodeRequest, NodeRestrictionFeatureGates
 from pratique.pods import nodes as nodes_module
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pratique.admission.reviews import Review
-    from pratique.controllers.node_restriction.requests import NodeCheck, NodeRestrictionFeatureGates
 
 _CHECKS: Mapping[tuple[str, str], NodeCheck] = {
     ("", "pods"): pods.check_pod,

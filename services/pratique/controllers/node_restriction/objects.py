@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.admission.reviews import Operation
 from pratique.apimachinery.diff import differing_pointers, semantically_equal
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import go_quoted
 from pratique.controllers.node_restriction.requests import Denial, NodeRequest, is_kind, unexpected_type
 from pratique.pods import nodes
 from pratique.pods.nodes import NODE_USER_PREFIX, read_subject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _NODE_SIGNERS = frozenset({"kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"})
 """Those that sign for nodes."""
@@ -68,7 +63,9 @@ def _check_claim_changes(request: NodeRequest) -> Iterator[Denial]:
     recovers = request.gates.recover_volume_expansion_failure
     free = (*_REPORTED_STATUS, *_EXPANSION_STATUS) if recovers else _REPORTED_STATUS
     review = request.review
-    places = differing_pointers(_immutable_part(review.old_object, free), _immutable_part(review.object, free))
+    places = differing_pointers(
+        _immutable_part(review.old_object, free), _immutable_part(review.object, free)
+    )
     if places:
         allowed = "status.quantity and status.conditions"
         where = ", ".join(places)

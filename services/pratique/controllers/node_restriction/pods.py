@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import semantically_equal
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.node_restriction.requests import (
     Denial,
@@ -19,11 +19,6 @@ from pratique.controllers.node_restriction.requests import (
     unexpected_type,
 )
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 def check_pod(request: NodeRequest) -> Iterator[Denial]:

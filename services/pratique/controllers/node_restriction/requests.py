@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.go_formats import go_type
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.authorization import RbacAuthorizer
 from pratique.cluster.rbac import RBAC_GROUP
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 
 class NodeRestrictionFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.admission.reviews import Operation
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.authorization import AuthorizationAttributes
+from pratique.cluster.store import Cluster
 from pratique.controllers.node_restriction.requests import (
     Denial,
     NodeRequest,
@@ -20,12 +21,6 @@ from pratique.controllers.node_restriction.requests import (
     unexpected_type,
 )
 from pratique.pods import pod_spec, volumes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.cluster.store import Cluster
 
 AUDIENCE_VERB = "request-serviceaccounts-token-audience"
 """What a node has to be granted on an audience that its Pod does not use."""

@@ -6,9 +6,11 @@ Source: ``plugin/pkg/admission/security/podsecurity/admission.go``.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.results import Answer
+from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.controllers.pod_security.configuration import (
     PodSecurityConfiguration,
@@ -17,12 +19,6 @@ from pratique.controllers.pod_security.configuration import (
 )
 from pratique.controllers.pod_security.namespaces import validate_namespace
 from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, validate_workload
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from pratique.admission.results import Answer
-    from pratique.admission.reviews import Review
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.statuses import go_quoted
 from pratique.controllers.pod_security.checks import (
     CheckResult,
@@ -25,9 +27,6 @@ from pratique.controllers.pod_security.checks import (
 from pratique.controllers.pod_security.standards import PodSecurityLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.apimachinery.json_values import JSONObject
     from pratique.controllers.pod_security.checks import CheckedPod, CheckPod
 
 _APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
@@ -56,7 +55,9 @@ def _forbidden_annotations(pod: CheckedPod) -> list[str]:
     return sorted(found)
 
 
-APP_ARMOR_PROFILE = PodSecurityCheck("appArmorProfile", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_app_armor_profile),))
+APP_ARMOR_PROFILE = PodSecurityCheck(
+    "appArmorProfile", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_app_armor_profile),)
+)
 
 
 CAPABILITIES_BASELINE_ID = "capabilities_baseline"
@@ -84,7 +85,9 @@ def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("non-default capabilities", detail)
 
 
-CAPABILITIES_BASELINE = PodSecurityCheck(CAPABILITIES_BASELINE_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_capabilities),))
+CAPABILITIES_BASELINE = PodSecurityCheck(
+    CAPABILITIES_BASELINE_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_capabilities),)
+)
 
 
 def _find_host_namespaces(pod: CheckedPod) -> CheckResult | None:
@@ -92,7 +95,9 @@ def _find_host_namespaces(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("host namespaces", ", ".join(shared)) if shared else None
 
 
-HOST_NAMESPACES = PodSecurityCheck("hostNamespaces", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_namespaces),))
+HOST_NAMESPACES = PodSecurityCheck(
+    "hostNamespaces", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_namespaces),)
+)
 
 
 HOST_PATH_VOLUMES_ID = "hostPathVolumes"
@@ -103,7 +108,9 @@ def _find_host_path_volumes(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("hostPath volumes", f"{pluralize('volume', bad)} {quoted(bad)}") if bad else None
 
 
-HOST_PATH_VOLUMES = PodSecurityCheck(HOST_PATH_VOLUMES_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_path_volumes),))
+HOST_PATH_VOLUMES = PodSecurityCheck(
+    HOST_PATH_VOLUMES_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_path_volumes),)
+)
 
 
 def _find_host_ports(pod: CheckedPod) -> CheckResult | None:
@@ -173,7 +180,9 @@ def _handler_hosts(holder: JSONObject, name: str) -> Iterator[str]:
 
 
 HOST_PROBES_AND_HOST_LIFECYCLE = PodSecurityCheck(
-    "hostProbesAndHostLifecycle", PodSecurityLevel.BASELINE, (VersionedCheck(34, _find_host_probes_and_host_lifecycle),)
+    "hostProbesAndHostLifecycle",
+    PodSecurityLevel.BASELINE,
+    (VersionedCheck(34, _find_host_probes_and_host_lifecycle),),
 )
 
 
@@ -208,9 +217,15 @@ def _find_proc_mount(pod: CheckedPod) -> CheckResult | None:
 
 
 BASELINE = PodSecurityCheck(
-    _PROC_MOUNT_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_proc_mount), VersionedCheck(35, unless_user_namespace(_find_proc_mount)))
+    _PROC_MOUNT_ID,
+    PodSecurityLevel.BASELINE,
+    (VersionedCheck(0, _find_proc_mount), VersionedCheck(35, unless_user_namespace(_find_proc_mount))),
 )
-RESTRICTED = PodSecurityCheck("procMount_restricted", PodSecurityLevel.RESTRICTED, (VersionedCheck(35, _find_proc_mount, (_PROC_MOUNT_ID,)),))
+RESTRICTED = PodSecurityCheck(
+    "procMount_restricted",
+    PodSecurityLevel.RESTRICTED,
+    (VersionedCheck(35, _find_proc_mount, (_PROC_MOUNT_ID,)),),
+)
 
 
 _SE_LINUX_OPTIONS = "seLinuxOptions"
@@ -249,7 +264,10 @@ def _describe_se_linux_options(found: set[tuple[str, str]]) -> list[str]:
 SE_LINUX_OPTIONS = PodSecurityCheck(
     _SE_LINUX_OPTIONS,
     PodSecurityLevel.BASELINE,
-    (VersionedCheck(0, _se_linux_check(_SE_LINUX_TYPES)), VersionedCheck(31, _se_linux_check(_SE_LINUX_TYPES_1_31))),
+    (
+        VersionedCheck(0, _se_linux_check(_SE_LINUX_TYPES)),
+        VersionedCheck(31, _se_linux_check(_SE_LINUX_TYPES_1_31)),
+    ),
 )
 
 
@@ -271,9 +289,16 @@ def find_forbidden_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
 
 
 def _find_forbidden_seccomp_annotations(pod: CheckedPod) -> CheckResult | None:
-    keys = {_SECCOMP_POD_ANNOTATION, *(f"{_SECCOMP_CONTAINER_ANNOTATION}{each.name}" for each in pod.containers)}
+    keys = {
+        _SECCOMP_POD_ANNOTATION,
+        *(f"{_SECCOMP_CONTAINER_ANNOTATION}{each.name}" for each in pod.containers),
+    }
     named = {key: text(pod.annotations, key) for key in keys if key in pod.annotations}
-    bad = sorted(f"{key}={go_quoted(value)}" for key, value in named.items() if not _is_allowed_seccomp_annotation(value))
+    bad = sorted(
+        f"{key}={go_quoted(value)}"
+        for key, value in named.items()
+        if not _is_allowed_seccomp_annotation(value)
+    )
     if not bad:
         return None
     return CheckResult(SECCOMP_REASON, f"forbidden {pluralize('annotation', bad)} {', '.join(bad)}")
@@ -284,7 +309,12 @@ def _is_allowed_seccomp_annotation(value: str) -> bool:
 
 
 SECCOMP_PROFILE_BASELINE = PodSecurityCheck(
-    SECCOMP_PROFILE_BASELINE_ID, PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_forbidden_seccomp_annotations), VersionedCheck(19, find_forbidden_seccomp_profile))
+    SECCOMP_PROFILE_BASELINE_ID,
+    PodSecurityLevel.BASELINE,
+    (
+        VersionedCheck(0, _find_forbidden_seccomp_annotations),
+        VersionedCheck(19, find_forbidden_seccomp_profile),
+    ),
 )
 
 
@@ -333,7 +363,9 @@ def _find_sysctls_outside(allowed: frozenset[str]) -> CheckPod:
     return find
 
 
-SYSCTLS = PodSecurityCheck("sysctls", PodSecurityLevel.BASELINE, tuple(_sysctls_check(release) for release, _ in _SYSCTLS_BY_RELEASE))
+SYSCTLS = PodSecurityCheck(
+    "sysctls", PodSecurityLevel.BASELINE, tuple(_sysctls_check(release) for release, _ in _SYSCTLS_BY_RELEASE)
+)
 
 
 def _find_windows_host_process(pod: CheckedPod) -> CheckResult | None:
@@ -348,4 +380,6 @@ def _is_host_process(security: JSONObject) -> bool:
     return flag(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
 
 
-WINDOWS_HOST_PROCESS = PodSecurityCheck("windowsHostProcess", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_windows_host_process),))
+WINDOWS_HOST_PROCESS = PodSecurityCheck(
+    "windowsHostProcess", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_windows_host_process),)
+)

@@ -6,17 +6,15 @@ Source: ``k8s.io/pod-security-admission/policy/{checks,helpers,visitor}.go``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_reading import go_kind
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.controllers.pod_security.standards import PodSecurityLevel
 
 

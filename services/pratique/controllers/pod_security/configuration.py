@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from pratique.admission.results import Allow, allow
+from pratique.admission.reviews import Review
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.field_errors import ROOT, duplicate, invalid, join
+from pratique.apimachinery.field_errors import ROOT, FieldError, duplicate, invalid, join
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.controllers.pod_security.standards import (
     LABEL_PREFIX,
@@ -22,13 +24,6 @@ from pratique.controllers.pod_security.standards import (
     parse_level,
     parse_version,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.field_errors import FieldError
-    from pratique.apimachinery.json_values import JSONObject
 
 
 def _exempt(reason: str) -> Allow:
@@ -173,7 +168,9 @@ def _exemption_errors(exemptions: PodSecurityExemptions) -> Iterator[FieldError]
     yield from _value_errors("usernames", exemptions.usernames, _check_username)
 
 
-def _value_errors(field: str, values: Sequence[str], check: Callable[[str], list[str]]) -> Iterator[FieldError]:
+def _value_errors(
+    field: str, values: Sequence[str], check: Callable[[str], list[str]]
+) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, value in enumerate(values):
         path = ROOT / "exemptions" / field / index

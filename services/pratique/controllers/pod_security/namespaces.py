@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.admission.results import Allow, Answer, allow, deny, warn
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.controllers.pod_security.checks import MistypedError, join_reasons, read_pod
 from pratique.controllers.pod_security.pods import deny_undecodable, evaluate
 from pratique.controllers.pod_security.standards import PodSecurityLevel, is_labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-    from pratique.apimachinery.json_values import JSONObject
     from pratique.controllers.pod_security.configuration import ExemptNames, PodSecuritySettings
     from pratique.controllers.pod_security.standards import LabeledPolicy, LevelVersion, NamespacePolicy
 
@@ -139,7 +138,11 @@ def validate_namespace(standards: PodSecuritySettings, review: Review) -> Answer
         return deny_undecodable(review, wrong)
     new = standards.policies.of(review.object)
     if review.operation is Operation.CREATE:
-        return _deny_invalid_labels(review, new) if new.errors else _exempt_namespace_warning(standards, review, new.policy)
+        return (
+            _deny_invalid_labels(review, new)
+            if new.errors
+            else _exempt_namespace_warning(standards, review, new.policy)
+        )
     wrong = _undecodable_namespace(review.old_object)
     if wrong:
         # Kubernetes' own text has two spaces.
@@ -183,7 +186,9 @@ def _is_exempt(standards: PodSecuritySettings, review: Review) -> bool:
     return (review.namespace or _namespace_name(review)) in standards.exempt.namespaces
 
 
-def _exempt_namespace_warning(standards: PodSecuritySettings, review: Review, policy: NamespacePolicy) -> Allow:
+def _exempt_namespace_warning(
+    standards: PodSecuritySettings, review: Review, policy: NamespacePolicy
+) -> Allow:
     """Say that labels have no effect, where that is so."""
     if not _is_exempt(standards, review):
         return allow()

@@ -6,16 +6,18 @@ Source: ``k8s.io/pod-security-admission/policy/registry.go`` and ``…/admission
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.admission.results import Allow, Answer, Deny, allow, deny
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import join
 from pratique.apimachinery.json_values import JSON, JSONObject, member
-from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.controllers.pod_security import baseline_checks, restricted_checks
 from pratique.controllers.pod_security.checks import (
     MistypedError,
@@ -35,9 +37,6 @@ from pratique.controllers.pod_security.standards import (
 from pratique.pods.pod_spec import is_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pratique.apimachinery.statuses import Status
     from pratique.controllers.pod_security.checks import (
         CheckedPod,
         CheckPod,

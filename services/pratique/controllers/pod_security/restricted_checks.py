@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.controllers.pod_security import baseline_checks
 from pratique.controllers.pod_security import baseline_checks as baseline
 from pratique.controllers.pod_security.checks import (
@@ -27,17 +28,21 @@ from pratique.controllers.pod_security.checks import (
 from pratique.controllers.pod_security.standards import PodSecurityLevel
 
 if TYPE_CHECKING:
-    from pratique.apimachinery.json_values import JSONObject
     from pratique.controllers.pod_security.checks import CheckedPod
 
 _ALLOW_PRIVILEGE_ESCALATION = "allowPrivilegeEscalation"
 
 
 def _find_allow_privilege_escalation(pod: CheckedPod) -> CheckResult | None:
-    bad = [each.name for each in pod.containers if flag(each.security, _ALLOW_PRIVILEGE_ESCALATION) is not False]
+    bad = [
+        each.name for each in pod.containers if flag(each.security, _ALLOW_PRIVILEGE_ESCALATION) is not False
+    ]
     if not bad:
         return None
-    return CheckResult(f"{_ALLOW_PRIVILEGE_ESCALATION} != false", f"{containers(bad)} must set securityContext.{_ALLOW_PRIVILEGE_ESCALATION}=false")
+    return CheckResult(
+        f"{_ALLOW_PRIVILEGE_ESCALATION} != false",
+        f"{containers(bad)} must set securityContext.{_ALLOW_PRIVILEGE_ESCALATION}=false",
+    )
 
 
 ALLOW_PRIVILEGE_ESCALATION = PodSecurityCheck(
@@ -147,17 +152,24 @@ def _find_run_as_non_root(pod: CheckedPod) -> CheckResult | None:
     said = [(each.name, flag(each.security, _RUN_AS_NON_ROOT)) for each in pod.containers]
     refusing = setters([name for name, value in said if value is False], pod=in_pod is False)
     if refusing:
-        return CheckResult(_RUN_AS_NON_ROOT_REASON, f"{refusing} must not set securityContext.runAsNonRoot=false")
+        return CheckResult(
+            _RUN_AS_NON_ROOT_REASON, f"{refusing} must not set securityContext.runAsNonRoot=false"
+        )
     silent = [name for name, value in said if value is None]
     if silent and not in_pod:
-        return CheckResult(_RUN_AS_NON_ROOT_REASON, f"pod or {containers(silent)} must set securityContext.runAsNonRoot=true")
+        return CheckResult(
+            _RUN_AS_NON_ROOT_REASON, f"pod or {containers(silent)} must set securityContext.runAsNonRoot=true"
+        )
     return None
 
 
 RUN_AS_NON_ROOT = PodSecurityCheck(
     "runAsNonRoot",
     PodSecurityLevel.RESTRICTED,
-    (VersionedCheck(0, _find_run_as_non_root), VersionedCheck(35, unless_user_namespace(_find_run_as_non_root))),
+    (
+        VersionedCheck(0, _find_run_as_non_root),
+        VersionedCheck(35, unless_user_namespace(_find_run_as_non_root)),
+    ),
 )
 
 
@@ -181,7 +193,9 @@ def _find_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
     forbidden = baseline.find_forbidden_seccomp_profile(pod)
     if forbidden is not None or profile_type(pod.security, baseline.SECCOMP_FIELD) is not None:
         return forbidden
-    silent = [each.name for each in pod.containers if profile_type(each.security, baseline.SECCOMP_FIELD) is None]
+    silent = [
+        each.name for each in pod.containers if profile_type(each.security, baseline.SECCOMP_FIELD) is None
+    ]
     if not silent:
         return None
     must = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'

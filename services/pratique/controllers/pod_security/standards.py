@@ -6,16 +6,12 @@ import dataclasses
 import enum
 import functools
 import re
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
-from pratique.apimachinery.json_values import encode, member
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
 
 
 class PodSecurityLevel(enum.StrEnum):

@@ -8,25 +8,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pratique.admission.edits import Edits
 from pratique.admission.results import Answer, allow, deny
-from pratique.admission.reviews import Operation, Review, UserInfo
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
+from pratique.apimachinery.field_errors import FieldError
 from pratique.apimachinery.go_formats import go_type
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.authorization import AuthorizationAttributes
 from pratique.controllers.pod_security_policy.providers import PolicyProvider, ReleaseBehavior, make_provider
 from pratique.pods import pod_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pratique.admission.edits import Edits
-    from pratique.apimachinery.field_errors import FieldError
-    from pratique.apimachinery.json_values import JSON, JSONObject
 
 _POLICY_GROUPS = ("policy", "extensions")
 """Policies moved from the second group to the first; roles may still name the second."""

@@ -7,7 +7,7 @@ where a container leaves a field of its security context unset, the Pod's value 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,9 +16,6 @@ from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, FieldPath, GoLiteral
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.pods.pod_spec import CONTAINER_FIELDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 
 class SELinuxOptions(msgspec.Struct, frozen=True):

@@ -5,20 +5,16 @@ Source: ``pkg/security/podsecuritypolicy/{seccomp,apparmor}`` of 1.24.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, forbidden
 from pratique.apimachinery.statuses import go_quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.controllers.pod_security_policy.api_types import (
-        Container,
-        Pod,
-        PodSecurityPolicy,
-        SeccompProfile,
-    )
+from pratique.controllers.pod_security_policy.api_types import (
+    Container,
+    Pod,
+    PodSecurityPolicy,
+    SeccompProfile,
+)
 
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
@@ -60,7 +56,9 @@ def default_seccomp(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> str
     An API server has written down in the annotation what the field says before it comes to admission. Args:
         fields: Look at the field, as since 1.19.
     """
-    if pod.annotations.get(SECCOMP_POD_ANNOTATION) or (fields and pod.spec.context.seccomp_profile is not None):
+    if pod.annotations.get(SECCOMP_POD_ANNOTATION) or (
+        fields and pod.spec.context.seccomp_profile is not None
+    ):
         return ""
     return policy.annotations.get(SECCOMP_DEFAULT_ANNOTATION, "")
 
@@ -73,7 +71,9 @@ def pod_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> 
     yield from _seccomp_errors(policy, profile, _POD_ANNOTATIONS.key(SECCOMP_POD_ANNOTATION), fields=fields)
 
 
-def container_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, container: Container, *, fields: bool) -> Iterator[FieldError]:
+def container_seccomp_errors(
+    policy: PodSecurityPolicy, pod: Pod, container: Container, *, fields: bool
+) -> Iterator[FieldError]:
     """What is wrong with the seccomp profile of a container."""
     key = SECCOMP_CONTAINER_PREFIX + (container.name or "")
     profile = _container_profile(pod, container, key, fields=fields)
@@ -91,7 +91,9 @@ def _container_profile(pod: Pod, container: Container, key: str, *, fields: bool
     return pod.annotations.get(SECCOMP_POD_ANNOTATION, "")
 
 
-def _seccomp_errors(policy: PodSecurityPolicy, profile: str, path: FieldPath, *, fields: bool) -> Iterator[FieldError]:
+def _seccomp_errors(
+    policy: PodSecurityPolicy, profile: str, path: FieldPath, *, fields: bool
+) -> Iterator[FieldError]:
     listed = policy.annotations.get(SECCOMP_ALLOWED_ANNOTATION)
     allowed = set() if listed is None else set(listed.split(","))
     if "*" in allowed:

@@ -6,34 +6,26 @@ Source: ``pkg/security/podsecuritypolicy/{provider,factory}.go`` of 1.24.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from pratique.admission.edits import Edits
+from pratique.admission.edits import Edits, Path
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import FieldError, invalid
+from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.pod_security_policy import profiles, strategies
 from pratique.controllers.pod_security_policy.api_types import (
     SPEC,
+    Container,
     Pod,
+    PodSecurityContext,
     PodSecurityPolicy,
+    PodSecurityPolicySpec,
+    PodSpec,
     policy_name,
     read_pod,
     read_policy,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pratique.admission.edits import Path
-    from pratique.apimachinery.field_errors import FieldPath
-    from pratique.apimachinery.json_values import JSON, JSONObject
-    from pratique.controllers.pod_security_policy.api_types import (
-        Container,
-        PodSecurityContext,
-        PodSecurityPolicySpec,
-        PodSpec,
-    )
 
 _ANNOTATIONS = ("metadata", "annotations")
 _CONTEXT = ("spec", "securityContext")
@@ -183,7 +175,9 @@ def _fill_pod(edits: Edits, spec: PodSecurityPolicySpec, context: PodSecurityCon
         edits.set((*_CONTEXT, "seLinuxOptions"), labels.document)
 
 
-def _fill_container(edits: Edits, spec: PodSecurityPolicySpec, path: Path, pod: PodSpec, container: Container) -> None:
+def _fill_container(
+    edits: Edits, spec: PodSecurityPolicySpec, path: Path, pod: PodSpec, container: Container
+) -> None:
     context = pod.effective(container)
     user = strategies.default_user(spec.run_as_user)
     if context.run_as_user is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -17,24 +17,21 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.statuses import go_quoted
 from pratique.controllers.pod_security_policy import api_types
-from pratique.controllers.pod_security_policy.api_types import SPEC, Capabilities
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from pratique.controllers.pod_security_policy.api_types import (
-        AllowedHostPath,
-        Container,
-        IDRange,
-        IDStrategyOptions,
-        Pod,
-        PodSecurityPolicy,
-        PodSecurityPolicySpec,
-        PodSpec,
-        SecurityContext,
-        SELinuxOptions,
-        SELinuxStrategyOptions,
-    )
+from pratique.controllers.pod_security_policy.api_types import (
+    SPEC,
+    AllowedHostPath,
+    Capabilities,
+    Container,
+    IDRange,
+    IDStrategyOptions,
+    Pod,
+    PodSecurityPolicy,
+    PodSecurityPolicySpec,
+    PodSpec,
+    SecurityContext,
+    SELinuxOptions,
+    SELinuxStrategyOptions,
+)
 
 _MUST_RUN_AS = "MustRunAs"
 MUST_RUN_AS_NON_ROOT = "MustRunAsNonRoot"
@@ -98,7 +95,9 @@ def default_group(rule: IDStrategyOptions) -> int | None:
     return rule.ranges[0].min if rule.rule == _MUST_RUN_AS else None
 
 
-def group_errors(rule: IDStrategyOptions, path: FieldPath, groups: Sequence[int] | None) -> Iterator[FieldError]:
+def group_errors(
+    rule: IDStrategyOptions, path: FieldPath, groups: Sequence[int] | None
+) -> Iterator[FieldError]:
     """What is wrong with the groups at ``path``; None for none is printed otherwise than an empty list."""
     if rule.rule == _MUST_RUN_AS and not groups:
         detail = "unable to validate empty groups against required ranges"
@@ -172,7 +171,9 @@ def default_capabilities(spec: PodSecurityPolicySpec, asked: Capabilities | None
     return Capabilities(sorted(all_added), sorted(all_dropped))
 
 
-def capability_errors(spec: PodSecurityPolicySpec, path: FieldPath, found: Capabilities | None) -> Iterator[FieldError]:
+def capability_errors(
+    spec: PodSecurityPolicySpec, path: FieldPath, found: Capabilities | None
+) -> Iterator[FieldError]:
     """What is wrong with the capabilities at ``path``."""
     if found is None:
         if spec.default_add_capabilities or spec.required_drop_capabilities:
@@ -371,7 +372,9 @@ def _items(value: JSON, field: str) -> list[JSON]:
 _DEFAULT_PROC_MOUNT = "Default"
 
 
-def privilege_errors(spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext) -> Iterator[FieldError]:
+def privilege_errors(
+    spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext
+) -> Iterator[FieldError]:
     """What is wrong with being privileged and with how ``/proc`` is mounted; ``path`` is of the context."""
     if context.privileged and not spec.privileged:
         yield invalid(path / "privileged", True, "Privileged containers are not allowed")
@@ -392,7 +395,9 @@ def port_errors(spec: PodSecurityPolicySpec, path: FieldPath, container: Contain
             yield invalid(path / "hostPort", number, detail)
 
 
-def escalation_errors(spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext) -> Iterator[FieldError]:
+def escalation_errors(
+    spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext
+) -> Iterator[FieldError]:
     """What is wrong with a root file system that can be written to, and with gaining privileges later."""
     read_only = context.read_only_root_filesystem
     if spec.read_only_root_filesystem and read_only is not True:

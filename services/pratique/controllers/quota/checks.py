@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pratique.admission.reviews import Operation
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
+from pratique.cluster.store import Cluster
 from pratique.controllers.quota import evaluators, pod_evaluator
 from pratique.controllers.quota.evaluators import COUNTED_WITHOUT_PREFIX, object_count, parse_count_name
 from pratique.controllers.quota.resource_quotas import (
@@ -26,16 +29,11 @@ from pratique.controllers.quota.resource_quotas import (
     read_quota,
     without_zeros,
 )
+from pratique.pods.resource_requirements import ResourceList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pratique.admission.reviews import Review
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
     from pratique.controllers.quota.evaluators import QuotaEvaluator
     from pratique.controllers.quota.resource_quotas import LimitedResource, Quota, ScopeRequirement
-    from pratique.pods.resource_requirements import ResourceList
 
 IGNORED_RESOURCES = frozenset(
     {
@@ -180,7 +178,9 @@ def quota_deltas(
     return tuple(due for due in limits if due.amounts)
 
 
-def usage_after(review: Review, dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]) -> list[ResourceList]:
+def usage_after(
+    review: Review, dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]
+) -> list[ResourceList]:
     """Work out what is used of each quota once a request is charged.
 
     Args:
@@ -202,7 +202,9 @@ def usage_after(review: Review, dues: Sequence[QuotaDelta], usages: Sequence[Res
     return list(after)
 
 
-def freed_deltas(review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota]) -> tuple[QuotaDelta, ...]:
+def freed_deltas(
+    review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota]
+) -> tuple[QuotaDelta, ...]:
     """Work out what a request that was done leaves free: what its object used of each quota, and does not any more.
 
     Admission never credits a quota. This is what Kubernetes' quota controller finds when it counts anew.
@@ -309,7 +311,9 @@ class _UsageChange:
         """What counts for a quota: everything where the object was not of it before."""
         if self.growth is None:
             return self.whole
-        was_of_it = len(_matching_scopes(self.evaluator, quota, _old_review(self.review))) == len(quota.scopes)
+        was_of_it = len(_matching_scopes(self.evaluator, quota, _old_review(self.review))) == len(
+            quota.scopes
+        )
         return self.growth if was_of_it else self.whole
 
 

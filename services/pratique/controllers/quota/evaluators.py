@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeAlias
 
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.controllers.quota.resource_quotas import (
     ONE,
@@ -21,14 +22,8 @@ from pratique.controllers.quota.resource_quotas import (
     add,
     scope_selects,
 )
-from pratique.pods.resource_requirements import read_resource_list
+from pratique.pods.resource_requirements import ResourceList, read_resource_list
 from pratique.pods.volumes import is_persistent_volume_claim, storage_class_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.pods.resource_requirements import ResourceList
 
 MatchesScope: TypeAlias = Callable[[ScopeRequirement, "JSON"], bool]
 """Tells whether an object is of a scope. Raises InputError where the scope is malformed."""

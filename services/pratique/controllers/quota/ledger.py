@@ -9,25 +9,19 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.store import Cluster
 from pratique.configuration.admission_configuration import load_plugin_configurations
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
-    from pratique.configuration.settings import ChainSettings
-
+from pratique.configuration.settings import ChainSettings
 
 _ZERO = Quantity(0)
 _ENCODER = msgspec.json.Encoder(order="sorted")

@@ -5,18 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.cluster.store import Cluster
+from pratique.controllers.quota.ledger import Charge, Usage, UsageOf
 from pratique.controllers.quota.ledger_integrity import LedgerDamageError
 from pratique.telemetry.logs import describe_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pratique.apimachinery.json_values import JSONObject
-    from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Charge, Usage, UsageOf
 
 _MAX_MARKS = 64
 """Marks within the time that is waited for, at most: charges are given back by a 64th of it later than possible."""
@@ -53,7 +48,9 @@ class LedgerObservations:
             DamageError: it had come further before.
         """
         if settled < self._settled or turn < (self.turn or 0):
-            raise LedgerDamageError("it lacks charges that were in it before: an older copy has taken its place")
+            raise LedgerDamageError(
+                "it lacks charges that were in it before: an older copy has taken its place"
+            )
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
         self._latest = max(latest, self._latest)  # that of the last charge that is still there
@@ -94,7 +91,9 @@ class UsageCount:
     """What its objects use; None where the quota is gone."""
 
 
-def count_accounts(cluster: Cluster, accounts: Iterable[tuple[str, str, str]], usage_of: UsageOf) -> list[UsageCount]:
+def count_accounts(
+    cluster: Cluster, accounts: Iterable[tuple[str, str, str]], usage_of: UsageOf
+) -> list[UsageCount]:
     """Count what is used of each account. One that cannot be counted is left out, and told of."""
     counts = []
     for namespace, name, uid in accounts:

@@ -6,24 +6,24 @@ Source: ``pkg/quota/v1/evaluator/core/pods.go``.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from pratique.admission.reviews import Operation, Review
+from pratique.admission.reviews import Review
 from pratique.apimachinery import quantities
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.requests import Operation
 from pratique.controllers.quota import resource_quotas
 from pratique.controllers.quota.evaluators import QuotaEvaluator, count_name
 from pratique.controllers.quota.resource_quotas import ONE, ScopeRequirement, scope_selects
 from pratique.pods import pod_spec
 from pratique.pods.pod_usage import pod_level_requirements, pod_usage
-from pratique.pods.resource_requirements import container_requirements, is_best_effort
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from pratique.apimachinery.json_values import JSON
-    from pratique.apimachinery.quantities import Quantity
-    from pratique.pods.resource_requirements import ResourceList, ResourceRequirements
+from pratique.pods.resource_requirements import (
+    ResourceList,
+    ResourceRequirements,
+    container_requirements,
+    is_best_effort,
+)
 
 _AFFINITIES = ("podAffinity", "podAntiAffinity")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -99,7 +99,7 @@ _REQUIRED_NAMES = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.c
 """What every container must specify where a quota names it; Kubernetes calls that a mistake, and keeps it."""
 
 
-def pod_usage(pod: JSON) -> ResourceList:
+def pod_quota_usage(pod: JSON) -> ResourceList:
     """What a Pod uses. One that is over is an object like any other, and nothing more.
 
     Raises:
@@ -160,7 +160,10 @@ def missing_requirements(required: Collection[str], pod: JSON) -> str:
     if own.requests or own.limits or not wanted:
         return ""
     without: dict[str, set[str]] = {}
-    for container in (*container_requirements(pod, "containers"), *container_requirements(pod, "initContainers")):
+    for container in (
+        *container_requirements(pod, "containers"),
+        *container_requirements(pod, "initContainers"),
+    ):
         for name in wanted - _resource_names(container.demand).keys():
             without.setdefault(name, set()).add(container.name)
     if not without:
@@ -185,7 +188,7 @@ PODS = QuotaEvaluator(
     is_charged=_is_charged,
     is_kind=pod_spec.is_pod,
     measures=measures_pods,
-    usage=pod_usage,
+    usage=pod_quota_usage,
     fits=pod_matches_scope,
     missing=missing_requirements,
 )

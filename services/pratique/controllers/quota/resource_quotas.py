@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, invalid, required
-from pratique.apimachinery.json_values import member
+from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.selectors import (
     DOES_NOT_EXIST,
@@ -21,14 +22,10 @@ from pratique.apimachinery.selectors import (
     compile_selector,
 )
 from pratique.apimachinery.statuses import go_quoted
-from pratique.pods.resource_requirements import read_resource_list
+from pratique.pods.resource_requirements import ResourceList, read_resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from pratique.apimachinery.json_values import JSON, JSONObject
     from pratique.controllers.quota.evaluators import QuotaEvaluator
-    from pratique.pods.resource_requirements import ResourceList
 
 
 TERMINATING = "Terminating"
@@ -104,7 +101,9 @@ def scope_selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
 def _as_selector(scope: ScopeRequirement) -> LabelSelector:
     if scope.operator not in _OPERATORS:
         raise InputError(f"{go_quoted(scope.operator)} is not a valid scope selector operator")
-    return LabelSelector(match_expressions=(LabelSelectorRequirement(scope.scope_name, scope.operator, scope.values),))
+    return LabelSelector(
+        match_expressions=(LabelSelectorRequirement(scope.scope_name, scope.operator, scope.values),)
+    )
 
 
 class LimitedResource(msgspec.Struct, frozen=True, rename="camel"):
@@ -139,7 +138,9 @@ def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldErro
             yield invalid(path, str(scope), str(error))
 
 
-def limited_names(limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, usage: ResourceList) -> set[str]:
+def limited_names(
+    limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, usage: ResourceList
+) -> set[str]:
     """The resources that an object uses, and that a quota has to cover because of that."""
     parts = [
         part

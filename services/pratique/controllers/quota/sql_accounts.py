@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import secrets
 import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,24 +18,27 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from pratique.apimachinery.quantities import QuantityError
+from pratique.cluster.store import Cluster
 from pratique.controllers.quota import ledger, ledger_integrity
-from pratique.controllers.quota.ledger import Charge, LedgerStorage
+from pratique.controllers.quota.ledger import (
+    Account,
+    AccountKey,
+    Charge,
+    Decide,
+    LedgerLocation,
+    LedgerStorage,
+    Usage,
+)
 from pratique.controllers.quota.ledger_integrity import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     LedgerDamageError,
     LedgerFiles,
 )
-from pratique.controllers.quota.ledger_observations import has_arrived, was_removed
+from pratique.controllers.quota.ledger_observations import UsageCount, has_arrived, was_removed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from sqlalchemy.engine.interfaces import DBAPIConnection
-
-    from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, AccountKey, Decide, LedgerLocation, Usage
-    from pratique.controllers.quota.ledger_observations import UsageCount
 
 STORAGE_ERRORS = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, LedgerDamageError)
 """What asking a database raises, and what reading rows raises that are not a ledger's."""
@@ -164,7 +168,9 @@ def connect(place: LedgerLocation) -> LedgerDatabase:
         DamageError: it is not what it should be.
     """
     expected = "" if place.path is None else ledger_integrity.expected_identity(place.path)
-    database = _postgresql_database(place) if place.storage is LedgerStorage.POSTGRESQL else _sqlite_database(place)
+    database = (
+        _postgresql_database(place) if place.storage is LedgerStorage.POSTGRESQL else _sqlite_database(place)
+    )
     try:
         identity = _create_tables(database, place)
         if place.path is None:
@@ -312,7 +318,12 @@ def begin(database: LedgerDatabase, accounts: Iterable[Account]) -> None:
     """Begin accounts with what they say they start with, unless somebody else was faster."""
     # counted before the transaction: it may take its time, and nobody is to wait for it
     rows = [
-        {"namespace": one.namespace, "name": one.name, "uid": one.uid, "used": ledger.encode_usage(one.start())}
+        {
+            "namespace": one.namespace,
+            "name": one.name,
+            "uid": one.uid,
+            "used": ledger.encode_usage(one.start()),
+        }
         for one in sorted(accounts, key=key_of)
     ]
     with database.writer.begin() as connection:
@@ -370,7 +381,9 @@ def is_charged(database: LedgerDatabase, charge: Charge) -> bool:
         return connection.execute(sa.select(CHARGES.c.number).where(*alike).limit(1)).first() is not None
 
 
-def _select_usage(connection: sa.Connection, accounts: Sequence[Account], *, lock: bool = False) -> dict[AccountKey, Usage]:
+def _select_usage(
+    connection: sa.Connection, accounts: Sequence[Account], *, lock: bool = False
+) -> dict[AccountKey, Usage]:
     # in the order of the key, whatever the order asked for: two that lock the same rows never wait for each other
     query = (
         sa.select(ACCOUNTS)

@@ -7,24 +7,29 @@ import concurrent.futures
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pratique.apimachinery.errors import CallError
-from pratique.cluster.store import ReloadableCluster
+from pratique.cluster.store import Cluster, ReloadableCluster
 from pratique.controllers.quota import ledger
-from pratique.controllers.quota.ledger import LedgerStorage
+from pratique.controllers.quota.ledger import (
+    Account,
+    AccountKey,
+    Charge,
+    Decide,
+    LedgerStorage,
+    Usage,
+    UsageOf,
+)
 from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pratique.cluster.store import Cluster
-    from pratique.controllers.quota.ledger import Account, AccountKey, Charge, Decide, Usage, UsageOf
     from pratique.controllers.quota.sql_accounts import LedgerDatabase, LedgerState
 
 _log = logging.getLogger(__name__)
 
-_Result = TypeVar("T")
+_Result = TypeVar("_Result")
 
 _CHARGE_ATTEMPTS = 3
 """How often accounts may be gone between the moment they were begun and the charge, before that is an error. They go
@@ -180,7 +185,9 @@ class SQLLedger:
             done = job()
         except sql_accounts.STORAGE_ERRORS as error:
             self._tell(failing=True, reason=sql_accounts.storage_error_reason(error))
-            raise CallError(f"the ledger of quotas cannot be asked: {sql_accounts.storage_error_reason(error)}") from None
+            raise CallError(
+                f"the ledger of quotas cannot be asked: {sql_accounts.storage_error_reason(error)}"
+            ) from None
         self._tell(failing=False)
         return done
 

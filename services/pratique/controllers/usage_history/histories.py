@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from pratique.apimachinery.errors import ConfigurationError, PratiqueError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONGEST_IMAGE_NAME = 520
 """Characters of the longest name there can be: 255 of the repository, a colon and 128 of the tag, an at sign,

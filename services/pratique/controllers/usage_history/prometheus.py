@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import ssl
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import aiohttp
 import msgspec
@@ -19,9 +20,6 @@ from pratique.controllers.usage_history.histories import (
     UsageQuery,
     round_up_amount,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STEP_SECONDS = 300
 """How far samples are apart. Two points of a counter make a rate, so that scrapes may be up to two minutes apart; a

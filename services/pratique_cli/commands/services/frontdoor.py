@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import click
 
-from frontdoor.serve import run
-from frontdoor.settings import FrontDoorSettings
 from pratique_cli.service_options import FRONT_DOOR_HELPS, settings_flags
+from pratique_frontdoor.serve import run
+from pratique_frontdoor.settings import FrontDoorSettings
 
 HELPS = MappingProxyType(
     {

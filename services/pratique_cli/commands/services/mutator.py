@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from mutator.service import MutatorSettings, run
 from pratique_cli.service_options import SERVER_HELPS, settings_flags
+from pratique_mutator.service import MutatorSettings, run
 
 EPILOG = """\b
 Examples:

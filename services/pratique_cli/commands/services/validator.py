@@ -8,7 +8,7 @@ import click
 
 from pratique.controllers.quota.ledger import default_ledger_file, has_ledger_url, with_ledger_url
 from pratique_cli.service_options import SERVER_HELPS, settings_flags
-from validator.service import ValidatorSettings, run
+from pratique_validator.service import ValidatorSettings, run
 
 EPILOG = """\b
 Examples:

@@ -1,0 +1,362 @@
+"""Blame: what differs between the object received and the decided one, which step changed it, and the fields of denials.
+
+``blame_document`` writes it as the member ``blame`` of a decision document.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.apimachinery.diff import identical, pair_items
+from pratique.apimachinery.field_errors import FieldPath
+from pratique.apimachinery.json_values import JSON, JSONObject, member, pointer
+from pratique_frontdoor.blame.fields import ABSENT, NOBODY, Absent, Steps, TrackedField, merge_steps, replay
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.chain.message_fields import causes, fields_of, parse_field
+
+Path: TypeAlias = "tuple[str | int, ...]"
+"""Where a value is: members by name, items by position."""
+
+
+class ChangeKind(enum.StrEnum):
+    """What happened to a value, in the words of JSON Patch."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    REPLACE = "replace"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One difference. What it holds is in no other change: parts that another step set are changes of their own."""
+
+    kind: ChangeKind
+    path: Path
+    """In the object that came out; of what was removed, in the object received."""
+    before: JSON | Absent
+    """The value received."""
+    after: JSON | Absent
+    """The value that came out."""
+    step: int | None
+    """The index of the step that set it last; None where that is not known."""
+    earlier: Steps = ()
+    """The steps that had set it before, in their order."""
+
+
+def changes(root: TrackedField) -> list[Change]:
+    """List the differences between the object received and what stands there now.
+
+    Removed values, from the last to the first, and then the others, in their order, make the one object of the other:
+    items are inserted where they are in the end.
+    """
+    return list(_compare((), root, root))
+
+
+def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | None = None) -> Iterator[Change]:
+    """Compare a field as it was received, at ``place``, with what stands there now, at ``path``."""
+    place = path if place is None else place
+    value = now.value
+    if identical(was.received, value):
+        return
+    if isinstance(was.received, dict) and isinstance(value, dict):
+        yield from _compare_members(path, was, now, place)
+    elif isinstance(was.received, list) and isinstance(value, list):
+        yield from _compare_items(path, was, now, place)
+    else:
+        first, *others = _pieces(path, _current_view(now))
+        steps = merge_steps(was.steps, first.steps)
+        yield _change(ChangeKind.REPLACE, path, was.received, first.value, steps)
+        yield from (_change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
+
+
+def _compare_members(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
+    received, there = _received_members(was), _members(now)
+    for name, child in received.items():
+        if name not in there:
+            yield from _removed((*place, name), child)
+    for name, child in there.items():
+        if name in received:
+            yield from _compare((*path, name), received[name], child, (*place, name))
+        else:
+            yield from _added((*path, name), child)
+
+
+def _compare_items(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
+    received, there = _received_items(was), _items(now)
+    paired = {new: old for old, new in _paired_items(received, there)}
+    staying = set(paired.values())
+    for index, child in enumerate(received):
+        if index not in staying:
+            child.remember(child.displaced)
+            yield from _removed((*place, index), child)
+    for index, child in enumerate(there):
+        if index in paired:
+            yield from _compare((*path, index), received[paired[index]], child, (*place, paired[index]))
+        else:
+            child.remember(child.displaced)
+            yield from _added((*path, index), child)
+
+
+def _paired_items(
+    received: Sequence[TrackedField], there: Sequence[TrackedField]
+) -> Iterator[tuple[int, int]]:
+    """Pair the items that were never taken out, and between them those that look alike."""
+    places = {id(field): place for place, field in enumerate(received)}
+    anchors = [
+        (places[id(field)], index)
+        for index, field in enumerate(there)
+        if field.is_steady and id(field) in places
+    ]
+    old_at = new_at = 0
+    for old, new in [*anchors, (len(received), len(there))]:
+        before = [field.received for field in received[old_at:old]]
+        after = [field.value for field in there[new_at:new]]
+        for i, j in pair_items(before, after):
+            if _look_alike(before[i], after[j]):
+                yield old_at + i, new_at + j
+        if old < len(received):
+            yield old, new
+        old_at, new_at = old + 1, new + 1
+
+
+def _look_alike(received: JSON, there: JSON) -> bool:
+    name = member(received, "name")
+    return (name is not None and name == member(there, "name")) or identical(received, there)
+
+
+def _removed(place: Path, was: TrackedField) -> Iterator[Change]:
+    for each in _pieces(place, _received_view(was)):
+        yield _change(ChangeKind.REMOVE, each.path, each.value, ABSENT, each.steps)
+
+
+def _added(path: Path, now: TrackedField) -> Iterator[Change]:
+    for each in _pieces(path, _current_view(now)):
+        yield _change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps)
+
+
+def _change(
+    kind: ChangeKind, path: Path, before: JSON | Absent, after: JSON | Absent, steps: Steps
+) -> Change:
+    *earlier, last = steps or (NOBODY,)
+    return Change(kind, path, before, after, None if last == NOBODY else last, tuple(earlier))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """A field as it was received, or as it is now."""
+
+    value: JSON
+    steps: Steps
+    members: dict[str, TrackedField] | None
+    items: Sequence[TrackedField] | None
+    is_former: bool
+
+    def children(self) -> Iterator[tuple[str | int, _View]]:
+        """What is in it, as far as it is open."""
+        named: Iterable[tuple[str | int, TrackedField]] = (self.members or {}).items()
+        for key, child in (*named, *enumerate(self.items or ())):
+            yield key, _received_view(child) if self.is_former else _current_view(child)
+
+
+def _received_view(field: TrackedField) -> _View:
+    members, items = field.received_members or None, field.received_items or None
+    return _View(field.received, field.steps, members, items, is_former=True)
+
+
+def _current_view(field: TrackedField) -> _View:
+    return _View(field.value, field.steps, field.members, field.items, is_former=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Piece:
+    """A value without the parts that another step set last."""
+
+    path: Path
+    value: JSON
+    steps: Steps
+
+
+def _pieces(path: Path, view: _View) -> list[_Piece]:
+    """Take a value apart by the steps that set it last; what holds the others comes first."""
+    if view.members is None and view.items is None:
+        return [_Piece(path, view.value, view.steps)]
+    kept: list[tuple[str | int, JSON]] = []
+    histories, others = [view.steps], []
+    for key, child in view.children():
+        first, *rest = _pieces((*path, key), child)
+        if first.steps[-1:] == view.steps[-1:]:
+            kept.append((key, first.value))
+            histories.append(first.steps)
+        else:
+            others.append(first)
+        others += rest
+    value = [each for _, each in kept] if view.members is None else dict(kept)
+    return [_Piece(path, value, merge_steps(*histories)), *others]
+
+
+def _received_members(field: TrackedField) -> dict[str, TrackedField]:
+    field.open()
+    return field.received_members
+
+
+def _received_items(field: TrackedField) -> tuple[TrackedField, ...]:
+    field.open()
+    return field.received_items
+
+
+def _members(field: TrackedField) -> dict[str, TrackedField]:
+    field.open()
+    return field.members or {}
+
+
+def _items(field: TrackedField) -> list[TrackedField]:
+    field.open()
+    return field.items or []
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlamedDenial:
+    """One field that a denial speaks of."""
+
+    step: int
+    """The index of the step that denied."""
+    path: Path
+    """Where the field is in the object that was denied."""
+    last_changed_by: int | None
+    """The index of the step before it that changed the field last; None where it is as it was received."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _NamedField:
+    """A field, and whether it is named itself."""
+
+    path: Path
+    is_named: bool
+    """False where only its item's name is, of which something is wrong: nobody can tell what."""
+
+
+def denials(decision: Decision, root: TrackedField) -> Iterator[BlamedDenial]:
+    """Tell the fields that denials speak of. Where the words of one do not tell any, nothing is said of it."""
+    if decision.status is None:
+        return
+    seen = set()
+    for cause in causes(decision, decision.status):
+        if cause.step is None or decision.steps[cause.step].outcome is not StepOutcome.DENIED:
+            continue
+        for told in message_fields(cause.field, cause.text, decision.object_document.data):
+            if (cause.step, told.path) not in seen and _can_be_blamed(root, told):
+                seen.add((cause.step, told.path))
+                yield BlamedDenial(cause.step, told.path, _last_change(root, told, cause.step))
+
+
+def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
+    """Find the fields that a cause of a denial speaks of: the one that it names, else those that its text does."""
+    path = parse_field(field)
+    if path is not None:
+        return [_NamedField(path, is_named=True)]
+    found = dict.fromkeys(fields_of(text, denied))
+    return [_NamedField(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
+
+
+def _can_be_blamed(root: TrackedField, told: _NamedField) -> bool:
+    """Tell whether there is such a field, and of an item that is only known by name, which change would count."""
+    if _field_at(root, told.path[:1]) is None:
+        return False
+    field = _field_at(root, told.path)
+    return told.is_named or (field is not None and bool(field.steps or not field.all_steps()))
+
+
+def _last_change(root: TrackedField, told: _NamedField, before: int) -> int | None:
+    """Find the step before another one that changed a field last, or anything in it."""
+    steps: Steps = ()
+    field = _field_at(root, told.path)
+    if field is not None:
+        steps = field.all_steps() if told.is_named else field.steps
+    return max((step for step in steps if 0 <= step < before), default=None)
+
+
+def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
+    """The field of a path, be it there or gone; None where there was never one."""
+    for key in path:
+        field.open()
+        found: TrackedField | None = None
+        if isinstance(key, str):
+            found = (field.members or {}).get(key) or field.removed_members.get(key)
+        elif key < len(field.items or ()):
+            found = (field.items or [])[key]
+        if found is None:
+            return None
+        field = found
+    return field
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blame:
+    """Who changed what, and what came of it."""
+
+    changes: tuple[Change, ...] = ()
+    """What differs between the object received and the object that came out, in the object's order."""
+    denials: tuple[BlamedDenial, ...] = ()
+    """The fields that denials speak of, in the order of the causes."""
+
+
+def blame_of(decision: Decision, object_received: JSON) -> Blame:
+    """Find who changed what.
+
+    Args:
+        decision: The decision with its steps; they have their patches only where the chain was to record them.
+        object_received: The object as it came in, or None where there is none; it is not changed.
+    """
+    root = replay(decision, object_received)
+    return Blame(tuple(changes(root)), tuple(denials(decision, root)))
+
+
+def blame_document(blame: Blame, decision: Decision) -> JSONObject:
+    """Write a blame. A step is its index in the decision's ``steps`` with what it is called there."""
+    return {
+        "changes": [_change_document(change, decision) for change in blame.changes],
+        "denials": [_denial_document(denial, decision) for denial in blame.denials],
+    }
+
+
+def _change_document(change: Change, decision: Decision) -> JSONObject:
+    return {
+        "op": change.kind.value,
+        "path": pointer(change.path),
+        "before": _json_value(change.before),
+        "after": _json_value(change.after),
+        **_step_reference(change.step, decision),
+        "earlier": [_step_reference(step, decision) for step in change.earlier],
+    }
+
+
+def _denial_document(denial: BlamedDenial, decision: Decision) -> JSONObject:
+    step, last = decision.steps[denial.step], denial.last_changed_by
+    return {
+        "step": denial.step,
+        "controller": step.controller,
+        "name": step.name,
+        "path": pointer(denial.path),
+        "lastChangedBy": None if last is None else _step_reference(last, decision),
+    }
+
+
+def _step_reference(index: int | None, decision: Decision) -> JSONObject:
+    if index is None:
+        return {"step": None, "controller": "", "name": "", "configuration": "", "round": 0}
+    step = decision.steps[index]
+    return {
+        "step": index,
+        "controller": step.controller,
+        "name": step.name,
+        "configuration": step.configuration,
+        "round": step.round,
+    }
+
+
+def _json_value(value: JSON | Absent) -> JSON:
+    return None if value is ABSENT else value

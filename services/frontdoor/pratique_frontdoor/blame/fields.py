@@ -1,0 +1,469 @@
+"""An object as a tree in which each field remembers the steps that changed it, and the steps replayed on that tree."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from pratique.admission.controllers import Phase
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.apimachinery.diff import identical, pair_items
+from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
+from pratique.apimachinery.patches import PatchError, apply_patch
+from pratique_frontdoor.chain.decisions import Decision, Step
+
+Steps: TypeAlias = tuple[int, ...]
+"""Indexes of steps in their order, none twice."""
+
+NOBODY: Final = -1
+"""Stands for a step that is not known."""
+
+
+class Absent(enum.Enum):
+    """The type of what is not there, which is not null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""No value."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class TrackedField:
+    """A member of an object, an item of an array, or the whole.
+
+    A member that is taken out and put in again is the same field, and so is an item that is known again.
+    """
+
+    raw: JSON
+    """The value, where the field is not opened."""
+    steps: Steps = ()
+    """What changed it: the value of a scalar, whether a container is there."""
+    received: JSON | Absent = ABSENT
+    """The value in the object received."""
+    members: dict[str, TrackedField] | None = None
+    """Of an object, once opened."""
+    items: list[TrackedField] | None = None
+    """Of an array, once opened."""
+    received_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
+    """Those of the object received."""
+    received_items: tuple[TrackedField, ...] = ()
+    """Those of the array received."""
+    removed_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
+    """Those that were taken out."""
+    removed_items: list[TrackedField] = dataclasses.field(default_factory=list)
+    """Those that were taken out, oldest first."""
+    last: JSON = None
+    """The value of an item that was taken out."""
+    is_steady: bool = True
+    """Never taken out: such items of an array keep their order."""
+    displaced: Steps = ()
+    """The steps that took an item out and put it in again, perhaps elsewhere, without any other change."""
+    kept: TrackedField | None = None
+    """The field as it was before the step that took it out; None where it is not out."""
+
+    @property
+    def value(self) -> JSON:
+        """The value as it is now; not to be changed in place."""
+        if self.members is not None:
+            return {name: child.value for name, child in self.members.items()}
+        if self.items is not None:
+            return [child.value for child in self.items]
+        return self.raw
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has fields in it that can be told apart."""
+        return self.members is not None or self.items is not None
+
+    def open(self) -> None:
+        """Make fields of what is in it; nothing, where it is open already or a scalar."""
+        if self.is_open or not isinstance(self.raw, dict | list):
+            return
+        has_come = self.raw is self.received
+        if isinstance(self.raw, dict):
+            self.members = {name: self._child(value, received=has_come) for name, value in self.raw.items()}
+            self.received_members = dict(self.members) if has_come else self.received_members
+        else:
+            self.items = [self._child(value, received=has_come) for value in self.raw]
+            self.received_items = tuple(self.items) if has_come else self.received_items
+        self.raw = None
+
+    def _child(self, value: JSON, *, received: bool) -> TrackedField:
+        # A tombstone's children are not out: it is they whom nobody has taken out of it.
+        return TrackedField(value, self.steps, value if received else ABSENT)
+
+    def touch(self, step: int) -> None:
+        """Remember a step."""
+        if not self.steps or self.steps[-1] != step:
+            self.steps = (*self.steps, step)
+
+    def remember(self, steps: Iterable[int]) -> None:
+        """Remember earlier steps, here and in all that is in it."""
+        self.steps = merge_steps(self.steps, steps)
+        for child in self.children():
+            child.remember(steps)
+
+    def children(self) -> Iterator[TrackedField]:
+        """What is in it now, as far as it is open."""
+        yield from (self.members or {}).values()
+        yield from self.items or ()
+
+    def all_steps(self) -> Steps:
+        """The steps of the field and of all that is in it, or was."""
+        gone = (*self.removed_members.values(), *self.removed_items)
+        return merge_steps(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
+
+
+def merge_steps(*histories: Iterable[int]) -> Steps:
+    """Make one history of several. What is not known comes last: it is found at the end."""
+    found = {step for history in histories for step in history}
+    return tuple(sorted(found, key=lambda step: (step == NOBODY, step)))
+
+
+def tracked_root(value: JSON) -> TrackedField:
+    """The root of an object received."""
+    return TrackedField(value, received=value)
+
+
+def write(field: TrackedField, value: JSON, step: int) -> None:
+    """Give a field another value: what is the same in both is left alone."""
+    now = field.value
+    if identical(now, value):
+        return
+    field.open()
+    if field.members is not None and isinstance(value, dict):
+        for name in [name for name in field.members if name not in value]:
+            remove_member(field, name, step)
+        for name, each in value.items():
+            write_member(field, name, each, step)
+    elif field.items is not None and isinstance(value, list):
+        _write_items(field, now, value, step)
+    else:
+        _remove_children(field, step)
+        field.touch(step)
+        _set_value(field, value, step)
+
+
+def write_member(field: TrackedField, name: str, value: JSON, step: int) -> None:
+    """Add a member to an open object, or write the one that is there."""
+    members = _members(field)
+    if name in members:
+        write(members[name], value, step)
+    elif name in field.removed_members:
+        members[name] = field.removed_members.pop(name)
+        _reinsert(members[name], value, step)
+    else:
+        members[name] = TrackedField(value, (step,))
+
+
+def remove_member(field: TrackedField, name: str, step: int) -> None:
+    """Take a member out of an open object."""
+    child = _members(field).pop(name)
+    _detach(child, step)
+    field.removed_members[name] = child
+
+
+def insert_item(field: TrackedField, index: int, value: JSON, step: int) -> None:
+    """Insert an item into an open array; one that was taken out before may be known again."""
+    place = _matching_removed_item(field.removed_items, value)
+    if place is None:
+        child = TrackedField(value, (step,), is_steady=False)
+    else:
+        child = field.removed_items.pop(place)
+        _reinsert(child, value, step)
+        child.is_steady, child.displaced = False, merge_steps(child.displaced, (step,))
+    _items(field).insert(index, child)
+
+
+def remove_item(field: TrackedField, index: int, step: int) -> None:
+    """Take an item out of an open array."""
+    child = _items(field).pop(index)
+    child.last = child.value
+    _detach(child, step)
+    field.removed_items.append(child)
+
+
+def histories(field: TrackedField) -> TrackedField:
+    """Copy a field with what it remembers, for :func:`inherit`."""
+    copied = TrackedField(field.raw, field.steps)
+    if field.members is not None:
+        copied.members = {name: histories(child) for name, child in field.members.items()}
+    if field.items is not None:
+        copied.items = [histories(child) for child in field.items]
+    return copied
+
+
+def inherit_history(field: TrackedField, source: TrackedField) -> None:
+    """Remember what another field of the same value remembers, part by part."""
+    if not source.is_open:
+        field.remember(source.steps)
+        return
+    field.open()
+    field.steps = merge_steps(field.steps, source.steps)
+    for name, child in (source.members or {}).items():
+        inherit_history(_members(field)[name], child)
+    for mine, theirs in zip(field.items or (), source.items or (), strict=True):
+        inherit_history(mine, theirs)
+
+
+def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON], step: int) -> None:
+    paired = dict(pair_items(now, value))
+    for index in reversed(range(len(now))):
+        if index not in paired:
+            remove_item(field, index, step)
+    staying = set(paired.values())
+    for index, each in enumerate(value):
+        if index in staying:
+            write(_items(field)[index], each, step)
+        else:
+            insert_item(field, index, each, step)
+
+
+def _detach(field: TrackedField, step: int) -> None:
+    """Take out a field, and what is in it, which is then gone from it."""
+    field.kept = dataclasses.replace(
+        field,
+        members=None if field.members is None else dict(field.members),
+        items=None if field.items is None else list(field.items),
+        removed_members=dict(field.removed_members),
+        removed_items=list(field.removed_items),
+    )
+    _remove_children(field, step)
+    field.touch(step)
+    field.is_steady = False
+
+
+def _remove_children(field: TrackedField, step: int) -> None:
+    """Take out of a field what is in it."""
+    for name in list(field.members or ()):
+        remove_member(field, name, step)
+    for index in reversed(range(len(field.items or ()))):
+        remove_item(field, index, step)
+
+
+def _reinsert(field: TrackedField, value: JSON, step: int) -> None:
+    """Put in again what was taken out. What one step takes out and brings back was never away."""
+    if field.kept is not None and field.steps[-1] == step:
+        _restore_field(field)
+        write(field, value, step)
+        return
+    field.kept = None
+    _mark_children_removed(field)
+    field.touch(step)
+    _set_value(field, value, step)
+
+
+def _restore_field(field: TrackedField) -> None:
+    """Make a field what it was before the step that took it out."""
+    if field.kept is None:
+        return
+    kept = field.kept
+    for attribute in dataclasses.fields(TrackedField):
+        setattr(field, attribute.name, getattr(kept, attribute.name))
+    field.kept = None
+    for child in field.children():
+        _restore_field(child)
+
+
+def _mark_children_removed(field: TrackedField) -> None:
+    """Count what is in a field that was taken out unopened among what is gone from it."""
+    field.open()
+    field.removed_members |= field.members or {}
+    for child in field.items or ():
+        child.last, child.is_steady = child.value, False
+        field.removed_items.append(child)
+
+
+def _set_value(field: TrackedField, value: JSON, step: int) -> None:
+    """Give an empty field a value."""
+    field.raw, field.members, field.items = None, None, None
+    if isinstance(value, dict) and field.removed_members:
+        field.members = {}
+        for name, each in value.items():
+            write_member(field, name, each, step)
+    elif isinstance(value, list) and field.removed_items:
+        field.items = []
+        for index, each in enumerate(value):
+            insert_item(field, index, each, step)
+    else:
+        field.raw = value
+
+
+def _matching_removed_item(gone: Sequence[TrackedField], value: JSON) -> int | None:
+    """The place of what an inserted item was before: the last of the same value, else of the same name."""
+    name = member(value, "name")
+    latest = list(reversed(list(enumerate(gone))))
+    same = (place for place, field in latest if identical(field.last, value))
+    named = (place for place, field in latest if name is not None and member(field.last, "name") == name)
+    return next(same, next(named, None))
+
+
+def _members(field: TrackedField) -> dict[str, TrackedField]:
+    field.open()
+    if field.members is None:
+        raise TypeError("not an object")
+    return field.members
+
+
+def _items(field: TrackedField) -> list[TrackedField]:
+    field.open()
+    if field.items is None:
+        raise TypeError("not an array")
+    return field.items
+
+
+_REFUSALS = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_WEBHOOKS = "MutatingAdmissionWebhook"
+_TYPE_FIELDS = ("apiVersion", "kind")
+
+
+def replay(decision: Decision, object_received: JSON) -> TrackedField:
+    """Do again what the steps of a decision did to the object received.
+
+    What the object then is otherwise than the decision says, nobody known has done: a mutating policy that sees
+    the object in another version tells its patch in that version.
+    """
+    replaying = _Replay(object_received)
+    for index in _applied_steps(decision):
+        replaying.run(index, decision.steps[index])
+    write(replaying.root, decision.object_document.data, NOBODY)
+    return replaying.root
+
+
+def _applied_steps(decision: Decision) -> Iterator[int]:
+    """The steps whose patches reached the object.
+
+    What validating controllers want changed is done once nothing stands against it, and what the members of a
+    controller did comes to nothing where one of them fails.
+    """
+    steps = decision.steps
+    failed = {
+        _controller_run(step) for step in steps if step.outcome in _REFUSALS and step.controller != _WEBHOOKS
+    }
+    for index, step in enumerate(steps):
+        counts = decision.allowed or (step.phase is Phase.MUTATE and _controller_run(step) not in failed)
+        if step.patch and counts:
+            yield index
+
+
+def _controller_run(step: Step) -> tuple[str, int, Phase]:
+    return step.controller, step.round, step.phase
+
+
+class _Replay:
+    """An object on its way through the steps."""
+
+    def __init__(self, object_received: JSON) -> None:
+        self.root = tracked_root(object_received)
+        self._value = object_received
+
+    def run(self, index: int, step: Step) -> None:
+        """Do what one step did; nothing, where its patch does not fit."""
+        try:
+            after = apply_patch(self._value, step.patch)
+        except PatchError:
+            return
+        if step.controller == _WEBHOOKS:
+            after = _restore_type(after, self._value)
+        for operation in step.patch:
+            _apply_operation(self.root, operation, index)
+        write(self.root, after, index)
+        self._value = after
+
+
+def _restore_type(after: JSON, before: JSON) -> JSON:
+    """What a webhook leaves out of an object's type is put in again: ``pratique_frontdoor.chain.webhook_controllers``."""
+    if not isinstance(after, dict) or not isinstance(before, dict):
+        return after
+    return after | {name: before[name] for name in _TYPE_FIELDS if name in before}
+
+
+def _apply_operation(root: TrackedField, operation: JSONObject, step: int) -> None:
+    """Do one operation, which is known to fit."""
+    match operation["op"]:
+        case "add":
+            _add(root, operation["path"], operation.get("value"), step)
+        case "replace":
+            _replace(root, operation["path"], operation.get("value"), step)
+        case "remove":
+            _remove(root, operation["path"], step)
+        case "copy":
+            _add(root, operation["path"], _find(root, operation["from"]).value, step)
+        case "move":
+            _move(root, operation["from"], operation["path"], step)
+        case _:
+            """A test changes nothing."""
+
+
+def _move(root: TrackedField, source: str, target: str, step: int) -> None:
+    field = _find(root, source)
+    value, remembered = field.value, histories(field)
+    _remove(root, source, step)
+    inherit_history(_add(root, target, value, step), remembered)
+
+
+def _add(root: TrackedField, path: str, value: JSON, step: int) -> TrackedField:
+    container, key = _place(root, path)
+    if container.items is not None:
+        index = _insertion_index(key, len(container.items))
+        insert_item(container, index, value, step)
+        return container.items[index]
+    write_member(container, key, value, step)
+    return _child(container, key)
+
+
+def _replace(root: TrackedField, path: str, value: JSON, step: int) -> None:
+    if path == "":
+        write(root, value, step)
+        return
+    container, key = _place(root, path)
+    if container.items is not None:
+        write(_child(container, key), value, step)
+    else:
+        write_member(container, key, value, step)
+
+
+def _remove(root: TrackedField, path: str, step: int) -> None:
+    container, key = _place(root, path)
+    if container.items is not None:
+        remove_item(container, _index(key, len(container.items)), step)
+    else:
+        remove_member(container, key, step)
+
+
+def _find(root: TrackedField, path: str) -> TrackedField:
+    return _walk(root, path.split("/")[1:])
+
+
+def _place(root: TrackedField, path: str) -> tuple[TrackedField, str]:
+    """The opened container of what a pointer names, and its key there."""
+    _, *steps = path.split("/")
+    container = _walk(root, steps[:-1])
+    container.open()
+    return container, unescape(steps[-1])
+
+
+def _walk(field: TrackedField, steps: Sequence[str]) -> TrackedField:
+    for step in map(unescape, steps):
+        field.open()
+        field = _child(field, step)
+    return field
+
+
+def _child(container: TrackedField, key: str) -> TrackedField:
+    if container.items is not None:
+        return container.items[_index(key, len(container.items))]
+    return (container.members or {})[key]
+
+
+def _index(key: str, length: int) -> int:
+    """As ``pratique.apimachinery.patches``: negative ones count from the end."""
+    return int(key) % length
+
+
+def _insertion_index(key: str, length: int) -> int:
+    return length if key == "-" else int(key) % (length + 1)

@@ -1,0 +1,163 @@
+"""Assembling a chain: from the controllers selected and the webhooks configured to stages in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pratique.admission.controllers import Controller, Phase
+from pratique.admission.namespace_provisioning import provisions_namespaces
+from pratique.admission.reviews import Call
+from pratique.admission.rules import compile_rules
+from pratique.apimachinery.json_values import JSON
+from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
+from pratique.configuration.loading import Configurations
+from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
+from pratique_frontdoor.chain.hosted_controllers import (
+    ChainMember,
+    HostedMutators,
+    HostedValidators,
+    PolicyMutators,
+    PolicyRules,
+    Rules,
+    RulesWithSkipReason,
+)
+
+if TYPE_CHECKING:
+    from pratique.telemetry.policy_metrics import MatchConditionMetrics
+    from pratique_frontdoor.chain.webhooks import WebhookIndex
+    from pratique_frontdoor.transports import Transport
+    from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
+
+_MUTATING_POLICIES = "MutatingAdmissionPolicy"
+_MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
+_VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChainParts:
+    """What a chain is made of."""
+
+    controllers: Sequence[Controller]
+    """The controllers that are on, in chain order."""
+    configurations: Configurations
+    """Webhooks, configurations sorted by name."""
+    mutator: Transport
+    """Runs mutating halves."""
+    validator: Transport
+    """Runs validating halves."""
+    reach: Callable[[Webhook, Phase], Transport]
+    """Gives the way to reach a webhook."""
+    plugin_configurations: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    """What controllers are told, by their names."""
+    first_denial_only: bool = False
+    """Answer with the first denial alone."""
+    conditions: MatchConditionMetrics | None = None
+    """Counts what becomes of the match conditions of webhooks."""
+    breakers: CircuitBreakers | None = None
+    """Stops calls to webhooks that keep failing; None: every call is made."""
+
+
+def assemble(parts: ChainParts) -> Chain:
+    """Make the chain. Consecutive hosted controllers share one hop."""
+    return Chain(
+        mutating=tuple(_mutating(parts)),
+        validating=tuple(_validating(parts)),
+        charging=tuple(
+            HostedValidators((_member(controller, parts),), parts.validator)
+            for controller in _in_phase(parts, Phase.VALIDATE)
+            if controller.charges
+        ),
+        first_denial_only=parts.first_denial_only,
+        provisions=provisions_namespaces(parts.controllers),
+    )
+
+
+def _in_phase(parts: ChainParts, phase: Phase) -> list[Controller]:
+    return [controller for controller in parts.controllers if phase in controller.phases]
+
+
+def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
+    for runner, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), _run_by):
+        controllers = list(group)
+        if runner is _RunBy.SERVICE:
+            yield HostedMutators(_members(controllers, parts), parts.mutator)
+        elif runner is _RunBy.SERVICE_ALONE:
+            yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
+        elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
+            from pratique_frontdoor.chain.webhook_controllers import MutatingWebhooks  # noqa: PLC0415 - many chains call none
+
+            yield MutatingWebhooks(_webhook_index(parts, Phase.MUTATE))
+
+
+def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
+    judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
+    for runner, group in itertools.groupby(judging, _run_by):
+        controllers = list(group)
+        members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
+        if members:
+            yield HostedValidators(members, parts.validator)
+        if _has_webhooks(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
+            from pratique_frontdoor.chain.webhook_controllers import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
+
+            yield ValidatingWebhooks(_webhook_index(parts, Phase.VALIDATE))
+
+
+class _RunBy(enum.Enum):
+    """Who runs a controller."""
+
+    FRONT_DOOR = "front door"
+    SERVICE = "service"
+    SERVICE_ALONE = "service, in a call of its own"
+
+
+def _run_by(controller: Controller) -> _RunBy:
+    if not controller.hosted:
+        return _RunBy.FRONT_DOOR
+    return _RunBy.SERVICE_ALONE if controller.name == _MUTATING_POLICIES else _RunBy.SERVICE
+
+
+def _has_webhooks(
+    name: str, controllers: Iterable[Controller], configurations: Sequence[WebhookConfiguration]
+) -> bool:
+    """Tell whether a group calls webhooks. A stage without any would cost every review a task of its own."""
+    return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
+
+
+def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[ChainMember, ...]:
+    """Make controllers ready to be called; policies where there are any."""
+    members = (_member(controller, parts) for controller in controllers)
+    return tuple(member for member in members if not isinstance(member.rules, PolicyRules) or member.rules)
+
+
+def _member(controller: Controller, parts: ChainParts) -> ChainMember:
+    call = Call(controller.name, may_patch=controller.may_patch)
+    given = parts.configurations
+    match controller.name:
+        case "MutatingAdmissionPolicy":
+            rules = PolicyRules(given.mutating_policies, given.mutating_bindings)
+        case "ValidatingAdmissionPolicy":
+            rules = PolicyRules(given.validating_policies, given.validating_bindings)
+        case _:
+            return ChainMember(call, _rules(controller, parts))
+    return ChainMember(call, rules, has_members=True)
+
+
+def _rules(controller: Controller, parts: ChainParts) -> Rules:
+    rules = compile_rules(controller.rules)
+    if controller.skip_reason is None or not controller.trusted:
+        return rules  # somebody else's code runs where it can harm no other review, and that is not here
+    configuration = parts.plugin_configurations.get(controller.name)
+    return RulesWithSkipReason(rules, functools.partial(controller.skip_reason, configuration))
+
+
+def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
+    from pratique_frontdoor.chain.webhooks import configured_webhooks  # noqa: PLC0415 - many chains call no webhook
+
+    given = parts.configurations
+    configurations = given.mutating if phase is Phase.MUTATE else given.validating
+    return configured_webhooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)

@@ -1,0 +1,429 @@
+"""The chain: its phases in order, the context of a review on its way through them, and the decision with its steps.
+
+Sources: ``k8s.io/apiserver/pkg/admission/reinvocation.go`` for the second round of mutation, and
+``k8s.io/apiserver/pkg/warning`` with ``pkg/endpoints/filters/warning.go`` for the limits on warnings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from pratique.admission.controllers import Phase
+from pratique.admission.matching import MatchContext
+from pratique.admission.namespace_provisioning import with_provisioned_namespace
+from pratique.admission.results import OutcomeStatus as StepOutcome  # msgspec reads the types of fields
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
+from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.chain.hosted_controllers import OutageError
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One thing that happened to a review; equal only to itself. A review has a dozen: making a struct costs little."""
+
+    controller: str
+    """The admission controller, for example ``LimitRanger`` or ``MutatingAdmissionWebhook``."""
+    phase: Phase
+    """The phase in which it ran."""
+    name: str
+    """The webhook, policy or plugin."""
+    configuration: str = ""
+    """The configuration or binding that it came from; empty for plugins."""
+    round: int = 0
+    """0, or 1 when reinvoked."""
+    outcome: StepOutcome
+    """How it ended."""
+    reason: str = ""
+    """Why it was skipped, denied or failed."""
+    code: int = 0
+    """HTTP code of the refusal or the failure, as metrics count it; 0 where there is none."""
+    patch: tuple[JSONObject, ...] = ()
+    """The JSON Patch operations that it applied."""
+    duration_seconds: float = 0.0
+    """How long it took."""
+    endpoint: str = ""
+    """Where it ran."""
+    ended_at: int = msgspec.field(default_factory=time.perf_counter_ns)
+    """When it had happened, by ``time.perf_counter_ns``."""
+    unmet: tuple[int, ...] = ()
+    """Which of a policy's validations were false, from 0: known where the policy ran in this process."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the chain makes of a review."""
+
+    uid: str
+    """The review's."""
+    allowed: bool
+    """Whether the request is let through."""
+    status: Status | None = None
+    """Why it is refused; None where it is not."""
+    object_document: Document = NULL
+    """The object as the chain leaves it; null on DELETE."""
+    patch: tuple[JSONObject, ...] = ()
+    """JSON Patch operations from the object received to that one."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user."""
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Entries for the audit log."""
+    steps: tuple[Step, ...] = ()
+    """What happened, in order."""
+    phase_seconds: Mapping[Phase, float] = dataclasses.field(default_factory=dict)
+    """How long each phase that ran took, as metrics count it."""
+    expanded: tuple[Decision, ...] = ()
+    """Decisions on the Pods that a reviewed workload would make."""
+
+
+def to_document(decision: Decision) -> JSONObject:
+    """The decision document, as ``-o json`` and ``POST /explain`` show it."""
+    return {
+        "uid": decision.uid,
+        "allowed": decision.allowed,
+        "status": statuses.to_document(decision.status) if decision.status else None,
+        "object": decision.object_document.data,
+        "patch": list(decision.patch),
+        "warnings": list(decision.warnings),
+        "auditAnnotations": dict(decision.audit_annotations),
+        "steps": [_step_document(step) for step in decision.steps],
+        "expanded": [to_document(pod) for pod in decision.expanded],
+    }
+
+
+def _step_document(step: Step) -> JSON:
+    return {
+        "controller": step.controller,
+        "phase": str(step.phase),
+        "name": step.name,
+        "configuration": step.configuration,
+        "round": step.round,
+        "outcome": str(step.outcome),
+        "reason": step.reason,
+        "patch": list(step.patch),
+        "durationMs": round(step.duration_seconds * 1000, 3),
+        "endpoint": step.endpoint,
+    }
+
+
+MAX_WARNINGS_LENGTH = 4096
+"""Above this all warnings are cut short; once it is reached by cut ones, no more are added."""
+
+MAX_WARNING_LENGTH = 256
+"""The length to which each is then cut."""
+
+# Control characters, and halves of surrogate pairs, which stand for text that was no valid UTF-8.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def limited_warnings(
+    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, each: int = MAX_WARNING_LENGTH
+) -> list[str]:
+    """The warnings that the API server would show for ``texts``, given in the order in which they arose.
+
+    Empty ones, repeated ones, and those that no header can hold are left out.
+    """
+    recorded: dict[str, None] = {}
+    shown: list[str] = []
+    written, truncating = 0, False
+    for text in texts:
+        if not text or text in recorded or (truncating and written >= total):
+            continue
+        recorded[text] = None
+        # Cutting comes before the look at the characters: a cut may take the unfit ones away.
+        short = text[:each] if truncating else text
+        if _UNPRINTABLE.search(short):
+            continue
+        if truncating or written + len(short) <= total:
+            shown.append(short)
+            written += len(short)
+        else:
+            truncating = True
+            shown = [cut for cut in (one[:each] for one in recorded) if not _UNPRINTABLE.search(cut)]
+            written = sum(map(len, shown))
+    return shown
+
+
+def combine_denials(denials: Sequence[Status], *, first_only: bool) -> Status:
+    """Make the Status that the user reads.
+
+    The first denial in chain order gives code, reason and message; ``details.causes`` has one entry for each. A
+    denial that is alone and brings causes of its own stays as it is. ``denials`` is not empty.
+    """
+    first = denials[0]
+    if first_only or (len(denials) == 1 and first.details is not None and first.details.causes):
+        return first
+    details = first.details or StatusDetails()
+    causes = tuple(_cause_of_denial(denial) for denial in denials)
+    return msgspec.structs.replace(first, details=msgspec.structs.replace(details, causes=causes))
+
+
+def _cause_of_denial(denial: Status) -> StatusCause:
+    own = denial.details.causes if denial.details is not None else ()
+    field = own[0].field if own else ""
+    return StatusCause(reason=denial.reason, message=denial.message, field=field)
+
+
+@dataclasses.dataclass(slots=True)
+class Record:
+    """What some steps did. Each stage of the validating phase fills one of its own, merged in chain order."""
+
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    """In the order in which they happened."""
+    denials: list[Status] = dataclasses.field(default_factory=list)
+    """In chain order."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """As they came."""
+    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    """By full key."""
+
+    pending_operations: list[JSONObject] = dataclasses.field(default_factory=list)
+    """What validating controllers do to the object, should it be let through."""
+
+    outages: list[OutageError] = dataclasses.field(default_factory=list)
+    """Services that gave no usable answer. They count where nobody refused the request."""
+
+    def deny(self, status: Status) -> None:
+        """Add a refusal."""
+        self.denials.append(status)
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Add audit annotations; a key that is there keeps its first value, as in the API server."""
+        for key, value in annotations.items():
+            self.audit_annotations.setdefault(key, value)
+
+    def merge(self, others: Iterable[Record]) -> None:
+        """Add what others recorded, in the order given."""
+        for other in others:
+            self.steps += other.steps
+            self.denials += other.denials
+            self.warnings += other.warnings
+            self.annotate(other.audit_annotations)
+            self.pending_operations += other.pending_operations
+            self.outages += other.outages
+
+    def settle(self) -> None:
+        """See that the request was decided: a refusal stands, whoever else could not be asked.
+
+        Raises:
+            OutageError: nobody refused the request, and somebody who might have could not be asked.
+        """
+        if self.outages and not self.denials:
+            raise self.outages[0]
+
+
+@dataclasses.dataclass(slots=True)
+class Reinvocation:
+    """Decides about the second round, for one review."""
+
+    wanted: bool = False
+    """Whether the mutating phase runs once more."""
+    last: Document | None = None
+    """The object as the webhooks' last run left it."""
+    previously_invoked: set[str] = dataclasses.field(default_factory=set)
+    """Webhooks that would run again if the object changed after them."""
+    to_reinvoke: set[str] = dataclasses.field(default_factory=set)
+    """Webhooks that run in the second round."""
+
+    def begin(self, document: Document, round_number: int) -> None:
+        """Note what has changed since the webhooks' last run."""
+        if round_number > 0 and (self.last is None or not identical(self.last.data, document.data)):
+            self._require_previous()
+
+    def skips(self, uid: str, round_number: int) -> bool:
+        """Tell whether a webhook sits this round out."""
+        return round_number > 0 and uid not in self.to_reinvoke
+
+    def invoked(self, uid: str, *, changed: bool, if_needed: bool) -> None:
+        """Note that a webhook ran. Its own change never brings itself back."""
+        if changed:
+            self.changed()
+        if if_needed:
+            self.previously_invoked.add(uid)
+
+    def changed(self) -> None:
+        """Note that the object changed: all that ran before and want to see it again do."""
+        self._require_previous()
+        self.wanted = True
+
+    def end(self, document: Document) -> None:
+        """Note how this run leaves the object."""
+        self.last = document
+
+    def _require_previous(self) -> None:
+        self.to_reinvoke |= self.previously_invoked
+        self.previously_invoked.clear()
+
+
+@dataclasses.dataclass(slots=True)
+class AdmissionContext:
+    """One review on its way through the chain."""
+
+    review: Review
+    """With the object as it is now."""
+    deadline: Deadline
+    """When the answer must be there."""
+    explain: bool = False
+    """Record a step for what does not match, too."""
+    round: int = 0
+    """0, or 1 when the mutating stages run once more."""
+    record: Record = dataclasses.field(default_factory=Record)
+    """What has happened so far."""
+    reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
+    """What decides about that second round for webhooks."""
+    policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
+    """The same for mutating policies."""
+
+    subject: MatchContext = dataclasses.field(init=False)
+    """The review as selectors look at it."""
+
+    def __post_init__(self) -> None:
+        """Begin with the review as it came."""
+        self.subject = MatchContext(self.review)
+
+    @property
+    def wants_second_round(self) -> bool:
+        """Whether anything that ran has changed what others saw before."""
+        return self.reinvocation.wanted or self.policy_reinvocation.wanted
+
+    def change_object(self, document: Document) -> None:
+        """Go on with another object."""
+        self.review = self.review.with_object(document)
+        self.subject = MatchContext(self.review)
+
+
+class MutatingStage(Protocol):
+    """A member of the mutating phase."""
+
+    async def admit(self, context: AdmissionContext) -> bool:
+        """Run on the object as it is now; False where the request is refused, and the refusal is in the record."""
+
+
+class ValidatingStage(Protocol):
+    """A member of the validating phase."""
+
+    async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
+        """Run side by side with other stages; refusals are in the record that comes back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Every member of the chain, in order. A value: another configuration is another chain."""
+
+    mutating: tuple[MutatingStage, ...]
+    """One after another; the first refusal ends the phase."""
+    validating: tuple[ValidatingStage, ...]
+    """Side by side, all awaited."""
+    charging: tuple[ValidatingStage, ...] = ()
+    """After all of those have let the request through, one after another, because they charge for it."""
+    first_denial_only: bool = False
+    """Answer with the first denial in chain order alone, as the API server does."""
+    provisions: bool = False
+    """Make the namespaces that are missing."""
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for.
+
+        Raises:
+            OutageError: nobody refused the request, and a service that was to be asked gave no usable answer.
+        """
+        context = AdmissionContext(
+            with_provisioned_namespace(review) if self.provisions else review, deadline, explain
+        )
+        seconds: dict[Phase, float] = {}
+        for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
+            if phase in phases and not context.record.denials:
+                begun = time.monotonic()
+                await run(context)
+                seconds[phase] = time.monotonic() - begun
+        return self._decision(review, context, seconds)
+
+    async def _mutate(self, context: AdmissionContext) -> None:
+        # Never a third round: k8s.io/apiserver/pkg/admission/reinvocation.go.
+        for context.round in (0, 1):
+            for stage in self.mutating:
+                if not await stage.admit(context):
+                    return
+            if not context.wants_second_round:
+                return
+
+    async def _validate(self, context: AdmissionContext) -> None:
+        context.record.merge(await _validate_concurrently(self.validating, context))
+        context.record.settle()
+        for stage in self.charging:
+            if context.record.denials:
+                return
+            context.record.merge([await _validate_stage(stage, context)])
+            context.record.settle()
+        _apply_pending_operations(context)
+
+    def _decision(
+        self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]
+    ) -> Decision:
+        record = context.record
+        received, final = review.object_document, context.review.object_document
+        return Decision(
+            uid=review.uid,
+            allowed=not record.denials,
+            status=combine_denials(record.denials, first_only=self.first_denial_only)
+            if record.denials
+            else None,
+            object_document=final,
+            patch=() if final is received else tuple(diff(received.data, final.data)),
+            warnings=tuple(limited_warnings(record.warnings)),
+            audit_annotations=record.audit_annotations,
+            steps=tuple(record.steps),
+            phase_seconds=seconds,
+        )
+
+
+def _apply_pending_operations(context: AdmissionContext) -> None:
+    """Do to the object what validating controllers want done to it, now that nothing stands against it."""
+    record = context.record
+    if record.denials or not record.pending_operations:
+        return
+    try:
+        amended = patch_document(context.review.object_document, record.pending_operations)
+    except PatchError as error:
+        record.deny(statuses.internal_error(str(error)))
+    else:
+        context.change_object(amended)
+
+
+async def _validate_concurrently(
+    stages: Sequence[ValidatingStage], context: AdmissionContext
+) -> list[Record]:
+    if len(stages) == 1:
+        # The usual case: a task would cost more than the stage's own work.
+        return [await _validate_stage(stages[0], context)]
+    running = [asyncio.ensure_future(_validate_stage(stage, context)) for stage in stages]
+    try:
+        return await asyncio.gather(*running)
+    except asyncio.CancelledError:
+        # Time is up for all. What some have said until now counts: a refusal, or whose fault it is.
+        await asyncio.wait(running)
+        said = Record()
+        said.merge(one.result() for one in running if not one.cancelled() and one.exception() is None)
+        if not context.deadline.passed:
+            raise
+        if not said.denials:
+            said.settle()
+            raise
+        return [said]
+
+
+async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:
+    return await stage.validate(context.review, context.deadline, explain=context.explain)

@@ -1,0 +1,171 @@
+"""The causes of a denial, and the fields of an object that its messages name."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.statuses import Status, StatusCause
+from pratique.pods.pod_spec import CONTAINER_FIELDS
+from pratique_frontdoor.chain.decisions import Decision
+
+if TYPE_CHECKING:
+    Path = tuple[Step, ...]
+
+_STEP = re.compile(r"(?:^|\.)([A-Za-z_$][\w$-]*)|\[([^\[\]]*)\]")
+_FIELD = re.compile(r"(?<![\w./-])([a-z]\w*(?:\.[A-Za-z_$][\w$-]*|\[[^\[\]\s]*\])+)(:?)")
+_CONTAINER = re.compile(r'\bcontainers? "([^"]+)"')
+_VOLUME = re.compile(r'\bvolumes? "([^"]+)"')
+_SETTING = re.compile(r"\b(?:set|in) (securityContext(?:\.\w+)+)")
+_OF_POD = re.compile(r"\bpod must (?:not )?(?:set|include)\b")
+_HOST_NAMESPACE = re.compile(r"\bhost namespaces \((host\w+)=true")
+_POD_SPECS: tuple[Path, ...] = (
+    ("spec", "template", "spec"),
+    ("spec", "jobTemplate", "spec", "template", "spec"),
+    ("template", "spec"),
+    ("spec",),
+)
+"""Where workloads and Pods keep the spec of a Pod."""
+
+
+def parse_field(text: str) -> Path | None:
+    """Read a path as Kubernetes writes it: ``spec.containers[0].image``, ``metadata.labels[a/b]``.
+
+    None where it is not written so. Numbers in brackets are taken for indexes.
+    """
+    steps: list[Step] = []
+    end = 0
+    for found in _STEP.finditer(text):
+        if found.start() != end:
+            return None
+        name, subscript = found.groups()
+        steps.append(name if name is not None else int(subscript) if subscript.isdecimal() else subscript)
+        end = found.end()
+    return tuple(steps) if steps and end == len(text) else None
+
+
+def field_of(message: str, told: JSON) -> Path | None:
+    """Find the field that a message is about.
+
+    It is the path that the message names, or that of the container, volume or setting that it names as Pod
+    Security does; None where it names none, or several. ``told`` is the object that the message speaks of.
+    """
+    return _named_field(message, told) or _pod_field(message, told)
+
+
+def fields_of(message: str, told: JSON) -> Iterator[Path]:
+    """Find the fields of a message that may tell of several things, as Pod Security's do.
+
+    It tells one violation after another, each with a remark in parentheses.
+    """
+    for part in message.split("), "):
+        if (path := field_of(part, told)) is not None:
+            yield path
+
+
+def _named_field(message: str, told: JSON) -> Path | None:
+    """A path that is followed by a colon is what is wrong; another one is, where it is the only one."""
+    named: dict[Path, bool] = {}
+    for text, colon in _FIELD.findall(message):
+        path = parse_field(text)
+        if path is not None and member(told, path[0]) is not None:
+            named[path] = named.get(path, False) or bool(colon)
+    accused = [path for path, is_accused in named.items() if is_accused]
+    if accused:
+        return accused[0]
+    return next(iter(named)) if len(named) == 1 else None
+
+
+def _pod_field(message: str, told: JSON) -> Path | None:
+    spec = next((path for path in _POD_SPECS if isinstance(member(told, *path, "containers"), list)), None)
+    return None if spec is None else next(_fields_in_pod(message, told, spec), None)
+
+
+def _fields_in_pod(message: str, told: JSON, spec: Path) -> Iterator[Path]:
+    """Yield what can be told, most telling first."""
+    if found := _HOST_NAMESPACE.search(message):
+        yield (*spec, found[1])
+    if container := _CONTAINER.search(message):
+        setting = _SETTING.search(message, container.end())
+        further = tuple(setting[1].split(".")) if setting else ()
+        for field in CONTAINER_FIELDS:
+            yield from ((*path, *further) for path in _items_named(told, (*spec, field), container[1]))
+    if volume := _VOLUME.search(message):
+        yield from _items_named(told, (*spec, "volumes"), volume[1])
+    if pod := _OF_POD.search(message):
+        setting = _SETTING.search(message, pod.start())
+        yield (*spec, *(setting[1].split(".") if setting else ()))
+
+
+def _items_named(told: JSON, path: Path, name: str) -> Iterator[Path]:
+    items = member(told, *path)
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if member(item, "name") == name:
+            yield (*path, index)
+
+
+def original_field(path: Path, told: JSON, written: JSON) -> Path:
+    """Turn the path of a field into its path in the object as somebody wrote it, before it was changed.
+
+    Items that have a name are found by it. The path ends early at what was not written.
+    """
+    steps: list[Step] = []
+    for step in path:
+        told = member(told, step)
+        if isinstance(step, int) and (name := member(told, "name")) is not None:
+            place = next((steps_[-1] for steps_ in _items_named({"": written}, ("",), name)), None)
+        else:
+            place = step
+        if place is None or member(written, place) is None:
+            break
+        steps.append(place)
+        written = member(written, place)
+    return tuple(steps)
+
+
+REFUSING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+"""How steps end that refuse a request."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause of a denial."""
+
+    step: int | None
+    """The index of the step that it comes from; None where no step refused anything."""
+    field: str
+    """The field that it names, such as ``spec.containers[0]``; empty where it names none."""
+    text: str
+    """What it says."""
+
+
+def causes(decision: Decision, status: Status) -> Iterator[Cause]:
+    """Tell each cause of a denial, then each step that denied and is in none of them."""
+    steps = [index for index, step in enumerate(decision.steps) if step.outcome in REFUSING]
+    told = status.details.causes if status.details else ()
+    speaking = steps[0] if steps else None
+    unheard = list(steps)
+    for cause in told:
+        found = _step_of_cause(cause, decision, steps)
+        speaking = speaking if found is None else found
+        unheard = [step for step in unheard if step != speaking]
+        yield Cause(speaking, cause.field, _text_of_cause(cause) or status.message)
+    for step in unheard:
+        yield Cause(step, "", decision.steps[step].reason or status.message)
+    if not told and not steps:
+        yield Cause(None, "", status.message)
+
+
+def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int]) -> int | None:
+    """The step that a cause comes from: its message holds the step's reason."""
+    reasons = ((step, decision.steps[step].reason) for step in steps)
+    return next((step for step, reason in reasons if reason and reason in cause.message), None)
+
+
+def _text_of_cause(cause: StatusCause) -> str:
+    return cause.message if cause.field in cause.message else f"{cause.field}: {cause.message}"

@@ -1,0 +1,343 @@
+"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
+
+Mutating webhooks run one after another, each on the object as the one before left it. Validating webhooks run side by
+side, and all are awaited. Where the API server answers with the denial that came first, all denials are kept here, in
+calling order.
+
+Sources: ``mutating/dispatcher.go`` and ``validating/dispatcher.go`` in
+``k8s.io/apiserver/pkg/admission/plugin/webhook``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Sequence
+
+from pratique.admission.controllers import Phase
+from pratique.admission.matching import MatchContext, MatchedResource
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome, Patched
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.errors import ConversionError, PratiqueError
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
+from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.statuses import Status
+from pratique.cluster import schemas
+from pratique.cluster.conversion import convert
+from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.telemetry.logs import describe_error
+from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step
+from pratique_frontdoor.chain.webhooks import (
+    ChainWebhook,
+    Matched,
+    MatchedWebhook,
+    Refused,
+    Skipped,
+    WebhookIndex,
+    WebhookResult,
+    call_webhook,
+)
+from pratique_frontdoor.webhooks.answers import mutation_annotation, patch_annotation, webhook_annotations
+
+_TYPE_FIELDS = ("apiVersion", "kind")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WebhookEffect:
+    """What a webhook's answer does to the review."""
+
+    denial: Status | None = None
+    """Why the request is refused; None where it is not."""
+    code: int = 0
+    """The HTTP code of a refusal or failure as the API server's metrics count it."""
+    operations: tuple[JSONObject, ...] = ()
+    """What the webhook asked for, on the object as it saw it."""
+    applied: tuple[JSONObject, ...] = ()
+    """What that is on the object as the request has it."""
+    document: Document | None = None
+    """The object, as the request has it, once it has changed; None where it has not."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the object is another one now."""
+        return self.document is not None
+
+
+def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) -> WebhookEffect:
+    """Apply a webhook's patch. What cannot be applied refuses the request, whatever the failure policy.
+
+    Args:
+        webhook: The webhook's name.
+        result: What it answered.
+        seen: The review as the webhook saw it.
+        asked: The same review in the version of the request.
+    """
+    decision = result.outcome.decision
+    if not isinstance(decision, Patched) or not decision.operations:
+        return WebhookEffect(result.denial, result.code)
+    before = seen.object_document
+    if before.is_null:
+        text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
+        return WebhookEffect(statuses.internal_error(text + "which is not supported for this operation"))
+    try:
+        patched = _restore_type(patch_document(before, decision.operations), before.data)
+        document = decode_changed(seen.kind, before.data, patched)
+        if identical(before.data, document.data):
+            # A patch to what the request calls otherwise would be none that anybody could apply.
+            applied = decision.operations if seen is asked else ()
+            return WebhookEffect(operations=decision.operations, applied=applied)
+        if seen is asked:
+            return WebhookEffect(
+                operations=decision.operations, applied=decision.operations, document=document
+            )
+        document = convert(document, asked.resource, asked.kind, asked.cluster)
+    except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
+        return WebhookEffect(statuses.internal_error(str(error)))
+    applied = tuple(diff(asked.object, document.data))
+    return WebhookEffect(operations=decision.operations, applied=applied, document=document)
+
+
+class _RetypedError(PratiqueError):
+    """A patch made something else of the object."""
+
+
+def _restore_type(document: Document, before: JSON) -> Document:
+    """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+    patched = document.data
+    if not isinstance(patched, dict):
+        raise _RetypedError(f"the patched object is {json_type(patched)}")
+    had = {name: before[name] for name in _TYPE_FIELDS if isinstance(before, dict) and name in before}
+    for name, value in had.items():
+        if (patched.get(name) or value) != value:
+            raise _RetypedError(f"the patched object has another {name}")
+    return document if patched.items() >= had.items() else Document.from_data(patched | had)
+
+
+_FEW_OPERATIONS = 200
+"""Up to here a patch is applied in the event loop. 200 usual ones take 1 ms; 140,000, which a webhook may send, take
+0.8 s, for which reviews of others would wait."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MutatingWebhooks:
+    """All mutating webhooks of the chain."""
+
+    hooks: WebhookIndex
+
+    def __post_init__(self) -> None:
+        """Read the schemas that patches are held against before the first review."""
+        schemas.load()
+
+    async def admit(self, context: AdmissionContext) -> bool:
+        """Call those that match, one after another; the first refusal ends it."""
+        context.reinvocation.begin(context.review.object_document, context.round)
+        try:
+            every = context.explain and context.round == 0
+            for hook, target in self.hooks.candidates(context.review, every=every):
+                if not await _dispatch(hook, target, context):
+                    return False
+            return True
+        finally:
+            context.reinvocation.end(context.review.object_document)
+
+
+async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
+    match = hook.matcher.match(context.subject, target)
+    if hook.matcher.conditions is not None:
+        match = await hook.matcher.apply_conditions(match, context.deadline)
+    if isinstance(match, Skipped):
+        if context.explain:
+            _record_step(hook, context, StepOutcome.SKIPPED, match.reason)
+        return True
+    if isinstance(match, Refused):
+        status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
+        _record_step(hook, context, StepOutcome.FAILED, status.message)
+        context.record.deny(status)
+        return False
+    if context.reinvocation.skips(hook.uid, context.round):
+        if context.explain:
+            _record_step(
+                hook, context, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
+            )
+        return True
+    result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
+    effect = await _webhook_effect(hook, context, match.review, result)
+    return _conclude(hook, context, result, effect)
+
+
+async def _webhook_effect(
+    hook: ChainWebhook, context: AdmissionContext, seen: Review, result: WebhookResult
+) -> WebhookEffect:
+    decision = result.outcome.decision
+    if not isinstance(decision, Patched) or len(decision.operations) <= _FEW_OPERATIONS:
+        return effect_of(hook.name, result, seen, context.review)
+    return await asyncio.to_thread(effect_of, hook.name, result, seen, context.review)
+
+
+def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: StepOutcome, reason: str) -> None:
+    context.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=context.round))
+
+
+def _conclude(
+    hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect
+) -> bool:
+    if effect.document is not None:
+        context.change_object(effect.document)
+    context.reinvocation.invoked(
+        hook.uid, changed=effect.changed, if_needed=hook.webhook.reinvocation_policy == "IfNeeded"
+    )
+    _record_effect(hook, context, result, effect)
+    denial = effect.denial
+    if result.failed_open and context.deadline.passed:
+        # The request's own time is up, not only the webhook's: nothing after it can be asked.
+        denial = statuses.timeout("request did not complete within requested timeout")
+    if denial is not None:
+        context.record.deny(denial)
+    return denial is None
+
+
+def _record_effect(
+    hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect
+) -> None:
+    record = context.record
+    record.warnings += result.outcome.warnings
+    record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
+    record.annotate(_mutation_annotations(hook, context.round, result, effect))
+    record.steps.append(
+        Step(
+            controller="MutatingAdmissionWebhook",
+            phase=Phase.MUTATE,
+            name=hook.name,
+            configuration=hook.configuration,
+            round=context.round,
+            outcome=_mutating_status(result, effect),
+            reason=result.reason if effect.denial is None else effect.denial.message,
+            code=effect.code,
+            patch=effect.applied,
+            duration_seconds=result.duration_seconds,
+            endpoint=hook.transport.endpoint,
+        )
+    )
+
+
+def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> StepOutcome:
+    if result.failed:
+        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+    if effect.denial is not None:
+        denied = isinstance(result.outcome.decision, Denied)
+        return StepOutcome.DENIED if denied else StepOutcome.FAILED
+    if effect.changed:
+        return StepOutcome.MUTATED
+    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.UNCHANGED
+
+
+def _mutation_annotations(
+    hook: ChainWebhook, round_number: int, result: WebhookResult, effect: WebhookEffect
+) -> dict[str, str]:
+    place = f"round_{round_number}_index_{hook.index}"
+    annotations = {
+        f"mutation.webhook.admission.k8s.io/{place}": mutation_annotation(
+            hook.configuration, hook.name, mutated=effect.changed
+        )
+    }
+    if effect.operations:
+        annotations[f"patch.webhook.admission.k8s.io/{place}"] = patch_annotation(
+            hook.configuration, hook.name, effect.operations
+        )
+    if result.failed_open:
+        annotations[f"failed-open.mutation.webhook.admission.k8s.io/{place}"] = hook.name
+    return annotations
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValidatingWebhooks:
+    """All validating webhooks of the chain."""
+
+    hooks: WebhookIndex
+
+    async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
+        """Match all of them first, then call those that match, side by side."""
+        record = Record()
+        candidates = self.hooks.candidates(review, every=explain)
+        matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
+        if record.denials or not matching:
+            return record
+        if deadline.passed:
+            record.deny(statuses.timeout("request did not complete within requested timeout"))
+            return record
+        results = await asyncio.gather(
+            *(_call_validating(hook, matched.review, deadline) for hook, matched in matching)
+        )
+        for place, ((hook, _), result) in enumerate(zip(matching, results, strict=True)):
+            _record_result(hook, result, place, record)
+        return record
+
+
+async def _matching_webhooks(
+    candidates: Sequence[MatchedWebhook], review: Review, deadline: Deadline, record: Record, *, explain: bool
+) -> list[tuple[ChainWebhook, Matched]]:
+    """The hooks to call. One that cannot be matched refuses the request before any is called."""
+    matching, subject = [], MatchContext(review)
+    for hook, target in candidates:
+        match = hook.matcher.match(subject, target)
+        if hook.matcher.conditions is not None:
+            match = await hook.matcher.apply_conditions(match, deadline)
+        if isinstance(match, Matched):
+            matching.append((hook, match))
+        elif isinstance(match, Refused):
+            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.FAILED, reason=match.status.message))
+            record.deny(match.status)
+            return []
+        elif explain:
+            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.SKIPPED, reason=match.reason))
+    return matching
+
+
+async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadline) -> WebhookResult:
+    """Ask one hook. What breaks here breaks for this one alone, as a panic does in the API server."""
+    try:
+        return await call_webhook(hook, review, Phase.VALIDATE, deadline)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard
+        _log.error("validating webhook broke", extra={"webhook": hook.name, "error": describe_error(error)})
+        text = f"ValidatingAdmissionWebhook/{hook.name} has panicked: {type(error).__name__}"
+        return WebhookResult(
+            outcome=Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, text, 500)),
+            denial=None if hook.fails_open else statuses.internal_error(text),
+        )
+
+
+def _record_result(hook: ChainWebhook, result: WebhookResult, place: int, record: Record) -> None:
+    record.warnings += result.outcome.warnings
+    record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
+    if result.failed_open:
+        record.annotate({f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{place}": hook.name})
+    if result.denial is not None:
+        record.deny(result.denial)
+    record.steps.append(
+        Step(
+            controller="ValidatingAdmissionWebhook",
+            phase=Phase.VALIDATE,
+            name=hook.name,
+            configuration=hook.configuration,
+            outcome=_validating_status(result),
+            reason=result.reason if result.denial is None else result.denial.message,
+            code=result.code,
+            duration_seconds=result.duration_seconds,
+            endpoint=hook.transport.endpoint,
+        )
+    )
+
+
+def _validating_status(result: WebhookResult) -> StepOutcome:
+    if result.failed:
+        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+    if result.denial is not None:
+        return StepOutcome.DENIED
+    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.ALLOWED

@@ -1,0 +1,512 @@
+"""Webhooks: matched, called, and their answers weighed by failure policy."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from pratique.admission.controllers import Phase
+from pratique.admission.matching import (
+    MatchContext,
+    MatchedResource,
+    RequestKey,
+    SelectorOrStatus,
+    compile_selector_or_status,
+    find_matched_resource,
+)
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.reviews import Call, Deadline, Review
+from pratique.admission.rules import RuleSet, compile_rules
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import CallError, CallTimeoutError, ConversionError
+from pratique.apimachinery.selectors import Selector
+from pratique.apimachinery.statuses import Status
+from pratique.cel.costs import InlineBudget
+from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT
+from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
+from pratique.cel.expressions import (
+    CompiledCondition,
+    ConditionResult,
+    compile_expression,
+    condition_errors,
+    evaluate_conditions,
+    first_false_condition,
+)
+from pratique.cel.policy_compiler import AdmissionActivation
+from pratique.cel.values import Value
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
+from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
+from pratique.telemetry.policy_metrics import MatchConditionCheck, MatchConditionMetrics
+from pratique_frontdoor.chain.decisions import Step
+from pratique_frontdoor.transports import Transport
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Matched:
+    """The webhook is to be called."""
+
+    review: Review
+    """As the webhook wants to see it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Skipped:
+    """The webhook does not want to see the review."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """It cannot be told whether the webhook wants to see the review, so the request is refused."""
+
+    status: Status
+    inconvertible: bool = False
+    """The objects cannot be had as the webhook wants them: what mutating ones say of that, they say twice."""
+
+
+Match: TypeAlias = Matched | Skipped | Refused
+
+_OTHER_NAMESPACE = Skipped("namespaceSelector does not match the labels of the namespace")
+_OTHER_OBJECT = Skipped("objectSelector matches the labels of neither object nor oldObject")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Matcher:
+    """What one webhook wants to see."""
+
+    rules: RuleSet
+    equivalent: bool = False
+    """Whether rules that name another version of a collection mean it, too."""
+    namespace_selector: SelectorOrStatus
+    """Defaulting turns an absent selector into the empty one."""
+    object_selector: SelectorOrStatus
+    """Likewise."""
+    conditions: MatchConditions | None = None
+    """What must be true besides; None for nothing."""
+    _any_namespace: bool = dataclasses.field(init=False)
+    _any_object: bool = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note which selectors need not be asked: of most webhooks both, of each review all."""
+        object.__setattr__(self, "_any_namespace", _selects_everything(self.namespace_selector))
+        object.__setattr__(self, "_any_object", _selects_everything(self.object_selector))
+
+    def target(self, request_key: RequestKey, resources: ApiResources) -> MatchedResource | None:
+        """What the rules say, whatever the objects are: None where the webhook wants none of that."""
+        return find_matched_resource(self.rules, request_key, resources if self.equivalent else None)
+
+    def match(self, subject: MatchContext, target: MatchedResource | None) -> Match:
+        """Decide whether the webhook is to be called, as far as its conditions have no say in it.
+
+        ``target`` is what the rules have found.
+        """
+        if target is None:
+            return Skipped(self.rules.mismatch(subject.review))
+        in_namespace = self._any_namespace or subject.selects_namespace(self.namespace_selector)
+        if in_namespace is False:
+            return _OTHER_NAMESPACE
+        selected = self._any_object or subject.selects_object(self.object_selector)
+        if selected is False:
+            return _OTHER_OBJECT
+        for refusal in (target.fault, in_namespace, selected):
+            if isinstance(refusal, Status):
+                return Refused(refusal)
+        return _converted_match(target, subject)
+
+    async def apply_conditions(self, match: Match, deadline: Deadline) -> Match:
+        """Decide as the conditions say, where everything else matches."""
+        if self.conditions is None or not isinstance(match, Matched):
+            return match
+        return await self.conditions.decide(match.review, deadline.at)
+
+
+def _selects_everything(selector: SelectorOrStatus) -> bool:
+    return isinstance(selector, Selector) and selector.is_empty
+
+
+def _converted_match(target: MatchedResource, subject: MatchContext) -> Match:
+    try:
+        return Matched(subject.converted(target))
+    except ConversionError as error:
+        return Refused(statuses.internal_error(str(error)), inconvertible=True)
+
+
+_INLINE_BUDGET = 10_000
+"""What the conditions of a webhook may cost on the event loop: about 2 ms; what costs more goes on in a thread."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatchConditions:
+    """The conditions of one webhook, compiled."""
+
+    fails_open: bool
+    """Whether the webhook is skipped where a condition cannot be evaluated; else the request is refused."""
+    _conditions: tuple[CompiledCondition, ...]
+    _observe: Callable[[str, MatchConditionCheck], None] | None = None
+
+    @classmethod
+    def compile(
+        cls,
+        conditions: Iterable[MatchCondition],
+        *,
+        fails_open: bool,
+        observe: Callable[[str, MatchConditionCheck], None] | None = None,
+    ) -> MatchConditions:
+        """Compile conditions; ``observe`` is told of each operation and what they came to.
+
+        Raises:
+            CompilationError: one does not compile, in the API server's words.
+        """
+        compiled = (
+            CompiledCondition(
+                one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+            )
+            for one in conditions
+        )
+        return cls(fails_open, tuple(compiled), observe)
+
+    async def decide(self, review: Review, until: float | None = None) -> Match:
+        """Decide whether the webhook is to be called.
+
+        Args:
+            review: As the webhook wants to see it.
+            until: When the request's time is up, by ``time.monotonic``.
+        """
+        variables = AdmissionActivation(review, review.authorizer)
+        try:
+            return self._decide(review, variables, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
+        except SlowEvaluationError:
+            return await asyncio.to_thread(self._decide, review, variables, until, None)
+
+    def _decide(
+        self,
+        review: Review,
+        variables: Mapping[str, Value],
+        until: float | None,
+        inline_budget: InlineBudget | None,
+    ) -> Match:
+        begun = time.perf_counter()
+        try:
+            findings = evaluate_conditions(self._conditions, variables, until, inline_budget)
+        except OutOfBudgetError as error:
+            return self._count_match(review, self.failed(review, [str(error)]), (), begun)
+        return self._count_match(review, self.conclude(review, findings), findings, begun)
+
+    def _count_match(
+        self, review: Review, match: Match, findings: Sequence[ConditionResult], begun: float
+    ) -> Match:
+        """Tell whoever counts."""
+        if self._observe is not None:
+            errors = len(
+                condition_errors(tuple(itertools.takewhile(lambda one: one[1] is not False, findings)))
+            )
+            held, excluded = isinstance(match, Matched), isinstance(match, Skipped)
+            check = MatchConditionCheck(time.perf_counter() - begun, held, errors, excluded)
+            self._observe(review.operation, check)
+        return match
+
+    def conclude(self, review: Review, findings: Sequence[ConditionResult]) -> Match:
+        """Weigh what the conditions came to: a false one decides, then an error by failure policy."""
+        if (name := first_false_condition(findings)) is not None:
+            return Skipped(f"matchCondition {statuses.go_quoted(name)} is false")
+        errors = condition_errors(findings)
+        return self.failed(review, errors) if errors else Matched(review)
+
+    def failed(self, review: Review, errors: Sequence[str]) -> Match:
+        """Weigh that conditions could not be evaluated: the failure policy decides."""
+        text = statuses.aggregate(errors)
+        if self.fails_open:
+            return Skipped(f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}")
+        resource = review.request_resource or review.resource
+        return Refused(statuses.forbidden(resource.group, resource.resource, review.name, text))
+
+
+MatchedWebhook: TypeAlias = "tuple[ChainWebhook, MatchedResource | None]"
+"""A webhook, and what its rules make of a review: None where they do not want it."""
+
+_EXCLUDED_GROUP = "admissionregistration.k8s.io"
+_EXCLUDED_KINDS = frozenset(
+    {
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+    }
+)
+"""Sent to none but static webhooks, so that a broken one can be repaired.
+
+Source: ``IsExemptAdmissionConfigurationResource`` in ``…/plugin/webhook/predicates/rules/rules.go``.
+"""
+
+_CACHED_REQUESTS = 256
+"""Kinds of requests whose candidates are remembered: the four operations on 64 collections and subresources.
+
+More would take memory that a list of a thousand webhooks for everything fills: 64 bytes for each of them.
+"""
+
+
+class WebhookIndex:
+    """Webhooks in calling order, indexed by what their rules say of a request.
+
+    Rules look at little: operation, collection, and whether there is a namespace. So they are held against each
+    such combination once, and a review costs nothing for the webhooks that do not want what it asks.
+    """
+
+    def __init__(self, hooks: Iterable[ChainWebhook]) -> None:
+        """Hold ``hooks``, which are in calling order."""
+        self._hooks: tuple[ChainWebhook, ...] = tuple(hooks)
+        self._static = tuple(hook for hook in self._hooks if hook.is_static)
+        self._wanting = functools.lru_cache(_CACHED_REQUESTS)(self._find_wanting)
+
+    def __iter__(self) -> Iterator[ChainWebhook]:
+        """Every webhook, in calling order."""
+        return iter(self._hooks)
+
+    def __len__(self) -> int:
+        """How many webhooks there are."""
+        return len(self._hooks)
+
+    def candidates(self, review: Review, *, every: bool = False) -> Sequence[MatchedWebhook]:
+        """The webhooks whose rules match, in calling order; with ``every``, the others, too."""
+        if not self._hooks:
+            return ()
+        request_key, resources = RequestKey.of(review), review.cluster.resources
+        return self._look_at(request_key, resources) if every else self._wanting(request_key, resources)
+
+    def _find_wanting(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
+        return tuple(
+            candidate for candidate in self._look_at(request_key, resources) if candidate[1] is not None
+        )
+
+    def _look_at(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
+        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._callable(request_key)]
+
+    def _callable(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
+        """All webhooks that may be called for such a request at all.
+
+        Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.
+        """
+        if (request_key.resource.group, request_key.resource.resource) in VIRTUAL_RESOURCES:
+            # Since Kubernetes 1.37: feature gate ``ExcludeAdmissionWebhookVirtualResources``.
+            return ()
+        if request_key.kind.group == _EXCLUDED_GROUP and request_key.kind.kind in _EXCLUDED_KINDS:
+            # Static webhooks are in files, where they can be repaired without asking anybody.
+            return self._static
+        return self._hooks
+
+
+CONTROLLERS = {Phase.MUTATE: "MutatingAdmissionWebhook", Phase.VALIDATE: "ValidatingAdmissionWebhook"}
+"""The admission controllers that call webhooks."""
+
+_WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ChainWebhook:
+    """One webhook of one configuration, ready to be matched and called."""
+
+    webhook: Webhook
+    """As configured, defaults filled in."""
+    configuration: str
+    """The configuration's name."""
+    is_static: bool = False
+    """Whether the configuration stands in a file alone, and never in the API."""
+    uid: str
+    """``<configuration>/<webhook>/<n>``, n counting webhooks of that name in the configuration."""
+    index: int
+    """Its place among all configured hooks of its kind, for audit annotations."""
+    matcher: Matcher
+    """What it wants to see."""
+    transport: Transport
+    """How it is reached."""
+    call: Call
+    """Its name and timeout."""
+
+    @property
+    def name(self) -> str:
+        """The webhook's name."""
+        return self.webhook.name
+
+    @property
+    def fails_open(self) -> bool:
+        """Whether a failed call lets the request through."""
+        return self.webhook.failure_policy == "Ignore"
+
+    def step(self, phase: Phase, outcome: StepOutcome, *, reason: str = "", round_number: int = 0) -> Step:
+        """Describe something that happened to this hook without calling it."""
+        return Step(
+            controller=CONTROLLERS[phase],
+            phase=phase,
+            name=self.name,
+            configuration=self.configuration,
+            round=round_number,
+            outcome=outcome,
+            reason=reason,
+        )
+
+
+def failed_calling(webhook: str, reason: str) -> str:
+    """``ErrCallingWebhook``: the only class of errors that a failure policy can ignore."""
+    return f"failed calling webhook {statuses.go_quoted(webhook)}: {reason}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookResult:
+    """What came of asking one hook, after its failure policy has been weighed."""
+
+    outcome: Outcome
+    """What it answered; a failed call stands as ``Failed``."""
+    denial: Status | None = None
+    """Why the request is refused; None where it is not."""
+    duration_seconds: float = 0.0
+    """From the decision to call until the answer was understood."""
+    is_asked: bool = True
+    """False where the request was refused in place of asking."""
+
+    @property
+    def failed(self) -> bool:
+        """True where there was no usable answer."""
+        return isinstance(self.outcome.decision, Failed)
+
+    @property
+    def code(self) -> int:
+        """The HTTP code of a refusal or failure as the API server's metrics count it: 0 for its own refusals."""
+        decision = self.outcome.decision
+        if isinstance(decision, Failed):
+            return decision.code
+        return decision.status.code if isinstance(decision, Denied) and self.is_asked else 0
+
+    @property
+    def reason(self) -> str:
+        """Why there was no usable answer, as the API server words it; empty where there was one."""
+        decision = self.outcome.decision
+        if not isinstance(decision, Failed):
+            return ""
+        return failed_calling(self.outcome.controller, decision.message)
+
+    @property
+    def failed_open(self) -> bool:
+        """True where there was no usable answer, and the request goes on all the same."""
+        return self.failed and self.denial is None
+
+
+async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> WebhookResult:
+    """Call a hook and weigh what comes of it.
+
+    Source: ``…/webhook/mutating/dispatcher.go`` and ``…/validating/dispatcher.go`` ``callHook``: an explicit
+    denial always refuses; only a failed call can be ignored.
+    """
+    started = time.monotonic()
+    refusal = None
+    try:
+        refusal = _dry_run_refusal(hook, review)
+        outcome = refusal or await _call_transport(hook, review, phase, deadline)
+    except CallError as error:
+        kind = FailureKind.TIMEOUT if isinstance(error, CallTimeoutError) else FailureKind.ERROR
+        outcome = Outcome(controller=hook.name, decision=Failed(kind, str(error), error.code))
+    return WebhookResult(
+        outcome=outcome,
+        denial=_denial(hook, outcome),
+        duration_seconds=time.monotonic() - started,
+        is_asked=refusal is None,
+    )
+
+
+async def _call_transport(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> Outcome:
+    calls, until = (hook.call,), deadline.sooner(hook.call.timeout_seconds)
+    if phase is Phase.MUTATE:
+        return (await hook.transport.mutate(review, calls, until))[0]
+    return (await hook.transport.validate(review, calls, until))[0]
+
+
+def _dry_run_refusal(hook: ChainWebhook, review: Review) -> Outcome | None:
+    if not review.dry_run:
+        return None
+    side_effects = hook.webhook.side_effects
+    if side_effects is None:
+        raise CallError("Webhook SideEffects is nil", code=400)
+    if side_effects in _WITHOUT_SIDE_EFFECTS:
+        return None
+    text = f"admission webhook {statuses.go_quoted(hook.name)} does not support dry run"
+    return Outcome(controller=hook.name, decision=Denied(statuses.bad_request(text)))
+
+
+def _denial(hook: ChainWebhook, outcome: Outcome) -> Status | None:
+    match outcome.decision:
+        case Denied(status):
+            return status
+        case Failed(message=message) if not hook.fails_open:
+            return statuses.internal_error(failed_calling(hook.name, message))
+        case _:
+            return None
+
+
+def configured_webhooks(
+    configurations: Iterable[WebhookConfiguration],
+    phase: Phase,
+    reach: Callable[[Webhook, Phase], Transport],
+    metrics: MatchConditionMetrics | None = None,
+    breakers: CircuitBreakers | None = None,
+) -> WebhookIndex:
+    """Make the webhooks of one phase ready to be matched and called.
+
+    Args:
+        configurations: Those of the phase, in the order in which they are called.
+        phase: The phase.
+        reach: Gives the way to reach a webhook.
+        metrics: Counts what becomes of match conditions.
+        breakers: Stops calls to webhooks that keep failing.
+    """
+    hooks: list[ChainWebhook] = []
+    for configuration in configurations:
+        counts: dict[str, int] = {}
+        for webhook in configuration.webhooks:
+            number = counts.get(webhook.name, 0)
+            counts[webhook.name] = number + 1
+            transport = reach(webhook, phase)
+            if breakers is not None:
+                transport = breakers.guard(transport, webhook.name, configuration.name, phase)
+            hooks.append(
+                ChainWebhook(
+                    webhook=webhook,
+                    configuration=configuration.name,
+                    is_static=configuration.is_static,
+                    uid=f"{configuration.name}/{webhook.name}/{number}",
+                    index=len(hooks),
+                    matcher=_matcher(webhook, phase, metrics),
+                    transport=transport,
+                    call=Call(webhook.name, webhook.timeout_seconds),
+                )
+            )
+    return WebhookIndex(hooks)
+
+
+def _matcher(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> Matcher:
+    return Matcher(
+        rules=compile_rules(webhook.rules),
+        equivalent=webhook.match_policy == "Equivalent",
+        namespace_selector=compile_selector_or_status(webhook.namespace_selector),
+        object_selector=compile_selector_or_status(webhook.object_selector),
+        conditions=_conditions(webhook, phase, metrics) if webhook.match_conditions else None,
+    )
+
+
+def _conditions(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> MatchConditions:
+    from pratique_frontdoor.chain.webhooks import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
+
+    kind = "admit" if phase is Phase.MUTATE else "validate"
+    observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
+    fails_open = webhook.failure_policy == "Ignore"
+    return MatchConditions.compile(webhook.match_conditions, fails_open=fails_open, observe=observe)

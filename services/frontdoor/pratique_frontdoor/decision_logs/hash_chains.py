@@ -1,0 +1,230 @@
+"""Hash chains: lines that each hold the hash of the one before, and what is wrong with lines that should be one.
+
+A line is a JSON object whose last member is ``hash``: SHA-256, or HMAC-SHA-256 by a key, of the bytes of the same
+object without that member. Hashing bytes, and not values, leaves no question of how a value is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import encode
+
+VERSION = 1
+"""Of the format; every head says it."""
+FIRST_PREVIOUS_HASH = "0" * 64
+"""What stands for the hash of the line before the first."""
+_SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"}')
+_SUFFIX_BYTES = len(b',"hash":""}') + 64
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 32, 4096
+"""Bytes of a key: 32 are as many as a hash has, and 4096 is more than any generator of keys writes."""
+
+
+def read_key(path: Path, flag: str) -> bytes:
+    """Read a key; blanks around it are no part of it.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is too short or too long.
+    """
+    try:
+        with path.open("rb") as file:
+            key = file.read(_MAX_KEY_BYTES + 1).strip()
+    except OSError as error:
+        raise ConfigurationError(f"{flag} {path}: cannot be read: {error.strerror}") from None
+    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
+        text = f"has {len(key)} bytes; a key has {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES}, as openssl rand -hex 32 makes it"
+        raise ConfigurationError(f"{flag} {path}: {text}")
+    return key
+
+
+def digest(key: bytes | None, content: bytes) -> str:
+    """The hash of a line's bytes."""
+    if key is None:
+        return hashlib.sha256(content).hexdigest()
+    return hmac.digest(key, content, hashlib.sha256).hex()
+
+
+@dataclasses.dataclass(slots=True)
+class HashChain:
+    """The end of a chain, to which lines are added."""
+
+    key: bytes | None = dataclasses.field(repr=False, default=None)
+    sequence: int = 0
+    """The number of the last line; the first line of all is number 1."""
+    last: str = FIRST_PREVIOUS_HASH
+    """The hash of the last line."""
+
+    @property
+    def algorithm(self) -> str:
+        """How lines are hashed."""
+        return "sha256" if self.key is None else "hmac-sha256"
+
+    def line(self, members: Mapping[str, Any]) -> bytes:
+        """Make the next line. The chain stays as it is until :meth:`added`."""
+        body = encode({"sequence": self.sequence + 1, "previous": self.last, **members})
+        return body[:-1] + b',"hash":"' + digest(self.key, body).encode() + b'"}\n'
+
+    def added(self, line: bytes) -> None:
+        """Go on after a line that has been written."""
+        self.sequence += 1
+        self.last = line[-67:-3].decode()
+
+
+class Link(msgspec.Struct, frozen=True):
+    """What ties a line to its neighbours."""
+
+    sequence: int
+    previous: str
+    kind: str
+    algorithm: str = ""
+    version: int = VERSION
+    final: bool = False
+    lost: int = 0
+    repaired_bytes: int = msgspec.field(default=0, name="repairedBytes")
+
+
+_link_decoder = msgspec.json.Decoder(Link)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """Where lines are not the chain that was written."""
+
+    file: str
+    line: int
+    """Of the file, counted from 1."""
+    text: str
+    """What is wrong."""
+
+
+@dataclasses.dataclass(slots=True)
+class ChainReport:
+    """What a look at a chain found."""
+
+    entries: int = 0
+    first: int = 0
+    """The number of the first entry; 0 where there is none."""
+    last: int = 0
+    last_hash: str = ""
+    decisions: int = 0
+    lost: int = 0
+    """How many entries the writer says that it could not write."""
+    repairs: int = 0
+    """How often it was killed within a line."""
+    is_sealed: bool = False
+    """Whether the last entry is a final seal."""
+    is_keyed: bool = False
+    """Whether the lines were made by a key."""
+    faults: list[Fault] = dataclasses.field(default_factory=list)
+
+
+class KeyMissingError(ConfigurationError):
+    """The chain was made with a key, and none was given."""
+
+
+class Verifier:
+    """Looks at the lines of one chain, file after file."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        """Believe lines that were made by ``key``, or without any."""
+        self.report = ChainReport(is_keyed=key is not None)
+        self.hashes: set[str] = set()
+        """Those of all whole lines."""
+        self._key = key
+        self._previous: Link | None = None
+
+    def look(self, name: str, lines: Iterable[bytes], *, is_last: bool = True) -> None:
+        """Look at one file's lines, each with its newline.
+
+        Raises:
+            KeyMissingError: a line was made with a key, and none was given.
+        """
+        number, line = 0, b"\n"
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                where = (
+                    "the writer was killed, or is about to go on" if is_last else "a line of an earlier file"
+                )
+                self._fault(name, number, f"ends within an entry: {where}")
+                return
+            self._look_at(name, number, line)
+        if not number:
+            self._fault(name, 0, "is empty: a log begins with a head")
+
+    def _look_at(self, name: str, number: int, line: bytes) -> None:
+        report = self.report
+        suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
+        body = line[: -_SUFFIX_BYTES - 1] + b"}"
+        try:
+            link = _link_decoder.decode(body) if suffix else None
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            link = None
+        if suffix is None or link is None:
+            self._fault(name, number, "is no entry of a decision log")
+            return
+        if link.algorithm == "hmac-sha256" and self._key is None:
+            raise KeyMissingError(f"{name}: the chain was made with a key: name its file with --key")
+        found = suffix[1].decode()
+        if not hmac.compare_digest(found, digest(self._key, body)):
+            self._fault(name, number, f"entry {link.sequence} was changed: its hash is not that of its text")
+        elif fault := self._misplaced(link, number):
+            self._fault(name, number, fault)
+        self._previous = link
+        self.hashes.add(found)
+        report.entries += 1
+        report.first = report.first or link.sequence
+        report.last, report.last_hash = link.sequence, found
+        report.is_sealed = link.kind == "seal" and link.final
+        report.decisions += link.kind == "decision"
+        report.lost += link.lost
+        report.repairs += bool(link.repaired_bytes)
+
+    def _misplaced(self, link: Link, number: int) -> str:
+        """What is wrong with an entry that is whole, at this place."""
+        if link.version != VERSION:
+            return f"entry {link.sequence} is of version {link.version} of the format; this program knows {VERSION}"
+        if number == 1 and link.kind != "head":
+            return f"entry {link.sequence} begins the file, and is no head: entries before it are missing"
+        if self._previous is not None:
+            return self._misplaced_after(self._previous, link)
+        begins = link.sequence > 0 and (link.sequence == 1) == (link.previous == FIRST_PREVIOUS_HASH)
+        return "" if begins else f"entry {link.sequence} does not begin a log"
+
+    def _misplaced_after(self, before: Link, link: Link) -> str:
+        if link.sequence != before.sequence + 1:
+            return (
+                f"entry {link.sequence} follows entry {before.sequence}: entries are missing, or out of order"
+            )
+        if link.previous != self.report.last_hash:
+            return f"entry {link.sequence} does not follow this entry {before.sequence}, but another one"
+        if before.kind == "seal" and before.final and link.kind != "head":
+            return f"entry {link.sequence} follows a final seal, and is no head"
+        return ""
+
+    def _fault(self, name: str, number: int, text: str) -> None:
+        self.report.faults.append(Fault(name, number, text))
+
+
+def last_link(line: bytes, key: bytes | None) -> tuple[int, str]:
+    """The number and hash of a line on which a chain is to go on.
+
+    Raises:
+        ValueError: it is no line of such a chain.
+    """
+    suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
+    body = line[: -_SUFFIX_BYTES - 1] + b"}"
+    if suffix is None or not hmac.compare_digest(suffix[1].decode(), digest(key, body)):
+        raise ValueError("no entry of a chain with this key")
+    try:
+        return _link_decoder.decode(body).sequence, suffix[1].decode()
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError("no entry of a chain") from None

@@ -1,0 +1,328 @@
+"""Writers: a decision log is written beside the reviews, by a thread of its own, and tells of what it lacks.
+
+A request costs one entry in a queue. Where the thread cannot keep up, or the disk cannot be written to, entries are
+lost and counted, and the chain says how many as soon as it can be written again: nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import secrets
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConfigurationError
+from pratique_frontdoor.decision_logs.entries import EntryWriter, Observation, audit_time
+from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link, read_key
+from pratique_frontdoor.http.messages import RequestError
+from pratique_frontdoor.recording.files import RotatedFile
+from pratique_frontdoor.recording.recorders import ConfigurationDigest
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+_log = logging.getLogger(__name__)
+
+_MAX_WAITING = 4096
+"""Entries that wait: those of four seconds at a thousand reviews a second, for a disk that hangs for a moment."""
+_MAX_WAITING_BYTES = 32 * 1024 * 1024
+"""Objects that wait, as they came: half of what is held of reviews under way."""
+_DRAIN_SECONDS = 5.0
+"""How long the last entries may take."""
+_SEAL_ENTRIES = 1000
+"""Entries after which a seal is written: what is lost with a machine, whose disk has not been told to hold it."""
+_SEAL_SECONDS = 60.0
+"""And seconds, where anything was written in them."""
+_TICK_SECONDS = 1.0
+"""How often it is looked whether a seal is due, or the disk can be written to again."""
+_SEAL_BYTES = 1024
+"""Room for a seal at the end of a file."""
+_MIN_FILE_BYTES = 256 * 1024
+"""Bytes: twice the longest line, which has a dozen texts of 1,024 characters, 6 bytes each when they are escaped, and
+100 names of those who denied, in 600 bytes each."""
+_LOG_INTERVAL_SECONDS = 60.0
+
+
+class DecisionLog:
+    """Writes what was answered to a chained file, in a thread of its own."""
+
+    def __init__(
+        self,
+        file: RotatedFile,
+        chain: HashChain,
+        entries: EntryWriter,
+        configuration: ConfigurationDigest,
+        *,
+        required: bool = False,
+        repaired: int = 0,
+    ) -> None:
+        """Begin to write; :meth:`close` ends it.
+
+        Args:
+            file: Where.
+            chain: Its end.
+            entries: Makes the entries.
+            configuration: The set in force.
+            required: Refuse reviews while the log cannot be written.
+            repaired: Bytes of half an entry that had to be cut off the file.
+
+        Raises:
+            OSError: the file cannot be written to.
+        """
+        self._file, self._chain, self._entries = file, chain, entries
+        self._configuration = configuration
+        self.required = required
+        self._queue: queue.SimpleQueue[Observation | None] = queue.SimpleQueue()
+        # Each of these has one thread that writes it, so that none needs a lock.
+        self._taken_bytes = self._done_bytes = 0
+        self._refused = self._failed = 0
+        self._noted = self._written = 0
+        self._reason, self._told, self._tell_at = "", 0, float("-inf")
+        self._unsealed, self._sealed_at = 0, time.monotonic()
+        self._head("restart" if chain.sequence else "start", repaired)
+        self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
+        self._thread.start()
+
+    # What the event loop asks
+
+    def begin(self, path: str, scope: Scope) -> Observation:
+        """Begin to observe a request."""
+        return Observation(path, scope)
+
+    def check(self) -> None:
+        """Refuse a review that could not be logged, where it has to be.
+
+        Raises:
+            RequestError: it is refused (503).
+        """
+        if self.required and self.failing:
+            text = "the server is currently unable to handle the request: its decision log cannot be written"
+            raise RequestError(statuses.service_unavailable(text))
+
+    def take(self, seen: Observation) -> None:
+        """Take what was answered, to write it later. Never waits, never fails."""
+        if self._queue.qsize() >= _MAX_WAITING:
+            self._refused += 1
+            return
+        if self._taken_bytes - self._done_bytes > _MAX_WAITING_BYTES:
+            # Otherwise whoever sends large objects without end would decide what is not logged.
+            seen.drop_objects()
+        self._taken_bytes += seen.size
+        self._queue.put(seen)
+
+    @property
+    def failing(self) -> str:
+        """Why entries cannot be written now; empty where they can."""
+        if self._reason:
+            return self._reason
+        return "more comes than can be written" if self._queue.qsize() >= _MAX_WAITING else ""
+
+    @property
+    def written(self) -> int:
+        """Decisions and outages that were written."""
+        return self._written
+
+    @property
+    def lost(self) -> int:
+        """Those that were not."""
+        return self._refused + self._failed
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last entry."""
+        return self._chain.sequence
+
+    def close(self, seconds: float = _DRAIN_SECONDS) -> None:
+        """Write what still waits, for so long at most, and the final seal."""
+        self._queue.put(None)
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            _log.warning(
+                "decision log not complete", extra={"count": self._queue.qsize(), "reason": "the disk hangs"}
+            )
+
+    # What the thread does
+
+    def _run(self) -> None:
+        while True:
+            try:
+                seen = self._queue.get(timeout=_TICK_SECONDS)
+            except queue.Empty:
+                self._tick()
+                continue
+            if seen is None:
+                break
+            self._write(seen)
+            self._done_bytes += seen.size
+            del seen  # not to hold a review while waiting for another
+            self._tick()
+        self._try(self._note_gap)
+        self._try(lambda: self._seal(final=True))
+        self._complain(float("inf"))
+        self._file.close()
+
+    def _tick(self) -> None:
+        if self._reason or self.lost > self._noted:
+            self._try(self._note_gap)
+        due = time.monotonic() - self._sealed_at >= _SEAL_SECONDS
+        if self._unsealed >= _SEAL_ENTRIES or (self._unsealed and due):
+            self._try(self._seal)
+        self._complain(time.monotonic())
+
+    def _write(self, seen: Observation) -> None:
+        def write() -> None:
+            self._note_gap()
+            self._append(self._entries.members(seen, self._configuration.current))
+
+        if self._try(write):
+            self._written += 1
+            self._unsealed += 1
+        else:
+            self._failed += 1
+
+    def _try(self, write: Any) -> bool:
+        try:
+            write()
+        except OSError as error:
+            self._reason = os.strerror(error.errno) if error.errno else "it cannot be written"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next entry is to be written
+            self._reason = type(error).__name__
+        else:
+            self._reason = ""
+            return True
+        return False
+
+    def _note_gap(self) -> None:
+        lost = self.lost
+        if lost > self._noted:
+            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._noted})
+            self._noted = lost
+
+    def _seal(self, *, final: bool = False) -> None:
+        self._append({"kind": "seal", "time": audit_time(time.time()), "final": final}, room=0)
+        self._file.sync()
+        self._unsealed, self._sealed_at = 0, time.monotonic()
+        extra = {"sequence": self._chain.sequence, "hash": self._chain.last}
+        _log.info("decision log sealed", extra=extra)
+
+    def _append(self, members: dict[str, Any], room: int = _SEAL_BYTES) -> None:
+        self._file.follow()
+        if room and self._file.is_full(len(self._chain.line(members)) + room):
+            self._add({"kind": "seal", "time": audit_time(time.time()), "final": False})
+            self._file.sync()
+            self._file.rotate()
+        if self._file.is_empty:
+            self._head("rotation")
+        self._add(members)
+
+    def _head(self, why: str, repaired: int = 0) -> None:
+        members = {
+            "kind": "head",
+            "time": audit_time(time.time()),
+            "version": VERSION,
+            "algorithm": self._chain.algorithm,
+            "why": why,
+        }
+        self._add({**members, "repairedBytes": repaired} if repaired else members)
+
+    def _add(self, members: dict[str, Any]) -> None:
+        line = self._chain.line(members)
+        self._file.append(line)
+        self._chain.added(line)
+
+    def _complain(self, now: float) -> None:
+        """Tell once in a while that entries are lost, and why the last was."""
+        if self.lost == self._told or now < self._tell_at:
+            return
+        reason = self._reason or "more came than could be written"
+        _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
+        self._told = self.lost
+        self._tell_at = now + _LOG_INTERVAL_SECONDS
+
+
+def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
+    """Make what the settings ask for, and go on where an earlier log ended; None where nothing is to be logged.
+
+    Raises:
+        ConfigurationError: the file cannot be written to, is somebody else's now, or is no log by this key.
+    """
+    if settings.decision_log is None:
+        return None
+    path = Path(settings.decision_log)
+    key = (
+        None
+        if settings.decision_log_key is None
+        else read_key(Path(settings.decision_log_key), "--decision-log-key")
+    )
+    if settings.decision_log_max_bytes < _MIN_FILE_BYTES:
+        text = f"is less than {_MIN_FILE_BYTES}, in which a few entries have room"
+        raise ConfigurationError(f"--decision-log-max-bytes {settings.decision_log_max_bytes}: {text}")
+    chain = HashChain(key)
+    entries = EntryWriter(key, secrets.token_bytes(32), settings.record_max_review_bytes)
+    configuration = ConfigurationDigest(settings.chain.config)
+    try:
+        file = RotatedFile(
+            path, max_bytes=settings.decision_log_max_bytes, files=settings.decision_log_files, alone=True
+        )
+        repaired = _resume_chain(chain, path)
+        if repaired:
+            file.close()  # it has seen that half an entry stands at its end
+            file.follow()
+        return DecisionLog(
+            file, chain, entries, configuration, required=settings.decision_log_required, repaired=repaired
+        )
+    except BlockingIOError:
+        raise ConfigurationError(f"--decision-log {path}: another process writes to it") from None
+    except OSError as error:
+        raise ConfigurationError(f"--decision-log {path}: cannot be written to: {error.strerror}") from None
+
+
+def _resume_chain(chain: HashChain, path: Path) -> int:
+    """Set a chain to the end of the log that is there, and cut half an entry off it; how many bytes that were."""
+    before = path.with_name(f"{path.name}.1")
+    if not path.is_file():
+        return 0
+    with path.open("r+b") as file:
+        end, line = _last_line(file)
+        repaired = file.seek(0, os.SEEK_END) - end
+        if repaired:
+            file.truncate(end)
+    # A writer that was killed between two files has left an empty one.
+    if not line and before.is_file():
+        with before.open("rb") as file:
+            _, line = _last_line(file)
+    if line:
+        try:
+            chain.sequence, chain.last = last_link(line, chain.key)
+        except ValueError:
+            text = "its last line is not one of a decision log with this key"
+            advice = "verify it with pratique decision-log verify, and name another file"
+            raise ConfigurationError(f"--decision-log {path}: {text}; {advice}") from None
+    return repaired
+
+
+_FIRST_BYTES = b'{"sequence":'
+"""What every line begins with, and half a line where there is no other."""
+_MAX_LINE_BYTES = 1024 * 1024
+"""Bytes from the end of a file in which its last line is looked for: many times the longest."""
+
+
+def _last_line(file: Any) -> tuple[int, bytes]:
+    """Where the last whole line ends, and that line."""
+    size = file.seek(0, os.SEEK_END)
+    start = max(0, size - _MAX_LINE_BYTES)
+    file.seek(start)
+    tail = file.read()
+    whole = tail[: tail.rfind(b"\n") + 1]
+    if not whole and size and not tail.startswith(_FIRST_BYTES[:size]):
+        raise ConfigurationError(
+            f"--decision-log {file.name}: holds no line of a decision log; name another file"
+        )
+    return start + len(whole), whole[whole.rfind(b"\n", 0, -1) + 1 :]

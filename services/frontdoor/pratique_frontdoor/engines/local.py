@@ -1,0 +1,129 @@
+"""The local engine: the whole chain in one process, for ``pratique review`` and tests.
+
+Its transport asks the hosts of the mutator and the validator directly, without a network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from pratique.admission.controllers import Phase
+from pratique.admission.namespace_provisioning import provisions_namespaces
+from pratique.admission.results import Outcome
+from pratique.admission.reviews import Call, Deadline, Review
+from pratique.cluster.store import Cluster
+from pratique.configuration.loading import Configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.controllers.quota.ledger import with_ledger_url
+from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique_frontdoor.chain.assembly import ChainParts, assemble
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.engines.engine import ChainSources, open_clients
+from pratique_frontdoor.webhooks.clients import WebhookTransports
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InProcessTransport:
+    """Asks hosts that live in this process."""
+
+    mutator: MutatorHost
+    validator: ValidatorHost
+    endpoint: str = "in-process"
+
+    async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Run mutating halves one after another."""
+        return await self.mutator.mutate(review, calls, deadline)
+
+    async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
+        """Run validating halves side by side."""
+        return await self.validator.validate(review, calls, deadline)
+
+    async def close(self) -> None:
+        """Let the controllers go of what they hold; one that is hosted twice is closed once."""
+        hosted = {id(one): one for one in (*self.mutator.hosted, *self.validator.hosted)}
+        for one in hosted.values():
+            await one.handlers.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LocalSources:
+    """What the settings of a chain name, read once for several engines, which share nothing else."""
+
+    chain: ChainSources
+    configurations: Configurations
+
+    @classmethod
+    def read(cls, settings: ChainSettings) -> LocalSources:
+        """Read all configuration.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
+        return cls(ChainSources.read(with_ledger_url(settings, "")), _configurations(settings))
+
+
+def _configurations(settings: ChainSettings) -> Configurations:
+    if not settings.config:
+        return Configurations()
+    from pratique.configuration.loading import load_configurations  # noqa: PLC0415 - what is not there is not checked
+
+    return load_configurations(settings.config)
+
+
+class LocalEngine:
+    """Decides reviews without any service."""
+
+    def __init__(self, settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> None:
+        """Read all configuration, unless it has been read, and make the chain.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        self.cluster = store
+        loaded = read or LocalSources.read(settings)
+        sources, configurations = loaded.chain, loaded.configurations
+        hosted = sources.configure(sources.selected)
+        for one in hosted:
+            one.handlers.use_configurations(configurations)
+        making = provisions_namespaces(sources.selected)
+        self._hosts = InProcessTransport(
+            MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
+        )
+        self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
+        self.parts = ChainParts(
+            controllers=sources.selected,
+            configurations=configurations,
+            mutator=self._hosts,
+            validator=self._hosts,
+            reach=self._webhooks.reach,
+            plugin_configurations=sources.plugin_configurations,
+            first_denial_only=settings.first_denial_only,
+        )
+        self._chain = assemble(self.parts)
+        self._sources = sources
+
+    def idle(self) -> Iterator[str]:
+        """Tell of what is configured and can do nothing, whatever the cluster, a line each."""
+        return self._sources.idle(self.parts.configurations, self.cluster, only_certain=True)
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for."""
+        return await self._chain.decide(review, phases, deadline, explain=explain)
+
+    async def on_admitted(self, review: Review) -> None:
+        """Tell the controllers of a request that was admitted and done, before what it did can be looked up."""
+        for one in self._hosts.validator.hosted:
+            await one.handlers.on_admitted(review)
+
+    async def unready(self) -> Sequence[str]:
+        """Nothing is waited for."""
+        return ()
+
+    async def close(self) -> None:
+        """Let go of connections and controllers."""
+        await self._webhooks.close()
+        await self._hosts.close()

@@ -1,0 +1,261 @@
+"""The remote engine: the chain of a front door, whose controllers run in the mutator and the validators."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Deadline, Review
+from pratique.cluster.files import load_cluster
+from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
+from pratique.configuration.input_digests import (
+    InputDigests,
+    RecentInputs,
+    chain_digest,
+    cluster_digest,
+    configuration_digest,
+)
+from pratique.configuration.loading import Configurations, load_configurations
+from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
+from pratique.lint.spellings import unread_in_cluster
+from pratique.telemetry.logs import describe_error
+from pratique.telemetry.metrics import ReloadCollector
+from pratique.telemetry.policy_metrics import MatchConditionMetrics
+from pratique.telemetry.reloading_files import Reloaded, keep_reloading
+from pratique_frontdoor.chain.assembly import ChainParts, assemble
+from pratique_frontdoor.chain.decisions import Chain, Decision
+from pratique_frontdoor.engines.engine import ChainSources, open_clients
+from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
+from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService, ServicesTls
+from pratique_frontdoor.webhooks.clients import WebhookTransports
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_REVIEW_SECONDS = 30.0
+"""After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _DecisionInputs:
+    """What decides by one set of inputs."""
+
+    chain: Chain
+    webhooks: WebhookTransports
+    cluster: Cluster
+
+
+class RemoteEngine:
+    """Decides reviews by asking the services.
+
+    Configuration and cluster are read again when their files change. What cannot be used is told in the log and
+    left aside; reviews go on with the last that could.
+    """
+
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Read all configuration and make the chain. Needs a running event loop.
+
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        self._settings, chain = settings, settings.chain
+        self._first_denial_only = chain.first_denial_only
+        self._sources = ChainSources.read(chain)
+        read_cluster = functools.partial(load_cluster, chain.cluster)
+        cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
+        self.cluster = ReloadableCluster(cluster.value)
+        cluster.tell(self._use_cluster)
+        for notice in self._sources.notices(chain.release):
+            _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
+        self._clients = open_clients(self.cluster)
+        hosted = [one for one in self._sources.selected if one.hosted]
+        tls = ServicesTls.of(settings)
+        self.kept: Sequence[ReloadedCertificate[Any]] = () if tls is None else tls.kept
+        self._conditions, hops = MatchConditionMetrics(), HopMetrics()
+        self._mutator = HostingService.open(
+            "mutator",
+            (settings.mutator,),
+            Phase.MUTATE,
+            hosted,
+            tls=tls,
+            server_name=settings.mutator_server_name,
+            observe=hops.observer("mutator"),
+            calls=settings.calls,
+            slow_seconds=settings.slow_replica_seconds,
+        )
+        self._validator = HostingService.open(
+            "validator",
+            settings.validators,
+            Phase.VALIDATE,
+            hosted,
+            tls=tls,
+            server_name=settings.validator_server_name,
+            observe=hops.observer("validator"),
+            calls=settings.calls,
+            slow_seconds=settings.slow_replica_seconds,
+        )
+        read_configurations = functools.partial(load_configurations, chain.config)
+        configurations = Reloaded("configuration", read_configurations, chain.config)
+        configurations.tell(self._use_configurations)
+        self._services = (self._mutator, self._validator)
+        digests = InputDigests.of(
+            chain_digest(self._sources.selected, self._sources.plugin_configurations),
+            configuration_digest(configurations.value),
+            cluster_digest(cluster.value),
+        )
+        chain_now, webhooks = self._assemble(configurations.value)
+        self._held = RecentInputs(
+            digests, _DecisionInputs(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
+        )
+        self._webhooks = [webhooks]
+        self._held.listen(self._let_go)
+        for service in self._services:
+            service.agree_with(self._held)
+        hops.show_services(self._services, self._held)
+        watched = [one for one in (cluster, configurations) if one.paths]
+        self.reloaded: Sequence[Reloaded[Any]] = watched
+        """What is read again when its files change."""
+        reloads = ReloadCollector([one.reloads for one in watched])
+        breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
+        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
+        """What it counts, for metrics."""
+        self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
+        self._advise(self._tell_unread, cluster.value)
+        self._advise(self._tell_idle, configurations.value)
+        if tls is not None:
+            for one in tls.kept:
+                one.tell(self._renew_channels)
+            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
+
+    def _advise(self, tell: Callable[[Any], None], value: object) -> None:
+        """Look in a thread for what is worth a warning: no review waits for it, and it refuses nothing."""
+        telling = asyncio.ensure_future(asyncio.to_thread(_advise, tell, value))
+        self._background.add(telling)
+        telling.add_done_callback(self._background.discard)
+
+    def _tell_unread(self, cluster: Cluster) -> None:
+        for problem in unread_in_cluster(cluster, self._settings.chain.release):
+            _log.warning("the cluster has what no controller reads", extra={"reason": problem})
+
+    def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
+        webhooks = WebhookTransports(self._clients, self._sources.credentials())
+        breakers = CircuitBreakers(self._settings)
+        parts = ChainParts(
+            controllers=self._sources.selected,
+            configurations=configurations,
+            mutator=self._mutator.transport,
+            validator=self._validator.transport,
+            reach=webhooks.reach,
+            plugin_configurations=self._sources.plugin_configurations,
+            first_denial_only=self._first_denial_only,
+            conditions=self._conditions,
+            breakers=breakers,
+        )
+        chain = assemble(parts)
+        self._breakers = breakers
+        return chain, webhooks
+
+    def _tell_idle(self, configurations: Configurations) -> None:
+        """Warn of what can do nothing. It is valid, so that it keeps nobody from starting."""
+        for line in self._sources.idle(configurations, self.cluster.current):
+            place, _, text = line.rpartition("warning: ")
+            _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
+
+    async def _use_configurations(self, configurations: Configurations) -> None:
+        digest = await asyncio.to_thread(configuration_digest, configurations)
+        chain, webhooks = self._assemble(configurations)
+        self._webhooks.append(webhooks)
+        self._take_up(
+            dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
+        )
+        self._advise(self._tell_idle, configurations)
+
+    async def _use_cluster(self, cluster: ObjectStore) -> None:
+        digest = await asyncio.to_thread(cluster_digest, cluster)
+        self.cluster.swap(cluster)
+        self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+        self._advise(self._tell_unread, cluster)
+
+    def _take_up(self, decider: _DecisionInputs, **digests: str) -> None:
+        now = self._held.digests._replace(**digests)
+        self._held.switch_to(InputDigests.of(now.chain, now.configuration, now.cluster), decider)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the connections to webhooks that are in no chain any more, when no review uses them any more."""
+        used = [decider.webhooks for _, decider in self._held]
+        unused = [one for one in self._webhooks if one not in used]
+        self._webhooks = [one for one in self._webhooks if one in used]
+        for one in unused:
+            closing = asyncio.ensure_future(_close_later(one))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
+
+    async def _renew_channels(self, _: object) -> None:
+        await asyncio.gather(self._mutator.transport.renew(), self._validator.transport.renew())
+
+    async def decide(
+        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
+    ) -> Decision:
+        """Run a review through the phases asked for, all of it by the newest inputs that the services decide by."""
+        digests, decider = self._agreed()
+        review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
+        return await decider.chain.decide(review, phases, deadline, explain=explain)
+
+    def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
+        """The newest inputs by which the services decide, too; those of this front door where there are none such."""
+        for digests, decider in self._held:
+            if all(service.agrees(digests.whole) for service in self._services):
+                return digests, decider
+        return self._held.digests, self._held.current
+
+    async def unready(self) -> Sequence[str]:
+        """Why the services cannot be asked now."""
+        digests, _ = self._agreed()
+        reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
+        return [reason for reason in reasons if reason]
+
+    def warnings(self) -> Mapping[str, Sequence[str]]:
+        """What is no reason to send reviews elsewhere, and yet worth knowing, by what it is about.
+
+        ``inputs`` names replicas that are left out because they decide by something else, or are asked for what was
+        before; ``replicas`` those that are left out because they are slow; ``webhooks`` those that are not called now.
+        """
+        differing = [told for service in self._services for told in service.differing(self._held.digests)]
+        slow = [told for service in self._services for told in service.left_out()]
+        broken = self._breakers.warnings()
+        found = {"inputs": differing, "replicas": slow, "webhooks": broken}
+        return {about: told for about, told in found.items() if told or about == "inputs"}
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._held.close()
+        for webhooks in self._webhooks:
+            await webhooks.close()
+        await self._mutator.transport.close()
+        await self._validator.transport.close()
+
+
+def _advise(tell: Callable[[Any], None], value: object) -> None:
+    try:
+        tell(value)
+    except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
+        _log.error("looking for what is worth a warning failed", extra={"reason": describe_error(error)})
+
+
+async def _close_later(webhooks: WebhookTransports) -> None:
+    try:
+        await asyncio.sleep(_LONGEST_REVIEW_SECONDS)
+    finally:
+        await webhooks.close()

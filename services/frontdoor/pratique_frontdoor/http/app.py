@@ -1,0 +1,319 @@
+"""The front door's application: which path leads to which handler, with its probes and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import platform
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.statuses import Status
+from pratique.https.tls import ReloadedCertificate
+from pratique.processes.large_texts import LargeTextReader
+from pratique.telemetry.metrics import CertificateCollector
+from pratique.telemetry.registry import CONTENT_TYPE
+from pratique.telemetry.reloading_files import Reloaded
+from pratique_frontdoor.decision_logs.writers import DecisionLog
+from pratique_frontdoor.engines.engine import Engine
+from pratique_frontdoor.http.authentication import AuthenticationMiddleware
+from pratique_frontdoor.http.codecs import VERSIONS
+from pratique_frontdoor.http.connections import Timeouts
+from pratique_frontdoor.http.endpoints import BeginTrace, DecisionEndpoint, EndpointContext
+from pratique_frontdoor.http.limits import Load, LoadLimits, UnauthenticatedConnections
+from pratique_frontdoor.http.listener import ListenerSecurity
+from pratique_frontdoor.http.messages import failure_status, method_not_allowed, not_found, status_reply
+from pratique_frontdoor.http.metrics import Metrics
+from pratique_frontdoor.recording.recorders import Recorder
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from starlette.requests import Request
+
+    from pratique.telemetry.tracers import Tracing
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+
+_Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+
+
+READINESS_SECONDS = 0.8
+"""How long the engine may look for reasons: less than the 1 s after which a kubelet gives a probe up."""
+
+
+class Probes:
+    """The three probes of one front door."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        kept: Sequence[ReloadedCertificate[Any]] = (),
+        closed: Callable[[], Sequence[str]] = tuple,
+        decision_log: DecisionLog | None = None,
+    ) -> None:
+        """Probe ``engine``.
+
+        Args:
+            engine: Decides reviews.
+            kept: Certificates and secrets, which may need to be renewed.
+            closed: Says why nobody may call.
+            decision_log: What is written of decisions, which may fail.
+        """
+        self._decision_log = decision_log
+        self._engine = engine
+        self._kept = kept
+        self._closed = closed
+
+    async def livez(self, request: Request) -> Response:
+        """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
+        return _report("livez", request, {"ping": ()})
+
+    async def healthz(self, request: Request) -> Response:
+        """Able to decide."""
+        return _report("healthz", request, {"ping": (), "chain": await self._unready()})
+
+    async def readyz(self, request: Request) -> Response:
+        """Able to decide, and willing to: not draining, and not closed to everybody."""
+        draining = ("draining",) if request.app.state.draining else ()
+        checks: dict[str, Sequence[str]] = {"ping": (), "chain": await self._unready(), "shutdown": draining}
+        if closed := self._closed():
+            checks["callers"] = closed
+        # What they warn of is no reason to send reviews elsewhere: every other front door has the same files.
+        watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
+        warnings: dict[str, Sequence[str]] = {name: _warnings(of) for name, of in watched.items() if of}
+        # Only an engine that asks services and webhooks has something to say of them.
+        of_engine: Mapping[str, Sequence[str]] = getattr(self._engine, "warnings", dict)()
+        warnings |= of_engine
+        if self._decision_log is not None:
+            failing = self._decision_log.failing
+            reasons = (f"the decision log cannot be written: {failing}",) if failing else ()
+            (checks if self._decision_log.required else warnings)["decision-log"] = reasons
+        return _report("readyz", request, checks, warnings)
+
+    async def _unready(self) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(READINESS_SECONDS):
+                return await self._engine.unready()
+        except TimeoutError:
+            return (f"the chain did not answer within {READINESS_SECONDS} s",)
+
+
+def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
+    return [warning for one in reloaded if (warning := one.warning())]
+
+
+def _report(
+    probe: str,
+    request: Request,
+    checks: Mapping[str, Sequence[str]],
+    warnings: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Response:
+    reasons = [reason for found in checks.values() for reason in found]
+    if "verbose" in request.query_params:
+        lines = [line for check, found in checks.items() for line in _check_lines(check, found)]
+        lines += [line for check, found in warnings.items() for line in _warning_lines(check, found)]
+        text = "\n".join([*lines, f"{probe} check {'failed' if reasons else 'passed'}", ""])
+    else:
+        text = "\n".join(reasons) or "ok"
+    return PlainTextResponse(
+        text, status_code=503 if reasons else 200, headers={"X-Content-Type-Options": "nosniff"}
+    )
+
+
+def _check_lines(check: str, reasons: Sequence[str]) -> list[str]:
+    return [f"[-]{check} failed: {reason}" for reason in reasons] or [f"[+]{check} ok"]
+
+
+def _warning_lines(check: str, warnings: Sequence[str]) -> list[str]:
+    return [f"[+]{check} ok, but: {warning}" for warning in warnings] or [f"[+]{check} ok"]
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names for them
+
+
+class Pages:
+    """The pages of one front door."""
+
+    def __init__(self, metrics: Metrics, paths: Iterable[str]) -> None:
+        """Show ``metrics``, and an index of ``paths``."""
+        self._metrics = metrics
+        self._index: JSONObject = {"paths": sorted(paths)}
+        self._version = _version()
+
+    async def metrics(self, _: Request) -> Response:
+        """``GET /metrics``."""
+        return Response(self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def version(self, _: Request) -> Response:
+        """``GET /version``."""
+        return JSONResponse(self._version)
+
+    async def index(self, _: Request) -> Response:
+        """``GET /``, as the API server answers it."""
+        return JSONResponse(self._index)
+
+
+def _version() -> JSONObject:
+    """Make what ``k8s.io/apimachinery/pkg/version.Info`` has, as far as it is known, and what Pratique adds.
+
+    ``gitVersion`` is the release, written as Kubernetes writes its own, because clients parse that field.
+    """
+    release = version("pratique")
+    major, minor, *_ = release.split(".")
+    machine = platform.machine().lower()
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{release}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{sys.platform}/{_ARCHITECTURES.get(machine, machine)}",
+        "pythonVersion": platform.python_version(),
+        "admissionReviewVersions": [api_version.rpartition("/")[2] for api_version in VERSIONS],
+    }
+
+
+_DECISION_PATHS: dict[str, frozenset[Phase] | None] = {
+    "/validate": VALIDATE,
+    "/mutate": MUTATE,
+    "/admit": BOTH,
+    "/explain": None,
+}
+_STATUS_PATHS = ("/livez", "/readyz", "/healthz", "/metrics", "/version")
+
+
+def build_app(
+    engine: Engine,
+    settings: FrontDoorSettings,
+    recorder: Recorder | None = None,
+    tracing: Tracing | None = None,
+    decision_log: DecisionLog | None = None,
+) -> Starlette:
+    """Make the application.
+
+    It closes neither the engine nor the recorder nor the decision log. ``app.state.draining``, once true, tells probes
+    that it is going to stop.
+    """
+    listener_security = ListenerSecurity(settings)
+    # An engine that asks its services over TLS keeps certificates, too.
+    kept: tuple[ReloadedCertificate[Any], ...] = (*listener_security.kept, *getattr(engine, "kept", ()))
+    metrics, probes = Metrics(), Probes(engine, kept, listener_security.closed, decision_log)
+    for collector in (CertificateCollector(kept), *getattr(engine, "collectors", ())):
+        metrics.show(collector)
+    if recorder is not None:
+        metrics.show_recording(recorder)
+    if decision_log is not None:
+        metrics.show_decision_log(decision_log)
+    pages = Pages(metrics, [*_DECISION_PATHS, *_STATUS_PATHS])
+    counted = _CountedHandlers(metrics)
+    load = Load(_limits(settings, are_callers_known=listener_security.callers is not None))
+    connections = UnauthenticatedConnections(settings)
+    metrics.show_load(load)
+    metrics.show_connections(connections)
+    surroundings = EndpointContext(
+        engine,
+        settings,
+        metrics,
+        load,
+        Timeouts(),
+        LargeTextReader(),
+        recorder,
+        _trace_factory(tracing),
+        decision_log,
+    )
+    handlers = (probes.livez, probes.readyz, probes.healthz, pages.metrics, pages.version)
+    app = Starlette(
+        routes=[
+            *(
+                Route(path, DecisionEndpoint(path, phases, surroundings), methods=["POST"])
+                for path, phases in _DECISION_PATHS.items()
+            ),
+            *(
+                Route(path, counted.handler(path, handler))
+                for path, handler in zip(_STATUS_PATHS, handlers, strict=True)
+            ),
+            Route("/", counted.handler("/", pages.index)),
+        ],
+        middleware=_middleware(listener_security, metrics),
+        exception_handlers={HTTPException: counted.refuse, Exception: counted.fail},
+    )
+    app.router.redirect_slashes = False
+    app.state.draining = False
+    app.state.listener_security = listener_security
+    app.state.connections = connections
+    return app
+
+
+def _limits(settings: FrontDoorSettings, *, are_callers_known: bool) -> LoadLimits:
+    total, reserved = settings.max_in_flight_bytes, settings.reserved_in_flight_bytes
+    if are_callers_known:
+        return LoadLimits(total, reserved, 0, settings.max_caller_requests, settings.max_caller_bytes)
+    # Of strangers' bodies half may be on their way, so that those that never end leave room for those that do.
+    unfinished = min(total, max(total // 2, settings.max_body_bytes))
+    return LoadLimits(total, reserved, unfinished, settings.max_address_requests, settings.max_address_bytes)
+
+
+def _trace_factory(tracing: Tracing | None) -> BeginTrace | None:
+    if tracing is None:
+        return None
+    from pratique_frontdoor.http.review_traces import ReviewTrace  # noqa: PLC0415 - imports OpenTelemetry
+
+    return functools.partial(ReviewTrace, tracing)
+
+
+def _middleware(listener_security: ListenerSecurity, metrics: Metrics) -> list[Middleware]:
+    """What stands before all endpoints: nothing, where everybody may call."""
+    if listener_security.callers is None:
+        return []
+    known = frozenset({*_DECISION_PATHS, *_STATUS_PATHS, "/"})
+    return [
+        Middleware(
+            AuthenticationMiddleware, callers=listener_security.callers, metrics=metrics, known_paths=known
+        )
+    ]
+
+
+class _CountedHandlers:
+    """Handlers whose answers are counted, those for errors included."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def handler(self, path: str, handler: _Handler) -> _Handler:
+        async def counted(request: Request) -> Response:
+            response = await handler(request)
+            self._metrics.count_request(path, response.status_code)
+            return response
+
+        return counted
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Answer what the router raises: no such path, or not with this method."""
+        allow = (error.headers or {}).get("Allow") if isinstance(error, HTTPException) else None
+        if allow is None:
+            return self._tell(request, not_found())
+        return self._tell(request, method_not_allowed(), {"Allow": ", ".join(sorted(allow.split(", ")))})
+
+    async def fail(self, request: Request, error: Exception) -> Response:
+        return self._tell(request, failure_status(error, _route_path(request)))
+
+    def _tell(self, request: Request, status: Status, headers: dict[str, str] | None = None) -> Response:
+        self._metrics.count_request(_route_path(request), status.code)
+        return Response(status_reply(status).body, status.code, headers, "application/json")
+
+
+def _route_path(request: Request) -> str:
+    # Paths that clients make up would be series without end.
+    route: Route | None = request.scope.get("route")
+    return "other" if route is None else route.path

@@ -1,0 +1,232 @@
+"""AdmissionReview bytes to reviews, decisions to AdmissionReview bytes."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ReviewError
+from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
+from pratique.apimachinery.json_values import Document, JSONObject, encode
+from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
+    GroupVersionKind,
+    GroupVersionResource,
+)
+from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.cluster.store import Cluster
+from pratique.processes.large_text_process import MemberSelection, MemberStripper, slice_pieces
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.webhooks.answers import answer_annotations
+
+VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+"""The AdmissionReview versions that are understood; each is answered in the version received."""
+
+_NULL = msgspec.Raw(b"null")
+
+
+class _UserInfo(msgspec.Struct, frozen=True):
+    username: str | None = None
+    uid: str | None = None
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _ReceivedRequest(msgspec.Struct, frozen=True, rename="camel"):
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    operation: Operation
+    uid: str = ""
+    sub_resource: str | None = None
+    request_kind: GroupVersionKind | None = None
+    request_resource: GroupVersionResource | None = None
+    request_sub_resource: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    user_info: _UserInfo | None = None
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
+    dry_run: bool | None = None
+    options: msgspec.Raw = _NULL
+
+
+class _ReceivedAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: Literal["admission.k8s.io/v1", "admission.k8s.io/v1beta1"]
+    kind: Literal["AdmissionReview"]
+    request: _ReceivedRequest | None = None
+
+
+_decoder = msgspec.json.Decoder(_ReceivedAdmissionReview)
+
+_OBJECTS = MemberSelection("request", ("object", "oldObject", "options"))
+
+_REUSED_BYTES = 16 * 1024
+"""Up to here what a body was parsed to is kept, for most reviews are shorter. The worst becomes thirty times as long,
+and a thousand reviews can be in flight at a time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReceivedReview:
+    """A review, and the version in which its answer is expected."""
+
+    api_version: str
+    """``admission.k8s.io/v1`` or ``admission.k8s.io/v1beta1``."""
+    review: Review
+    """What was asked."""
+
+
+def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
+    """Read an AdmissionReview; its objects are the bytes that they were, and parsed already where that was cheap.
+
+    One of more than ``json_limits.LARGE_BYTES`` is for a thread, one of many more for :func:`decode_large_review`.
+
+    Raises:
+        ReviewError: the body is not JSON or beyond its limits, not an AdmissionReview, or has no request or uid.
+            The text says which field is wrong and never repeats the body.
+    """
+    return _review_from(lambda: _decode_body(body), cluster)
+
+
+def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: MemberStripper) -> ReceivedReview:
+    """The same of a body that came in pieces, and is checked and cut by somebody else.
+
+    Raises:
+        ReviewError: as :func:`decode_review`.
+        Exception: what else ``cut_out`` raises.
+    """
+    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster)
+
+
+def _review_from(receive: Callable[[], _DecodedBody], cluster: Cluster) -> ReceivedReview:
+    try:
+        received = receive()
+    except JsonLimitError as error:
+        raise ReviewError(f"the body {error}") from None
+    except msgspec.ValidationError as error:
+        raise ReviewError(
+            f"not an AdmissionReview that can be answered: {_describe_error(str(error))}"
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
+    request = received.envelope.request
+    if request is None:
+        raise ReviewError("the AdmissionReview has no request")
+    if not request.uid:
+        raise ReviewError("the AdmissionReview's request has no uid")
+    _check_names(request)
+    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster))
+
+
+class _DecodedBody(NamedTuple):
+    """A body that was checked and decoded."""
+
+    envelope: _ReceivedAdmissionReview
+    parsed: JSONObject
+    """The request as it was parsed for the check; empty where that is not kept."""
+    taken_out: Mapping[str, bytes]
+    """The texts of members of the request that the envelope is without, by their names."""
+
+
+def _decode_body(body: bytes) -> _DecodedBody:
+    data = parse_checked(body)
+    envelope = _decoder.decode(body)
+    if len(body) > _REUSED_BYTES or data is msgspec.UNSET or envelope.request is None:
+        return _DecodedBody(envelope, {}, {})
+    return _DecodedBody(envelope, data["request"], {})
+
+
+def _decode_cut_body(pieces: Sequence[bytes], cut_out: MemberStripper) -> _DecodedBody:
+    remainder = cut_out(pieces, _OBJECTS)
+    if remainder is None:
+        return _DecodedBody(_decoder.decode(b"".join(pieces)), {}, {})
+    taken_out = {name: slice_pieces(pieces, begin, end) for name, (begin, end) in remainder.spans.items()}
+    return _DecodedBody(_decoder.decode(remainder.text), {}, taken_out)
+
+
+_CHOICES = {
+    "$.apiVersion": "`admission.k8s.io/v1` or `admission.k8s.io/v1beta1`",
+    "$.kind": "`AdmissionReview`",
+    "$.request.operation": "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`",
+}
+"""What is right where only a few values are; the decoder's own text would repeat the wrong one."""
+
+
+def _describe_error(text: str) -> str:
+    for field, choices in _CHOICES.items():
+        if text.endswith(f"at `{field}`") and text.startswith("Invalid enum value"):
+            return f"Expected {choices} - at `{field}`"
+    return text
+
+
+def _position_only(error: Exception) -> str:
+    # UnicodeDecodeError's text holds bytes of the body; its reason and position do not.
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 at byte {error.start}"
+    return str(error)
+
+
+def _check_names(request: _ReceivedRequest) -> None:
+    # No object can have such a name; a log or a database might end the text at it.
+    for field, text in (("name", request.name), ("namespace", request.namespace)):
+        if text is not None and "\0" in text:
+            raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
+
+
+def _review(request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster) -> Review:
+    return Review(
+        uid=request.uid,
+        operation=request.operation,
+        kind=request.kind,
+        resource=request.resource,
+        subresource=request.sub_resource or "",
+        request_kind=request.request_kind,
+        request_resource=request.request_resource,
+        request_subresource=request.request_sub_resource or "",
+        name=request.name or "",
+        namespace=request.namespace or "",
+        user=_user(request.user_info),
+        object_document=_document("object", request.object, received),
+        old_object_document=_document("oldObject", request.old_object, received),
+        options_document=_document("options", request.options, received),
+        dry_run=bool(request.dry_run),
+        cluster=cluster,
+    )
+
+
+def _document(field: str, raw: msgspec.Raw, received: _DecodedBody) -> Document:
+    content = received.taken_out.get(field) or bytes(raw)
+    if not content.startswith((b"{", b"null")):
+        raise ReviewError(
+            f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
+        )
+    data = received.parsed.get(field)
+    return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
+
+
+def _user(user: _UserInfo | None) -> UserInfo:
+    if user is None:
+        return UserInfo()
+    return UserInfo(user.username or "", user.uid or "", user.groups or (), user.extra or {})
+
+
+def encode_answer(decision: Decision, api_version: str, *, may_patch: bool = True) -> bytes:
+    """Write the AdmissionReview that answers a review, in the version in which it came.
+
+    Without ``may_patch``, as for a review that is validated only, it holds no patch whatever was decided.
+    """
+    response: JSONObject = {"uid": decision.uid, "allowed": decision.allowed}
+    if may_patch and decision.patch and decision.allowed:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(encode(decision.patch)).decode()
+    if decision.status is not None:
+        response["status"] = statuses.to_document(decision.status)
+    if decision.audit_annotations:
+        response["auditAnnotations"] = answer_annotations(decision.audit_annotations)
+    if decision.warnings:
+        response["warnings"] = decision.warnings
+    return encode({"apiVersion": api_version, "kind": "AdmissionReview", "response": response})

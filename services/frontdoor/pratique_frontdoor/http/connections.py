@@ -1,0 +1,524 @@
+"""One HTTP connection: where its messages begin and end, its limits, and the time that each part may take.
+
+llhttp reports neither how long a head was nor where it ended, passes trailers on as if they were header fields, and
+reads chunk extensions without a limit. ``Framing`` cuts the bytes into the parts of HTTP/1.1 messages, so that each
+part is counted exactly however packets are cut, and the parser never sees a trailer. The parser still judges what a
+part holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import re
+import socket
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from pratique.apimachinery import statuses
+from pratique_frontdoor.http.authentication import Callers, Peer
+from pratique_frontdoor.http.limits import (
+    CALLER_WINDOW_BYTES,
+    PLAIN_BYTES,
+    TLS_BYTES,
+    UnauthenticatedConnections,
+    network_address,
+)
+from pratique_frontdoor.http.messages import ResponseWriter, status_reply
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from uvicorn.server import ServerState
+
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+
+_END_OF_HEAD = b"\r\n\r\n"
+_MOST_LINE_BYTES = 1024
+"""The longest line that tells the size of a chunk: 16 digits, and extensions, which nobody sends. Go has 4096."""
+_FRAMING_SHARE = 16
+"""A chunked body may spend one byte on framing for each 16 of data, beside the length of a head: chunks of 100 bytes
+are fine without end, and those of one byte, which cost a thousand times as much to read, for some thousands."""
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
+_HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
+"""``uri-host [":" port]`` of RFC 9110, 7.2, by its characters; it may be empty."""
+
+
+class FramingError(ValueError):
+    """What came is no HTTP message that can be answered; the text is for who sent it."""
+
+
+class MessagePart(enum.Enum):
+    """What comes next on a connection."""
+
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    CHUNK_SIZE = enum.auto()
+    CHUNK_DATA = enum.auto()
+    CHUNK_END = enum.auto()
+    LAST_LINE = enum.auto()
+
+
+class Framing:
+    """Where one connection is within its messages."""
+
+    __slots__ = ("_bytes_left", "_data_bytes", "_line", "_max_head_bytes", "_tail", "framing_bytes", "part")
+
+    def __init__(self, max_head_bytes: int) -> None:
+        """Begin with the head of a message; ``framing_bytes`` are those of it, or of what goes round a body's data."""
+        self._max_head_bytes = max_head_bytes
+        self.begin()
+
+    def begin(self) -> None:
+        """Expect the head of a message."""
+        self.part = MessagePart.HEAD
+        self._tail = b""
+        self._line = b""
+        self._bytes_left = self._data_bytes = self.framing_bytes = 0
+
+    def begin_body(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Expect the body that a head with these fields tells of.
+
+        Raises:
+            FramingError: the head ended in another way than by an empty line, or has a body in another transfer
+                coding than ``chunked``, of which RFC 9112 (6.1) lets a server know no more.
+        """
+        if self._tail != _END_OF_HEAD:
+            raise FramingError("lines end in CR LF, and nothing else")
+        codings = [value for name, value in headers if name == b"transfer-encoding"]
+        lengths = [value for name, value in headers if name == b"content-length"]
+        if codings and [coding.lower() for coding in codings] != [b"chunked"]:
+            raise FramingError("chunked, once, is the only transfer coding that is read")
+        self.framing_bytes = 0
+        if codings:
+            self.part = MessagePart.CHUNK_SIZE
+        elif lengths and int(lengths[0]):
+            self.part = MessagePart.BODY
+            self._bytes_left = int(lengths[0])
+
+    def end_of_part(self, data: bytes, start: int) -> int:
+        """Tell up to where ``data`` is of one part from ``start`` on, and expect what comes after that.
+
+        Raises:
+            FramingError: it is too much, or what is never read.
+        """
+        match self.part:
+            case MessagePart.HEAD:
+                return self._head(data, start)
+            case MessagePart.CHUNK_SIZE:
+                return self._chunk_size(data, start)
+            case MessagePart.LAST_LINE:
+                return self._last_line(data, start)
+        size = min(self._bytes_left, len(data) - start)
+        self._bytes_left -= size
+        if not self._bytes_left and self.part is MessagePart.CHUNK_DATA:
+            self.part, self._bytes_left = MessagePart.CHUNK_END, 2
+        elif not self._bytes_left and self.part is MessagePart.CHUNK_END:
+            self.part = MessagePart.CHUNK_SIZE
+        return start + size
+
+    def _head(self, data: bytes, start: int) -> int:
+        # An end may have begun in what came before.
+        before = self._tail[-3:]
+        found = (before + data[start : start + 3]).find(_END_OF_HEAD)
+        if found >= 0:
+            end = start + found + len(_END_OF_HEAD) - len(before)
+        else:
+            found = data.find(_END_OF_HEAD, start)
+            end = found + len(_END_OF_HEAD) if found >= 0 else len(data)
+        self.framing_bytes += end - start
+        if self.framing_bytes > self._max_head_bytes:
+            raise FramingError(f"a head has at most {self._max_head_bytes} bytes")
+        self._tail = (self._tail + data[max(start, end - 4) : end])[-4:]
+        return end
+
+    def _chunk_size(self, data: bytes, start: int) -> int:
+        end = data.find(b"\n", start, start + _MOST_LINE_BYTES) + 1
+        size = (end or len(data)) - start
+        self.framing_bytes += size
+        if len(self._line) + size > _MOST_LINE_BYTES:
+            raise FramingError(f"the line with the size of a chunk has at most {_MOST_LINE_BYTES} bytes")
+        if self.framing_bytes > self._max_head_bytes + self._data_bytes // _FRAMING_SHARE:
+            raise FramingError("the chunks of a body are larger than what goes round them")
+        self._line += data[start : start + size]
+        if end:
+            self._take_size()
+        return start + size
+
+    def _take_size(self) -> None:
+        digits = _CHUNK_SIZE.match(self._line)
+        if digits is None:
+            raise FramingError("a chunk begins with its size in hexadecimal digits")
+        self._bytes_left, self._line = int(digits[0], 16), b""
+        self._data_bytes += self._bytes_left
+        self._tail = b""
+        self.part = MessagePart.CHUNK_DATA if self._bytes_left else MessagePart.LAST_LINE
+
+    def _last_line(self, data: bytes, start: int) -> int:
+        """The empty line at the end of a chunked body. In its place trailers could come, which nothing here needs."""
+        end = min(start + 2 - len(self._tail), len(data))
+        self._tail += data[start:end]
+        if not b"\r\n".startswith(self._tail):
+            raise FramingError("trailers are not read")
+        return end
+
+
+def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    """Refuse what RFC 9112 (3.2) has a server refuse, and versions that an answer of HTTP/1.1 would not fit.
+
+    Raises:
+        FramingError: it is neither HTTP/1.1 nor HTTP/1.0, or has not one valid Host; 1.0 may have none.
+    """
+    if version not in {"1.0", "1.1"}:
+        raise FramingError("HTTP/1.1 is spoken here, and HTTP/1.0")
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(_HOST.fullmatch, hosts)):
+        raise FramingError("a request has one Host, which is that of a URL")
+    if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):
+        raise FramingError("HTTP/1.0 has no transfer codings")
+
+
+class Timeouts:
+    """The time limits of all requests in flight.
+
+    ``asyncio.timeout`` sets a timer for each, and nearly always takes it back, which takes uvloop 12 µs:
+    as long as it takes to read a review. Here one timer waits for the limit that comes first.
+    """
+
+    def __init__(self) -> None:
+        """Start with no limits."""
+        self._limits: set[TimeLimit] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def limit(self, seconds: float) -> TimeLimit:
+        """Limit the time of what runs in a ``with`` of this, which raises TimeoutError once it is over."""
+        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
+
+    def add(self, limit: TimeLimit) -> None:
+        """Begin to watch a limit."""
+        self._limits.add(limit)
+        if self._timer is None or limit.at < self._timer_at:
+            self._wake_at(limit.at)
+
+    def remove(self, limit: TimeLimit) -> None:
+        """Watch a limit no longer. The timer stays: it will find the next one, or none."""
+        self._limits.discard(limit)
+
+    def _wake_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+        self._timer_at = at
+
+    def _wake(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for limit in [limit for limit in self._limits if limit.at <= now]:
+            self._limits.discard(limit)
+            limit.expire()
+        if self._limits:
+            self._wake_at(min(limit.at for limit in self._limits))
+
+
+class TimeLimit:
+    """A time limit on the current task, as a context manager. Made by :meth:`Timeouts.limit`, for one use."""
+
+    __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
+
+    def __init__(self, timeouts: Timeouts, at: float) -> None:
+        """End at ``at``, in the loop's time."""
+        self.at = at
+        self._timeouts = timeouts
+        self._expired = False
+
+    def expire(self) -> None:
+        """Cancel what runs."""
+        self._expired = True
+        self._task.cancel()
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._task, self._cancelling = task, task.cancelling()
+        self._timeouts.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timeouts.remove(self)
+        # Somebody else may have cancelled the task as well; then that is what counts.
+        if (
+            self._expired
+            and self._task.uncancel() <= self._cancelling
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
+            raise TimeoutError from error
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection.
+
+    ``overdue`` is asked once a second for each connection: cheaper than a timer for each request.
+    """
+
+    _waiting_since: float | None = None
+    _head_came_at = 0.0
+    _discarding = False
+    _body_since: float | None = None
+    _body_bytes = 0
+    _unread = b""
+    """What came and is not parsed, up to ``_read``."""
+    _read = 0
+    _complaint = ""
+    _socket: socket.socket | None = None
+    _address = ""
+    _size = 0
+    _most_read = 0
+    _most_head = 0
+    _is_let_in = False
+    _unsent_since: float | None = None
+
+    def __init__(
+        self,
+        settings: FrontDoorSettings,
+        config: uvicorn.Config,
+        state: ServerState,
+        connections: UnauthenticatedConnections,
+        callers: Callers | None,
+    ) -> None:
+        """Keep the limits of ``settings``, and have ``connections`` count it until its caller is let in."""
+        super().__init__(config=config, server_state=state, app_state={})
+        self._settings = settings
+        self._framing = Framing(settings.max_head_bytes)
+        self._connections = connections
+        self._callers = callers
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being read or answered on it."""
+        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
+        return cycle is not None and not cycle.response_complete
+
+    def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
+        """Count the connection, whether or not anything is ever sent on it; without TLS there is no ``accepted``."""
+        self._socket = accepted
+        self._size = size
+        self._address = network_address(peer[0] if isinstance(peer, tuple) else None)
+        self.app_state["address"] = self._address
+        if self._callers is not None:
+            self.app_state["let_in"] = self.let_in  # for the guard, who takes it out of a request's state
+        self._connections.opened(self, self._address, size)
+
+    def let_in(self) -> None:
+        """From now on what it takes up is for its caller to answer for."""
+        if not self._is_let_in:
+            self._is_let_in = True
+            self.forget()
+            if self._socket is not None:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CALLER_WINDOW_BYTES)
+
+    def forget(self) -> None:
+        """Count the connection no more."""
+        self.app_state.pop("let_in", None)
+        self._connections.left(self, self._address)
+
+    def abandon(self) -> None:
+        """Close it at once, and let go of what was read and not looked at."""
+        self._unread = b""
+        if self.is_busy:
+            self.cycle.body = bytearray()
+        if self.transport is not None:
+            self.transport.abort()
+        if self._socket is not None:
+            # Where a handshake is going on there is nothing else to end it by.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _resize(self, read: int = 0) -> None:
+        """Have it counted what the connection holds: what came and was not taken, and answers that were not sent."""
+        if self._is_let_in or self.transport.is_closing():
+            return
+        taken = len(self.cycle.body) if self.is_busy else 0
+        unsent = self.transport.get_write_buffer_size()
+        if self._socket is not None:
+            # uvloop and OpenSSL each have a buffer for each connection over TLS; what of it was used once stays.
+            self._most_read = max(self._most_read, 2 * read)
+        # Of a head there are two copies at a time, as bytes that came and as fields; they stay until the next one.
+        self._most_head = max(self._most_head, 2 * self._framing.framing_bytes)
+        held = self._most_read + self._most_head + len(self._unread) - self._read + taken + unsent
+        self._connections.resize(self, self._address, self._size + held)
+
+    def close_overdue(self, now: float) -> None:
+        """Close it where the client has kept the front door waiting for too long. ``now`` is the loop's time."""
+        if self._is_stalled(now):
+            self._connections.count("stalled", self._address)
+            self.abandon()
+        elif self.overdue(now):
+            self.transport.close()
+
+    def _is_stalled(self, now: float) -> bool:
+        """Whether there has been an answer to send each time that somebody looked, for longer than a body may take."""
+        if not self.transport.get_write_buffer_size():
+            self._unsent_since = None
+            return False
+        self._unsent_since = self._unsent_since or now
+        return now - self._unsent_since > self._settings.body_seconds
+
+    def overdue(self, now: float) -> bool:
+        """True where the client has kept the front door waiting for too long. ``now`` is the loop's time.
+
+        The wait is for a head that was begun, or never came on a new connection, for a body, or for the rest of one
+        that is answered already.
+        """
+        if self._waiting_since is not None:
+            return now - self._waiting_since > self._settings.head_seconds
+        return self._body_since is not None and self._body_lags(now)
+
+    def _body_lags(self, now: float) -> bool:
+        if self.flow.read_paused:
+            # It is the front door that keeps the client waiting, for an earlier answer or for room.
+            self._expect_body(now)
+            return False
+        settings, seconds = self._settings, now - (self._body_since or now)
+        due = (seconds - settings.body_grace_seconds) * settings.min_body_bytes_per_second
+        return seconds > settings.body_seconds or self._body_bytes < due
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        connection = transport.get_extra_info("ssl_object")
+        if connection is None:
+            self.accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
+        else:
+            peer = self.app_state["peer"] = Peer(connection)
+            if self._callers is not None and self._callers.knows(peer):
+                self.let_in()
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the rest of a head."""
+        self._wait()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting; the application waits for the body. Raising makes httptools refuse the request."""
+        self._waiting_since = None
+        self._head_came_at = self.loop.time()
+        try:
+            self._check_head()
+        except FramingError as error:
+            self._complaint = str(error)
+            raise
+        self._expect_body(self._head_came_at)
+        super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # whose answer is a head and nothing else
+            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # what it needs of it
+
+    def _check_head(self) -> None:
+        if len(self.headers) > self._settings.max_head_fields:
+            raise FramingError(f"a head has at most {self._settings.max_head_fields} fields")
+        if self.parser.should_upgrade():
+            # httptools would take the body for another protocol, and drop it.
+            raise FramingError("no other protocol is spoken here")
+        check_version_and_host(self.parser.get_http_version(), self.headers)
+        self._framing.begin_body(self.headers)
+
+    def on_body(self, body: bytes) -> None:
+        """Count what comes."""
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Wait for the rest of a body that is answered already, and go on with what came after the request.
+
+        The time for the rest counts from its head. So a body that was too large has time to end, and one that was too
+        slow has had it.
+        """
+        super().on_response_complete()
+        self.cycle.body = bytearray()  # what came of it after the answer was decided on; nobody reads it
+        if self.cycle.more_body:
+            self._waiting_since = self._head_came_at
+            self._body_since = None
+            self._discarding = True
+        if self._unread:
+            self.loop.call_soon(self._read_on)
+        self._resize()
+
+    def on_message_complete(self) -> None:
+        """Stop waiting for a body, and expect a head."""
+        self._body_since = None
+        super().on_message_complete()
+        self._framing.begin()
+        if self.cycle.response_complete:
+            self._waiting_since = None
+            # uvicorn leaves this true where it discarded the body.
+            self.cycle.more_body = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read requests one after another: the next one waits, unparsed, until the one before it is answered."""
+        self._unread = self._unread[self._read :] + data if self._unread else data
+        self._read = 0
+        self._read_on()
+        self._resize(len(data))
+
+    def _read_on(self) -> None:
+        while self._unread and not self.transport.is_closing():
+            if self._is_answering():
+                # What has been read is one packet; the rest waits with the client.
+                self.flow.pause_reading()
+                return
+            try:
+                end = self._framing.end_of_part(self._unread, self._read)
+            except FramingError as error:
+                self._complaint = str(error)
+                self.send_400_response("")
+                return
+            part = self._unread[self._read : end]
+            self._read = end
+            if end == len(self._unread):
+                self._unread, self._read = b"", 0
+            super().data_received(part)
+
+    def _is_answering(self) -> bool:
+        """Whether a request has come whole, and is not answered."""
+        return self._framing.part is MessagePart.HEAD and self.is_busy
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of what nobody will read."""
+        self.forget()
+        self._unread, self._socket = b"", None
+        self.app_state.clear()
+        if self.flow is not None:  # there was a handshake, if one was to be
+            super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
+        """Answer what is no HTTP request that can be answered, and close."""
+        text = f"not an HTTP/1.1 request that can be answered: {self._complaint or 'it is malformed'}"
+        body = status_reply(statuses.bad_request(text)).body
+        head = [
+            b"HTTP/1.1 400 Bad Request\r\n",
+            *(b"%s: %s\r\n" % header for header in self.server_state.default_headers),
+            b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body),
+        ]
+        self._unread = b""
+        if self._framing.part is MessagePart.HEAD or not self.cycle.response_started:
+            self.transport.write(b"".join([*head, body]))
+        self.transport.close()
+
+    def _expect_body(self, now: float) -> None:
+        self._body_since = now
+        self._body_bytes = 0
+
+    def _wait(self) -> None:
+        self._waiting_since = self.loop.time()
+        self._discarding = False

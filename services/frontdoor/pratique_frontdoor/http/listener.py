@@ -1,0 +1,227 @@
+"""How callers reach the front door, over what, and who is let in."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.tls import (
+    CertificateAuthorities,
+    ClientCertificateAuthenticator,
+    KeyPair,
+    KeyPairFiles,
+    ReloadedCertificate,
+    read_client_authorities,
+    read_key_pair,
+)
+from pratique_frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
+
+_TLS_VERSIONS = MappingProxyType(
+    {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+)
+"""As ``k8s.io/component-base/cli/flag/ciphersuites_flag.go`` names them, less those that nobody should speak."""
+
+CIPHER_SUITES = MappingProxyType(
+    {
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+        "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    }
+)
+"""Go's names of the suites of TLS 1.2 that it prefers, and OpenSSL's."""
+
+_TLS_1_3_CIPHER_SUITES = frozenset(
+    {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
+)
+"""These cannot be chosen, in Go neither: all of them are always on."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandshakeSettings:
+    """What all handshakes have to be like."""
+
+    minimum: ssl.TLSVersion
+    ciphers: str
+    """In OpenSSL's words; empty for its own choice."""
+
+    @classmethod
+    def of(cls, settings: FrontDoorSettings) -> HandshakeSettings:
+        """What the settings want.
+
+        Raises:
+            ConfigurationError: there is no such version or cipher suite.
+        """
+        version = _TLS_VERSIONS.get(settings.tls_min_version)
+        if version is None:
+            known = ", ".join(_TLS_VERSIONS)
+            raise ConfigurationError(f"--tls-min-version {settings.tls_min_version}: expected one of {known}")
+        names = [name for name in settings.tls_cipher_suites if name not in _TLS_1_3_CIPHER_SUITES]
+        for name in names:
+            if name not in CIPHER_SUITES:
+                raise ConfigurationError(
+                    f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist; expected some of "
+                    f"{', '.join(sorted(CIPHER_SUITES))}"
+                )
+        return cls(version, ":".join(CIPHER_SUITES[name] for name in names))
+
+    def context(self) -> ssl.SSLContext:
+        """Make a context for them."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = self.minimum
+        if self.ciphers:
+            context.set_ciphers(self.ciphers)
+        return context
+
+
+class Certificate:
+    """The front door's certificate, and the authorities of those who may show one in return.
+
+    Both are what is in their files: the next handshake goes by it, and open connections stay.
+    """
+
+    def __init__(
+        self,
+        files: KeyPairFiles,
+        authorities: ReloadedCertificate[CertificateAuthorities] | None = None,
+        handshakes: HandshakeSettings | None = None,
+    ) -> None:
+        """Read the pair.
+
+        Raises:
+            ConfigurationError: a file cannot be read, is not PEM, or the two do not belong together.
+        """
+        self.pair: ReloadedCertificate[KeyPair] = ReloadedCertificate(
+            "serving certificate",
+            functools.partial(read_key_pair, files),
+            files.paths,
+            ends_at=lambda pair: pair.ends_at,
+        )
+        self._authorities = authorities
+        self._handshakes = handshakes or HandshakeSettings(ssl.TLSVersion.TLSv1_2, "")
+        self._current = self._made()
+        self.context = self._made()
+        """What the listener is opened with."""
+        self.context.sni_callback = self._show_current
+        self.pair.tell(self._renew)
+        if authorities is not None:
+            authorities.tell(self._renew)
+
+    @classmethod
+    def of(
+        cls, settings: FrontDoorSettings, authorities: ReloadedCertificate[CertificateAuthorities] | None
+    ) -> Certificate | None:
+        """The certificate that the settings name; None where they name none.
+
+        Raises:
+            ConfigurationError: as above, or only one of the two files is named.
+        """
+        handshakes = HandshakeSettings.of(settings)
+        files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
+        return None if files is None else cls(files, authorities, handshakes)
+
+    def _renew(self, _: object) -> None:
+        self._current = self._made()
+
+    def _show_current(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
+        # A listener's own context is fixed, but each handshake may go on with another.
+        connection.context = self._current
+
+    def _made(self) -> ssl.SSLContext:
+        context = self._handshakes.context()
+        self.pair.value.show_by(context)
+        if self._authorities is not None:
+            # Whoever shows none is judged by what he asks for: a kubelet that probes has none to show.
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            self._authorities.value.be_trusted_by(context)
+            # A session that is resumed brings the client's certificate back without those that lead to an authority.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        return context
+
+
+_log = logging.getLogger(__name__)
+
+
+class ListenerSecurity:
+    """What is read of files about it, and read again when they change."""
+
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Read everything.
+
+        Raises:
+            ConfigurationError: a file cannot be used, or is given without another that it needs.
+        """
+        authorities = _authorities(settings.client_ca_file)
+        self.certificate = Certificate.of(settings, authorities)
+        """What the front door proves itself with; None for plain HTTP."""
+        _check_flags(settings, self.certificate)
+        tokens = _secrets("bearer tokens", settings.token_file, read_tokens)
+        logins = _secrets("users and passwords", settings.basic_auth_file, read_logins)
+        self.callers = None
+        """Who is let in; None for everybody."""
+        if any(one is not None for one in (authorities, tokens, logins)):
+            names = settings.client_allowed_names
+            known = None if authorities is None else ClientCertificateAuthenticator(authorities, names)
+            self.callers = Callers(known, tokens, logins)
+        pair = None if self.certificate is None else self.certificate.pair
+        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
+            one for one in (pair, authorities, tokens, logins) if one is not None
+        )
+        """What is read again, and how it is with each."""
+        self._authorities, self._secrets = authorities, [one for one in (tokens, logins) if one is not None]
+
+    def closed(self) -> Sequence[str]:
+        """Why nobody at all is let in: files that held who may call hold nobody any more. Empty where some are."""
+        ways = [(one.failure, bool(one.value.held)) for one in self._secrets]
+        if self._authorities is not None:
+            ways.append((self._authorities.failure, bool(self._authorities.value.certificates)))
+        if not ways or any(is_open for _, is_open in ways):
+            return ()
+        return [f"nobody may call: {failure}" for failure, _ in ways]
+
+
+def _check_flags(settings: FrontDoorSettings, certificate: Certificate | None) -> None:
+    if settings.client_allowed_names and settings.client_ca_file is None:
+        raise ConfigurationError(
+            "--client-allowed-names needs --client-ca-file, which says whose names they are"
+        )
+    if certificate is not None:
+        return
+    if settings.client_ca_file is not None:
+        raise ConfigurationError(f"--client-ca-file needs HTTPS: give {' and '.join(PAIR_FLAGS)} as well")
+    if settings.token_file is not None or settings.basic_auth_file is not None:
+        reason = "--token-file and --basic-auth-file without TLS: whoever sees the network sees the secrets"
+        _log.warning("secrets come in plain text", extra={"reason": reason})
+
+
+def _authorities(file: Path | None) -> ReloadedCertificate[CertificateAuthorities] | None:
+    if file is None:
+        return None
+    read = functools.partial(read_client_authorities, file, "--client-ca-file")
+    return ReloadedCertificate("client authorities", read, (file,), ends_at=lambda bundle: bundle.ends_at)
+
+
+def _secrets(
+    name: str, file: Path | None, read: Callable[[Path], SecretDigests]
+) -> ReloadedCertificate[SecretDigests] | None:
+    return None if file is None else ReloadedCertificate(name, functools.partial(read, file), (file,))

@@ -1,0 +1,293 @@
+"""HTTP requests and responses: the query, head and body of a request for a decision, and the response to it.
+
+For each failure the response is a ``Status``, whose code is the HTTP code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from email.message import Message
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.apimachinery import durations, statuses
+from pratique.apimachinery.errors import InputError, ReviewError
+from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.statuses import Status
+from pratique_frontdoor.chain.hosted_controllers import OutageError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Send
+
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+
+PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
+"""What ``?phase=`` may be."""
+
+_BLAMES = {"true": True, "false": False}
+
+
+class RequestError(InputError):
+    """A request cannot be answered with a decision; ``status`` says why, and gives the HTTP code."""
+
+    def __init__(self, status: Status) -> None:
+        """Refuse with ``status``."""
+        super().__init__(status.message)
+        self.status = status
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its request was complete. There is nobody to answer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """The query of a request for a decision."""
+
+    seconds: float
+    """Time until the answer has to leave."""
+    phases: frozenset[Phase]
+    """What ``?phase=`` asks for; both phases where it is not there."""
+    blame: bool = False
+    """Whether ``?blame=`` asks who changed what."""
+
+
+def query_reader(settings: FrontDoorSettings) -> Callable[[bytes], Query]:
+    """Make the function that reads the query of a URL, as bytes.
+
+    It remembers what it read last, because an API server sends the same few queries again and again. It
+    raises RequestError (400) on a bad ``timeout``, ``phase`` or ``blame``.
+    """
+    return functools.lru_cache(maxsize=64)(functools.partial(_read_query, settings))
+
+
+def _read_query(settings: FrontDoorSettings, query: bytes) -> Query:
+    parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    return Query(
+        seconds=_seconds(parameters.get("timeout", [""])[0], settings),
+        phases=_phases(parameters.get("phase", ["admit"])[0]),
+        blame=_blame(parameters.get("blame", ["false"])[0]),
+    )
+
+
+def _seconds(timeout: str, settings: FrontDoorSettings) -> float:
+    """As ``k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go``: zero or less means no wish."""
+    seconds = settings.default_timeout_seconds
+    if timeout:
+        try:
+            asked = durations.parse(timeout).seconds
+        except InputError as error:
+            text = f"invalid timeout specified in the request URL - {error}"
+            raise RequestError(statuses.bad_request(text)) from None
+        if asked > 0:
+            seconds = min(asked, settings.max_timeout_seconds)
+    return seconds - min(settings.answer_margin_seconds, seconds / 10)
+
+
+def _phases(phase: str) -> frozenset[Phase]:
+    try:
+        return PHASES[phase]
+    except KeyError:
+        raise _unsupported_value("phase", phase, PHASES) from None
+
+
+def _blame(blame: str) -> bool:
+    try:
+        return _BLAMES[blame]
+    except KeyError:
+        raise _unsupported_value("blame", blame, _BLAMES) from None
+
+
+def _unsupported_value(parameter: str, value: str, supported: Iterable[str]) -> RequestError:
+    values = ", ".join(statuses.go_quoted(known) for known in supported)
+    text = f"{parameter}: Unsupported value: {statuses.go_quoted(value)}: supported values: {values}"
+    return RequestError(statuses.bad_request(text))
+
+
+def check_head(headers: Sequence[tuple[bytes, bytes]], max_body_bytes: int) -> None:
+    """Refuse a body by its headers, before it is read.
+
+    Raises:
+        RequestError: it is not JSON, or in an encoding (415), or too long (413).
+    """
+    media_type = b""
+    for name, value in headers:
+        if name == b"content-type":
+            media_type = value
+        elif name == b"content-length":
+            if int(value) > max_body_bytes:
+                raise _too_large(max_body_bytes)
+        elif name == b"content-encoding" and value.strip().lower() != b"identity":
+            # An API server never encodes a review, and whoever decodes one can be made to decode a bomb.
+            raise _unsupported_media_type("was encoded - accepted content encodings include: identity")
+    if media_type != b"application/json" and not _is_utf8_json(media_type):
+        raise _unsupported_media_type(
+            "was in an unknown format - accepted media types include: application/json"
+        )
+
+
+def _is_utf8_json(media_type: bytes) -> bool:
+    message = Message()
+    message["content-type"] = media_type.decode("latin-1")
+    charset = message.get_content_charset("utf-8")
+    return message.get_content_type() == "application/json" and charset in {"utf-8", "utf8"}
+
+
+async def read_body(receive: Receive, max_body_bytes: int, hold: Callable[[int], None]) -> list[bytes]:
+    """Read a body in the pieces in which it comes, and tell ``hold`` the size of each.
+
+    To put megabytes together takes some milliseconds, and is not for an event loop.
+
+    Raises:
+        RequestError: it is too long (413), or ``hold`` refuses it.
+        ClientGoneError: the connection closed before the end.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece: bytes = message["body"]
+        size += len(piece)
+        if size > max_body_bytes:
+            raise _too_large(max_body_bytes)
+        hold(len(piece))
+        pieces.append(piece)
+        if not message["more_body"]:
+            return pieces
+
+
+def _too_large(max_body_bytes: int) -> RequestError:
+    text = f"Request entity is too large: limit is {max_body_bytes}"
+    return RequestError(statuses.failure(413, "RequestEntityTooLarge", text))
+
+
+def _unsupported_media_type(complaint: str) -> RequestError:
+    text = f"the body of the request {complaint}"
+    return RequestError(statuses.failure(415, "UnsupportedMediaType", text))
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JSONReply:
+    """An answer with a JSON body."""
+
+    code: int
+    """HTTP status code."""
+    body: bytes
+    """JSON text."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers beside those that tell about the body, names in lower case."""
+
+    async def send(self, send: Send) -> None:
+        """Send it whole."""
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def status_reply(status: Status, headers: tuple[tuple[bytes, bytes], ...] = ()) -> JSONReply:
+    """Tell of a failure; the Status' code is the HTTP code."""
+    return JSONReply(status.code, encode(statuses.to_document(status)), headers)
+
+
+def not_found() -> Status:
+    """404, in the words of ``NewGenericServerResponse``."""
+    return statuses.failure(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> Status:
+    """405, in the words of ``NewGenericServerResponse``."""
+    text = "the server does not allow this method on the requested resource"
+    return statuses.failure(405, "MethodNotAllowed", text)
+
+
+def shutting_down() -> Status:
+    """503, for what is still undecided when the time for draining is over."""
+    return statuses.service_unavailable("the server is shutting down")
+
+
+def failure_status(error: Exception, path: str) -> Status:
+    """Find the Status for what was raised while a request was answered.
+
+    ============================ ==== =======================================================================
+    raised                       code meaning
+    ============================ ==== =======================================================================
+    ReviewError                  400  not JSON, not an AdmissionReview, no request or uid
+    RequestError                 its  what the HTTP request itself has wrong, or overload (503)
+    OutageError                  its  the mutator or the validators: 504 where time ran out, 503 otherwise
+    TimeoutError                 504  the time that the caller gave, or the default, is over
+    anything else                500  a fault of Pratique, logged under an id; the caller is told the id
+    ============================ ==== =======================================================================
+    """
+    if isinstance(error, RequestError | OutageError):
+        return error.status
+    if isinstance(error, ReviewError):
+        return statuses.bad_request(str(error))
+    if isinstance(error, TimeoutError):
+        # k8s.io/apiserver/pkg/endpoints/handlers/finisher/finisher.go
+        return statuses.timeout(
+            "request did not complete within requested timeout - context deadline exceeded"
+        )
+    return _internal_error(error, path)
+
+
+def _internal_error(error: Exception, path: str) -> Status:
+    error_id = secrets.token_hex(8)
+    _logger.error(
+        "a request could not be answered", exc_info=error, extra={"error_id": error_id, "path": path}
+    )
+    return statuses.internal_error(f"unexpected failure of the front door, logged as {error_id}")
+
+
+_INFORMATIONAL = b"HTTP/1.1 1"
+"""How a head begins that another follows: ``100 Continue``."""
+
+
+class ResponseWriter:
+    """Writes one response that has a body to a connection: its head together with what comes next."""
+
+    __slots__ = ("_head", "_is_begun", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """Write to ``transport``; nothing has been."""
+        self._transport = transport
+        self._head: bytes | None = None
+        self._is_begun = False
+
+    def write(self, data: bytes) -> None:
+        """Write, or keep what is the head; a connection that is being closed gets nothing more."""
+        if self._transport.is_closing():
+            return
+        if self._head is not None:
+            head, self._head = self._head, None
+            self._transport.writelines((head, data))
+        elif self._is_begun or data.startswith(_INFORMATIONAL):
+            self._transport.write(data)
+        else:
+            self._head, self._is_begun = data, True
+
+    def close(self) -> None:
+        """Close the connection when all is written, be it a head that nothing follows."""
+        if self._head is not None:
+            self._transport.write(self._head)
+            self._head = None
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or about to be."""
+        return self._transport.is_closing()

@@ -1,0 +1,268 @@
+"""Metrics: the API server's own admission metrics, and those of the front door.
+
+Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so that what was
+made to watch an API server can watch this chain too. A decision is observed after its answer has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pratique.admission.controllers import Phase
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
+from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
+from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.decision_logs.writers import DecisionLog
+from pratique_frontdoor.http.limits import Load, UnauthenticatedConnections
+from pratique_frontdoor.recording.recorders import Recorder
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+_STEP_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_WEBHOOK_BUCKETS = (*_STEP_BUCKETS, 10.0, 25.0)
+_REQUEST_BUCKETS = (0.001, 0.0025, *_STEP_BUCKETS, 5.0, 10.0, 30.0)
+
+_WEBHOOKS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"})
+_WITH_SEVERAL_STEPS = _WEBHOOKS | {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"}
+_STEP_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validate"}
+_WEBHOOK_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validating"}  # as metrics.go has it
+_REJECTING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_HIGHEST_CODE = 600  # metrics.go cuts codes there to bound the number of series
+
+
+class Metrics:
+    """Everything that ``GET /metrics`` shows, in a registry of its own."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._registry = create_registry()
+        self._requests = self._counter(
+            "pratique_frontdoor_requests_total", "HTTP requests answered.", "path", "code"
+        )
+        self._request_seconds = self._histogram(
+            "pratique_frontdoor_request_duration_seconds",
+            "Time from the head of a request for a decision to its answer.",
+            _REQUEST_BUCKETS,
+            "path",
+        )
+        self._outages = self._counter(
+            "pratique_frontdoor_outages_total",
+            "Reviews that were answered with 503 or 504 because a service gave no usable answer.",
+            *("service", "cause"),
+        )
+        self._admission_metrics()
+
+    def _admission_metrics(self) -> None:
+        prefix, labels = "apiserver_admission_", ("type", "operation", "rejected")
+        self._steps = self._histogram(
+            f"{prefix}step_admission_duration_seconds",
+            "Admission sub-step latency, by operation and step type (validate or admit).",
+            _STEP_BUCKETS,
+            *labels,
+        )
+        self._controllers = self._histogram(
+            f"{prefix}controller_admission_duration_seconds",
+            "Admission controller latency, by name, operation and type (validate or admit).",
+            _STEP_BUCKETS,
+            "name",
+            *labels,
+        )
+        self._webhooks = self._histogram(
+            f"{prefix}webhook_admission_duration_seconds",
+            "Admission webhook latency, by name, operation and type (validating or admit).",
+            _WEBHOOK_BUCKETS,
+            "name",
+            *labels,
+        )
+        self._webhook_requests = self._counter(
+            f"{prefix}webhook_request_total",
+            "Admission webhook requests, by name, type, operation, HTTP code and whether they were rejected.",
+            *("name", "type", "operation", "code", "rejected"),
+        )
+        self._webhook_rejections = self._counter(
+            f"{prefix}webhook_rejection_count",
+            "Admission webhook rejections; error_type is no_error where the webhook itself refused.",
+            *("name", "type", "operation", "error_type", "rejection_code"),
+        )
+        self._webhook_fail_open = self._counter(
+            f"{prefix}webhook_fail_open_count", "Admission webhooks that failed open.", "name", "type"
+        )
+
+    def _counter(self, name: str, documentation: str, *labels: str) -> LabeledCounter:
+        counts = LabeledCounter(name, documentation, labels)
+        self._registry.register(counts)
+        return counts
+
+    def _histogram(
+        self, name: str, documentation: str, buckets: Sequence[float], *labels: str
+    ) -> DurationHistogram:
+        durations = DurationHistogram(name, documentation, buckets, labels)
+        self._registry.register(durations)
+        return durations
+
+    def show_recording(self, recorder: Recorder) -> None:
+        """Show what has become of the lines of a recording, as it is whenever metrics are asked for."""
+        self._registry.register(
+            CallbackMetric(
+                "pratique_recording_written_total", "Lines that were recorded.", lambda: recorder.written
+            )
+        )
+        self._registry.register(
+            CallbackMetric(
+                "pratique_recording_dropped_total",
+                "Lines that were not recorded: there was no room to wait, or they could not be written.",
+                lambda: recorder.dropped,
+            )
+        )
+
+    def show_decision_log(self, log: DecisionLog) -> None:
+        """Show how a decision log fares, as it is whenever metrics are asked for."""
+        for name, documentation, read in (
+            ("written_total", "Decisions and outages that were logged.", lambda: log.written),
+            (
+                "lost_total",
+                "Decisions and outages that were not logged: no room to wait, or no writing.",
+                lambda: log.lost,
+            ),
+            (
+                "sequence",
+                "Number of the last entry: a log that ends before it was cut.",
+                lambda: log.sequence,
+            ),
+            ("failing", "1 while the decision log cannot be written.", lambda: int(bool(log.failing))),
+        ):
+            self._registry.register(CallbackMetric(f"pratique_decision_log_{name}", documentation, read))
+
+    def show_load(self, load: Load) -> None:
+        """Show what is in flight, as it is whenever metrics are asked for."""
+        for name, documentation, read in (
+            ("in_flight_bytes", "Bytes of reviews that are held now.", lambda: load.held_bytes),
+            ("in_flight_reviews", "Reviews that are being decided now.", lambda: load.reviews),
+            ("in_flight_limit_bytes", "Bytes of reviews that may be held.", lambda: load.limit_bytes),
+            (
+                "shed_total",
+                "Requests turned away with 503 because too much was in flight.",
+                lambda: load.shed,
+            ),
+        ):
+            self._registry.register(CallbackMetric(f"pratique_frontdoor_{name}", documentation, read))
+        self._registry.register(
+            CallbackMetric(
+                "pratique_frontdoor_shed_by_priority_total",
+                "Requests turned away with 503, by the priority of the review and the limit that it met.",
+                load.refused.copy,
+                "priority",
+                "limit",
+            )
+        )
+
+    def show_connections(self, connections: UnauthenticatedConnections) -> None:
+        """Show what connections take up whose callers were not let in, and how many were closed for that."""
+        for name, documentation, read in (
+            (
+                "connections",
+                "UnauthenticatedConnections whose callers were not let in.",
+                lambda: len(connections),
+            ),
+            ("bytes", "Bytes that these take up.", lambda: connections.held_bytes),
+        ):
+            self._registry.register(
+                CallbackMetric(f"pratique_frontdoor_unauthenticated_{name}", documentation, read)
+            )
+        self._registry.register(
+            CallbackMetric(
+                "pratique_frontdoor_connections_closed_total",
+                "UnauthenticatedConnections closed because of what they, or others, took up.",
+                connections.closed.copy,
+                "reason",
+            )
+        )
+
+    def show(self, collector: Collector) -> None:
+        """Show what somebody else has counted, as it is whenever metrics are asked for."""
+        self._registry.register(collector)
+
+    def text(self) -> bytes:
+        """All of them in Prometheus' text format."""
+        return render_metrics(self._registry)
+
+    def count_request(self, path: str, code: int) -> None:
+        """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""
+        self._requests.add(path, str(code))
+
+    def count_outage(self, service: str, cause: str) -> None:
+        """Count a review that was not decided. Both are of a fixed set."""
+        self._outages.add(service, cause)
+
+    def observe_request(self, path: str, seconds: float) -> None:
+        """Observe how long a request for a decision took."""
+        self._request_seconds.observe(seconds, path)
+
+    def observe_decision(self, operation: str, decision: Decision) -> None:
+        """Observe a decision and its steps."""
+        for phase, seconds in decision.phase_seconds.items():
+            rejected = not decision.allowed and _rejects(phase, decision.steps)
+            self._steps.observe(seconds, _STEP_TYPE[phase], operation, _boolean_label(rejected))
+        several = []
+        for step in decision.steps:
+            if step.outcome is StepOutcome.SKIPPED:
+                continue
+            if step.controller in _WITH_SEVERAL_STEPS:
+                several.append(step)
+            else:
+                self._observe_controller(operation, step.controller, step.phase, [step])
+        if several:
+            self._observe_several(operation, several)
+
+    def _observe_controller(self, operation: str, name: str, phase: Phase, steps: Sequence[Step]) -> None:
+        durations = [step.duration_seconds for step in steps]
+        # Webhooks and policies take turns in the mutating phase, and run side by side in the validating one.
+        seconds = sum(durations) if phase is Phase.MUTATE else max(durations)
+        self._controllers.observe(
+            seconds, name, _STEP_TYPE[phase], operation, _boolean_label(_rejects(phase, steps))
+        )
+
+    def _observe_several(self, operation: str, steps: Sequence[Step]) -> None:
+        passes: dict[tuple[str, Phase, int], list[Step]] = {}
+        for step in steps:
+            passes.setdefault((step.controller, step.phase, step.round), []).append(step)
+            if step.controller in _WEBHOOKS:
+                self._observe_webhook(operation, step)
+        for (name, phase, _), members in passes.items():
+            self._observe_controller(operation, name, phase, members)
+
+    def _observe_webhook(self, operation: str, step: Step) -> None:
+        if step.outcome is StepOutcome.FAILED and not (step.endpoint or step.code):
+            return  # it could not be told whether to call it
+        kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
+        if rejected:
+            self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
+        elif step.outcome is StepOutcome.FAILED_OPEN:
+            self._webhook_fail_open.add(step.name, kind)
+        self._webhook_requests.add(step.name, kind, operation, _code_label(step), _boolean_label(rejected))
+        self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _boolean_label(rejected))
+
+
+def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
+    return any(step.phase is phase and step.outcome in _REJECTING for step in steps)
+
+
+def _error_type(step: Step) -> str:
+    if not step.code:
+        return "apiserver_internal_error"  # what the chain itself refuses, whatever the webhook says
+    return "no_error" if step.outcome is StepOutcome.DENIED else "calling_webhook_error"
+
+
+def _code_label(step: Step) -> str:
+    if step.outcome in _REJECTING or step.outcome is StepOutcome.FAILED_OPEN:
+        return str(min(step.code, _HIGHEST_CODE))
+    return "200"
+
+
+def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
+    return "true" if flag else "false"

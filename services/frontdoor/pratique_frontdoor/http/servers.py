@@ -1,0 +1,262 @@
+"""uvicorn, started, drained and stopped; its open files and load."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import logging
+import math
+import os
+import resource
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.applications import Starlette
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.https.tls import keep_certificates_fresh
+from pratique_frontdoor.http.connections import Protocol
+from pratique_frontdoor.http.limits import UNAUTHENTICATED_WINDOW_BYTES
+from pratique_frontdoor.http.listener import ListenerSecurity
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+_M_MMAP_THRESHOLD = -3  # malloc.h of glibc
+_MAPPED_BYTES = 128 * 1024
+
+WANTED_OPEN_FILES = 4096
+"""Each connection is one, and takes 60 to 70 KiB: a quarter of a GiB, which a front door with 512 MiB has beside the 64
+of its reviews. 500 strangers a second that say nothing are 2,500 at a time, as each is closed after 5 s."""
+
+
+def raise_open_file_limit() -> None:
+    """Raise the limit where it is lower, and the system grants more.
+
+    The usual limit, 1,024, is for programs that use ``select``. Beyond it new connections are reset, so that a thousand
+    strangers that say nothing would keep out who may call. Go raises it for each program (``os/rlimit.go``).
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(WANTED_OPEN_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    # A container's runtime may refuse it; the front door is as good as with the limit that it has, then.
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def release_large_buffers() -> None:
+    """Have each buffer of more than 128 KiB go back to the system when it is freed.
+
+    glibc gives that up with the first of them, and keeps the next ones: after 1,000 connections over TLS, each with a
+    buffer of 256 KiB, 180 MiB stayed. Other C libraries have no such threshold.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+
+
+def trim_memory() -> None:
+    """Collect what connections left behind that were closed, and have the system take back what is free.
+
+    Connections over TLS are cycles of objects, and what they leave is small pieces all over the heap.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class Handshake(asyncio.Protocol):
+    """What is spoken on a connection before HTTP over TLS is."""
+
+    def __init__(
+        self, protocol: Protocol, context: ssl.SSLContext, seconds: float, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        """Shake hands within that many seconds, and go on with ``protocol``; ``tasks`` keeps the one that does it."""
+        self._protocol = protocol
+        self._context = context
+        self._seconds = seconds
+        self._tasks = tasks
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have these
+        """Count it, and shake hands.
+
+        The socket goes on under another transport: uvloop's own ``start_tls`` loses what came before it was called.
+        """
+        accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        peer = transport.get_extra_info("peername")
+        transport.abort()
+        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._protocol.accepted(accepted, peer)
+
+    async def _shake_hands(self, accepted: socket.socket) -> None:
+        # Whoever does not end a handshake, or ends it badly, has had its alert.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._protocol,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=self._seconds,
+                ssl_shutdown_timeout=self._seconds,
+            )
+            return
+        self._protocol.forget()
+        accepted.close()
+
+
+_logger = logging.getLogger(__name__)
+
+_TICKS_PER_SECOND = 10  # of uvicorn's main loop
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class FrontDoorServer(uvicorn.Server):
+    """Serves one application until it is told to stop.
+
+    The first signal begins to drain: probes say so, requests are still answered, each connection is closed
+    with its next answer, and nothing is reset. ``drain_seconds`` later the listener and the idle connections
+    close, and what is in flight is finished. A second signal ends the process at once.
+    """
+
+    def __init__(self, app: Starlette, settings: FrontDoorSettings, announce: Callable[[str], None]) -> None:
+        """Be ready to serve what ``build_app`` made; ``announce`` is told the URL once it listens."""
+        self._app = app
+        self._settings = settings
+        self._announce = announce
+        self._listener_security: ListenerSecurity = app.state.listener_security
+        self._certificate = self._listener_security.certificate
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._closed = 0
+        self._watching: asyncio.Task[None] | None = None
+        super().__init__(_uvicorn_config(app, settings))
+
+    def drain(self) -> None:
+        """Begin to stop. To be called in the loop's own thread; again has no effect."""
+        if self._app.state.draining:
+            return
+        self._app.state.draining = True
+        _logger.info("draining")
+        # uvicorn sends these with every answer, and closes where they say so.
+        closing = (b"connection", b"close")
+        self.config.encoded_headers = [*self.config.encoded_headers, closing]
+        self.server_state.default_headers.append(closing)
+        asyncio.get_running_loop().call_later(self._settings.drain_seconds, self._stop)
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - never given
+        """Listen. uvicorn's own does not limit the time for TLS handshakes, and exits where it cannot listen.
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        settings = self._settings
+        try:
+            listener = await asyncio.get_running_loop().create_server(
+                self._connection,
+                settings.host,
+                settings.port,
+                backlog=self.config.backlog,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigurationError(
+                f"--host {settings.host}, --port {settings.port}: cannot listen there: {reason}"
+            ) from None
+        self.servers = [listener]
+        if self._certificate is not None:
+            for listening in listener.sockets:
+                with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                    same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNAUTHENTICATED_WINDOW_BYTES)
+        self._watching = asyncio.ensure_future(keep_certificates_fresh(self._listener_security.kept))
+        self.started = True
+        self._announce(self._url(listener.sockets[0].getsockname()[1]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what is in flight, and watch no files any more."""
+        await super().shutdown(sockets)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    def _connection(self) -> asyncio.Protocol:
+        protocol = Protocol(
+            self._settings,
+            self.config,
+            self.server_state,
+            self._app.state.connections,
+            self._listener_security.callers,
+        )
+        if self._certificate is None:
+            return protocol
+        return Handshake(protocol, self._certificate.context, self._settings.head_seconds, self._handshakes)
+
+    def _url(self, port: int) -> str:
+        scheme = "http" if self._certificate is None else "https"
+        host = self._settings.host
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is to be done from time to time."""
+        if counter % _TICKS_PER_SECOND == 0:
+            self._close_overdue()
+        return await super().on_tick(counter)
+
+    def _close_overdue(self) -> None:
+        closed = self._app.state.connections.closed.total()
+        if closed != self._closed:
+            self._closed = closed
+            trim_memory()
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Protocol):
+                connection.close_overdue(now)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Drain on the first signal. uvicorn stops at once on its own, and ends by the signal, not with 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def on_first(_number: int, _frame: FrameType | None) -> None:
+            # From here on the system itself ends the process, even one whose loop hangs.
+            for number in _STOP_SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            loop.call_soon_threadsafe(self.drain)
+
+        before = {number: signal.signal(number, on_first) for number in _STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _uvicorn_config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Protocol,
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        # No review lives longer, so nothing that can still be answered is cut off.
+        timeout_graceful_shutdown=math.ceil(settings.max_timeout_seconds),
+    )

@@ -1,0 +1,153 @@
+"""Rotated files: lines appended to a file, which is renamed and begun anew when it is full.
+
+``logging.handlers.RotatingFileHandler`` does the same for logs. It opens files for everybody to read, writes a line in
+two, and does not notice that its file is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+_MODE = 0o600
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+"""Readable, to see how the file ends; and never waiting, should it be a pipe."""
+
+
+class RotatedFile:
+    """The newest of several files that together hold the last lines: before ``FILE`` was ``FILE.1``, and so on."""
+
+    def __init__(self, path: Path, *, max_bytes: int, files: int, alone: bool = False) -> None:
+        """Open or make the file, for its owner alone.
+
+        Args:
+            path: The newest file. What it holds already stays.
+            max_bytes: The size that no file exceeds.
+            files: How many there are at most, the newest included; 0: as many as it takes.
+            alone: Nobody else may write to it with this set; whoever tries gets BlockingIOError.
+
+        Raises:
+            OSError: it cannot be written to.
+        """
+        self._alone = alone
+        self._path = path
+        self._max_bytes = max_bytes
+        self._files = files
+        self._descriptor = -1
+        self._torn = False
+        self._open()
+
+    def append(self, line: bytes) -> None:
+        """Write a line, which ends with a newline; whole, or not at all.
+
+        Raises:
+            OSError: it could not be written. Another line may be.
+        """
+        if len(line) > self._max_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        try:
+            self.follow()
+            if self.is_full(len(line)):
+                self.rotate()
+            self._write(line)
+        except OSError:
+            self.close()
+            raise
+
+    def is_full(self, size: int) -> bool:
+        """Tell whether so many bytes have no room in this file any more."""
+        return self._is_regular and self._size + size > self._max_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands in this file yet; never true of what is no regular file."""
+        return self._is_regular and not self._size
+
+    def sync(self) -> None:
+        """Have the disk hold what was written.
+
+        Raises:
+            OSError: it does not.
+        """
+        if self._descriptor >= 0 and self._is_regular:
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self._path, _OPEN_FLAGS, _MODE)
+        if self._alone:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        state = os.fstat(self._descriptor)
+        self._is_regular = stat.S_ISREG(state.st_mode)
+        self._identity = (state.st_dev, state.st_ino)
+        self._torn = False
+        if not self._is_regular:
+            return
+        if stat.S_IMODE(state.st_mode) != _MODE:
+            with contextlib.suppress(PermissionError):  # somebody else's, and ours to write to
+                os.fchmod(self._descriptor, _MODE)
+        # A writer that was killed may have left half a line. It is ended with the next one: now there may be no room.
+        self._torn = bool(state.st_size) and os.pread(self._descriptor, 1, state.st_size - 1) != b"\n"
+
+    def follow(self) -> None:
+        """Open the file anew where its path leads to another one now, or to none.
+
+        Raises:
+            OSError: it cannot be written to.
+        """
+        if self._descriptor >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                state = self._path.stat()
+                if (state.st_dev, state.st_ino) == self._identity:
+                    return
+            self.close()
+        self._open()
+
+    @property
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def rotate(self) -> None:
+        """Go on in a new file, and let the oldest go where there are too many.
+
+        Raises:
+            OSError: it cannot be written to.
+        """
+        self.close()
+        for number in range((self._files or self._count() + 1) - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                self._numbered(number - 1).replace(self._numbered(number))
+        if self._files == 1:
+            self._path.unlink(missing_ok=True)
+        self._open()
+
+    def _count(self) -> int:
+        """How many files there are, without a gap."""
+        number = 0
+        while self._numbered(number).exists():
+            number += 1
+        return number
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+    def _write(self, line: bytes) -> None:
+        before = self._size if self._is_regular else 0
+        rest = memoryview(b"\n" + line if self._torn else line)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            if self._is_regular:
+                os.ftruncate(self._descriptor, before)
+            raise
+        self._torn = False

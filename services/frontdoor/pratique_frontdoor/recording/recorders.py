@@ -1,0 +1,323 @@
+"""What writes a recording, and what a line of it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import hashlib
+import logging
+import os
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Review
+from pratique.apimachinery.documents import list_files
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.requests import UserInfo
+from pratique.telemetry.reloading_files import Fingerprint, fingerprint
+from pratique_frontdoor.chain import decisions
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.http.codecs import ReceivedReview
+from pratique_frontdoor.recording.files import RotatedFile
+from pratique_frontdoor.recording.redaction import Redaction
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.settings import FrontDoorSettings
+
+_LOOK_INTERVAL_SECONDS = 1.0
+
+
+class ConfigurationDigest:
+    """The digest of files and folders, made again when they have changed."""
+
+    def __init__(self, paths: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with the files as they are now."""
+        self._paths = tuple(paths)
+        self._clock = clock
+        self._seen: Fingerprint | None = None
+        self._due = float("-inf")
+        self._current = ""
+
+    @property
+    def current(self) -> str:
+        """``sha256:`` and the digest of the contents, as they were a second ago at most; empty without files."""
+        now = self._clock()
+        if self._paths and now >= self._due:
+            self._due = now + _LOOK_INTERVAL_SECONDS
+            seen = fingerprint(self._paths)
+            if seen != self._seen:
+                self._seen, self._current = seen, digest_of(self._paths)
+        return self._current
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """Digest the contents of files, and of those of folders by name; what cannot be read is empty."""
+    digest = hashlib.sha256()
+    for path in paths:
+        for content in _contents(path):
+            digest.update(hashlib.sha256(content).digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _contents(path: Path) -> list[bytes]:
+    try:
+        return [Path(file).read_bytes() for file in list_files(path)]
+    except (InputError, OSError):
+        return []
+
+
+class RecordedDecision(NamedTuple):
+    """One review that was decided. It holds references alone: nothing was copied or encoded for it."""
+
+    time: float
+    """When, in seconds since 1970."""
+    path: str
+    """The HTTP path on which it came."""
+    phases: frozenset[Phase]
+    """What it went through."""
+    received: ReceivedReview
+    """What was asked."""
+    decision: Decision
+    """What was decided."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its objects, as they came."""
+        return objects_size(self.received.review)
+
+
+def objects_size(review: Review) -> int:
+    """Bytes of a review's objects, as they came."""
+    documents = (review.object_document, review.old_object_document, review.options_document)
+    return sum(len(one.raw) for one in documents)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LineWriter:
+    """Writes lines without what is secret."""
+
+    key: bytes = dataclasses.field(repr=False)
+    """Makes the replacements of one recording alike."""
+    max_review_bytes: int
+    """Of larger reviews the objects and patches are left out, and the line says so."""
+
+    def write(self, entry: RecordedDecision, configuration: str) -> bytes:
+        """Make a line; ``configuration`` identifies the set by which was decided."""
+        redaction = Redaction(self.key)
+        omitted = entry.size if entry.size > self.max_review_bytes else 0
+        line: JSONObject = {
+            "time": dt.datetime.fromtimestamp(entry.time, tz=dt.UTC).isoformat().replace("+00:00", "Z"),
+            "path": entry.path,
+            "phase": _phase(entry.phases),
+            "configuration": configuration,
+            "review": _review(entry.received, redaction, whole=not omitted),
+            "decision": _decision(entry, redaction, whole=not omitted),
+        }
+        if omitted:
+            line["omittedBytes"] = omitted
+        return encode(line) + b"\n"
+
+
+def _phase(phases: frozenset[Phase]) -> str:
+    """Name phases as ``?phase=`` does."""
+    return "admit" if len(phases) > 1 else next(iter(phases)).value
+
+
+def _review(received: ReceivedReview, redaction: Redaction, *, whole: bool) -> JSONObject:
+    """The AdmissionReview that came."""
+    review = received.review
+    request = {
+        "uid": review.uid,
+        "kind": review.kind,
+        "resource": review.resource,
+        "subResource": review.subresource,
+        "requestKind": review.request_kind,
+        "requestResource": review.request_resource,
+        "requestSubResource": review.request_subresource,
+        "name": review.name,
+        "namespace": review.namespace,
+        "operation": review.operation.value,
+        "userInfo": _user(review.user, redaction),
+        "object": redaction.value(review.object) if whole else None,
+        "oldObject": redaction.value(review.old_object) if whole else None,
+        "dryRun": review.dry_run,
+        "options": redaction.value(review.options) if whole else None,
+    }
+    present = {name: value for name, value in request.items() if value not in ("", None)}
+    return {"apiVersion": received.api_version, "kind": "AdmissionReview", "request": present}
+
+
+def _user(user: UserInfo, redaction: Redaction) -> JSONObject:
+    extra = {name: redaction.texts(values) for name, values in user.extra.items()}
+    fields = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": extra}
+    return {name: value for name, value in fields.items() if value}
+
+
+def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> JSONObject:
+    """The decision document without its object, which is that of the review with the patch applied."""
+    document = decisions.to_document(entry.decision)
+    del document["object"], document["expanded"]
+    objects = [entry.received.review.object, entry.decision.object_document.data] if whole else []
+    document["patch"] = redaction.patch(document["patch"], objects) if whole else []
+    steps = [
+        {**one, "patch": redaction.patch(one["patch"], objects) if whole else []} for one in document["steps"]
+    ]
+    if not whole:
+        # What is quoted cannot be told from other words where the object was not looked at.
+        return _without_texts(document, steps)
+    document["steps"] = [{**one, "reason": redaction.told(one["reason"])} for one in steps]
+    document["status"] = _redacted_status(document["status"], redaction)
+    document["warnings"] = redaction.told(document["warnings"])
+    document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
+    return document
+
+
+def _redacted_status(status: JSON, redaction: Redaction) -> JSON:
+    if status is None:
+        return None
+    told: JSONObject = {**status, "message": redaction.told(status.get("message", ""))}
+    causes = status.get("details", {}).get("causes")
+    if causes:
+        told["details"] = {**status["details"], "causes": [_redacted_cause(one, redaction) for one in causes]}
+    return told
+
+
+def _redacted_cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
+    return {
+        name: redaction.told(text) if name in ("message", "field") else text for name, text in cause.items()
+    }
+
+
+def _redacted_annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
+    return {redaction.told(name): redaction.told(value) for name, value in annotations.items()}
+
+
+def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
+    status = document["status"]
+    return {
+        "uid": document["uid"],
+        "allowed": document["allowed"],
+        "status": None
+        if status is None
+        else {"code": status.get("code", 0), "reason": status.get("reason", "")},
+        "steps": [{**one, "reason": ""} for one in steps],
+    }
+
+
+_log = logging.getLogger(__name__)
+
+_WAITING = 1024
+"""Entries that wait: those of a second at a thousand reviews a second."""
+_WAITING_BYTES = 32 * 1024 * 1024
+"""Objects that wait, as they came: half of what is held of reviews under way."""
+_DRAIN_SECONDS = 5.0
+"""How long the last lines may take: what waits is written in one second, unless the disk hangs."""
+_LOG_INTERVAL_SECONDS = 60.0
+
+
+class Recorder:
+    """Writes what was decided to a file, in a thread of its own."""
+
+    def __init__(self, file: RotatedFile, lines: LineWriter, configuration: ConfigurationDigest) -> None:
+        """Begin to write; :meth:`close` ends it."""
+        self._file = file
+        self._lines = lines
+        self._configuration = configuration
+        self._entries: queue.SimpleQueue[RecordedDecision | None] = queue.SimpleQueue()
+        # Each of these has one thread that writes it, so that none needs a lock.
+        self._taken_bytes = self._done_bytes = 0
+        self._refused = self._failed = 0
+        self._written = self._told = 0
+        self._reason = ""
+        self._tell_at = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    @property
+    def written(self) -> int:
+        """Lines that were written."""
+        return self._written
+
+    @property
+    def dropped(self) -> int:
+        """Lines that were not: there was no room to wait, or they could not be written."""
+        return self._refused + self._failed
+
+    def record(
+        self, path: str, phases: frozenset[Phase], received: ReceivedReview, decision: Decision
+    ) -> None:
+        """Take what was decided, to write it later. Never waits, never fails."""
+        if self._entries.qsize() >= _WAITING or self._taken_bytes - self._done_bytes > _WAITING_BYTES:
+            self._refused += 1
+            return
+        entry = RecordedDecision(time.time(), path, phases, received, decision)
+        self._taken_bytes += entry.size
+        self._entries.put(entry)
+
+    def close(self, seconds: float = _DRAIN_SECONDS) -> None:
+        """Write what still waits, for so long at most. Nothing may be recorded any more."""
+        self._entries.put(None)
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            _log.warning(
+                "recording not complete", extra={"count": self._entries.qsize(), "reason": "the disk hangs"}
+            )
+
+    def _run(self) -> None:
+        while (entry := self._entries.get()) is not None:
+            self._write(entry)
+            self._done_bytes += entry.size
+            self._complain(time.monotonic())
+            del entry  # not to hold a review while waiting for another
+        self._complain(float("inf"))
+        self._file.close()
+
+    def _write(self, entry: RecordedDecision) -> None:
+        try:
+            self._file.append(self._lines.write(entry, self._configuration.current))
+        except OSError as error:
+            self._fail(os.strerror(error.errno) if error.errno else "it cannot be written")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next line is to be written
+            self._fail(type(error).__name__)
+        else:
+            self._written += 1
+
+    def _fail(self, reason: str) -> None:
+        self._failed += 1
+        self._reason = reason
+
+    def _complain(self, now: float) -> None:
+        """Tell once in a while how many lines were dropped, and why the last was."""
+        dropped = self.dropped
+        if dropped == self._told or now < self._tell_at:
+            return
+        reason = self._reason or "more came than could be written"
+        _log.warning(
+            "lines of the recording dropped", extra={"count": dropped - self._told, "reason": reason}
+        )
+        self._told, self._reason = dropped, ""
+        self._tell_at = now + _LOG_INTERVAL_SECONDS
+
+
+def open_recorder(settings: FrontDoorSettings) -> Recorder | None:
+    """Make what the settings ask for; None where nothing is to be recorded.
+
+    Raises:
+        ConfigurationError: the file cannot be written to, or not one review would have room.
+    """
+    if settings.record is None:
+        return None
+    path = Path(settings.record)
+    try:
+        file = RotatedFile(path, max_bytes=settings.record_max_bytes, files=settings.record_files)
+    except OSError as error:
+        raise ConfigurationError(f"--record {path}: cannot be written to: {error.strerror}") from None
+    lines = LineWriter(secrets.token_bytes(32), settings.record_max_review_bytes)
+    return Recorder(file, lines, ConfigurationDigest(settings.chain.config))

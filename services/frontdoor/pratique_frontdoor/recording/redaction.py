@@ -1,0 +1,287 @@
+"""What stands for the secrets of a review and its decision, and where secrets are."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import functools
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, go_json, unescape
+from pratique.apimachinery.statuses import go_quoted
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value is: members by name, items by position."""
+
+
+class SecretKind(enum.Enum):
+    """What stands at a place."""
+
+    OPEN = enum.auto()
+    """Nothing that is secret as a whole."""
+    TEXT = enum.auto()
+    """A text that is secret."""
+    BASE64 = enum.auto()
+    """A secret in base64."""
+    OBJECT = enum.auto()
+    """An object, as JSON in a text, that is secret as a whole."""
+
+
+_CREDENTIALS = frozenset(
+    {
+        "accesskey", "accesstoken", "apikey", "authtoken", "bearertoken", "clientsecret", "clienttoken", "idtoken",
+        "passphrase", "passwd", "password", "privatekey", "refreshtoken", "secretaccesskey", "secretkey", "token",
+    }
+)  # fmt: skip
+"""Names of members that hold a credential, whatever their case and without ``-`` and ``_``."""
+
+_APPLIED = "last-applied-configuration"
+
+
+def secret_kind(path: Path, value: object, *, in_secret: bool) -> SecretKind:
+    """Tell what stands at a path; ``in_secret``: within a Secret."""
+    name = path[-1] if path else ""
+    parent = path[-2] if len(path) > 1 else ""
+    if in_secret and (found := _in_secret(parent, name, value)) is not SecretKind.OPEN:
+        return found
+    if name == "value" and isinstance(parent, int) and len(path) > 2 and path[-3] == "env":
+        return SecretKind.TEXT
+    if not isinstance(name, str) or not isinstance(value, str):
+        return SecretKind.OPEN
+    if parent == "annotations" and (name.endswith(_APPLIED) or _repeats_object(value)):
+        return SecretKind.OBJECT
+    return SecretKind.TEXT if _is_credential(name) else SecretKind.OPEN
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_credential(name: str) -> bool:
+    return name.lower().replace("-", "").replace("_", "") in _CREDENTIALS
+
+
+def _in_secret(parent: str | int, name: str | int, value: object) -> SecretKind:
+    if parent == "data":
+        return SecretKind.BASE64
+    if parent == "stringData" or (name in ("data", "stringData") and not isinstance(value, dict)):
+        return SecretKind.TEXT
+    return SecretKind.OPEN
+
+
+def _repeats_object(text: str) -> bool:
+    return text.lstrip().startswith("{") and '"kind"' in text and '"apiVersion"' in text
+
+
+def is_secret(value: object) -> bool:
+    """True for a Secret, wherever it stands."""
+    return isinstance(value, dict) and value.get("kind") == "Secret"
+
+
+_KEY = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+_JWT = r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"
+_BEARER = r"(?<=\b[Bb]earer )[^\s\"',;]+"
+_URL = r"(?<=://)[^\s/@\"]+(?=@)"
+_BASE64 = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=_-])"
+"""40: shorter than the base64 of any key of 256 bits with its padding, 44, and longer than names and uids."""
+
+_NAMES = ("password", "passwd", "-token", "_token", "-secret", "_secret", "api-key", "api_key")
+"""How names end of what is given a credential by ``=``: a program's flag, or a parameter of a URL."""
+_ASSIGNED = "|".join(rf"(?<={name}=)[^\s\"',;&]+" for name in _NAMES)
+_PATTERNS = re.compile(f"{_KEY}|{_JWT}|{_BEARER}|{_ASSIGNED}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
+_HINT = re.compile(r"-----BEGIN|eyJ|earer |=|://|[A-Za-z0-9+/_-]{40}")
+"""Without one of these a text holds none of them; most texts have none."""
+_MIN_LENGTH = 7
+"""``a://b@c``: nothing that is shorter can hold one."""
+
+
+def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
+    """Replace what looks like a key or a token.
+
+    ``cover`` gets it, and whether it is base64, and gives what stands for it.
+    """
+    if len(text) < _MIN_LENGTH or not _HINT.search(text):
+        return text
+
+    def replacement(found: re.Match[str]) -> str:
+        whole = found[0]
+        if found["base64"] is None:
+            return cover(whole, False)
+        return cover(whole, decoded(whole) is not None) if _looks_random(whole) else whole
+
+    return _PATTERNS.sub(replacement, text)
+
+
+def _looks_random(text: str) -> bool:
+    """Names, digests and paths have no three kinds of characters; what certifies is for everybody to read."""
+    kinds = (str.islower, str.isupper, str.isdigit)
+    if not all(any(map(kind, text)) for kind in kinds):
+        return False
+    plain = decoded(text) or ""
+    return not plain.startswith("-----BEGIN CERTIFICATE") or "PRIVATE KEY" in plain
+
+
+def decoded(text: str) -> str | None:
+    """Read base64, as text; None where it is none."""
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8", "surrogateescape")
+    except (binascii.Error, ValueError):
+        return None
+
+
+PREFIX = "redacted:"
+"""What every replacement begins with."""
+
+_DIGITS = 12  # 48 bits: two of a million secrets are alike in one of 500 recordings
+_MIN_QUOTED_LENGTH = 4
+"""Characters of a secret that is looked for in other texts: what is shorter is part of many words."""
+_MAX_DEPTH = 100
+"""Levels of objects and arrays: no object of Kubernetes has half as many. What is deeper is replaced as a whole."""
+_SHORT_LENGTH = 1024
+"""Characters after whose search reviews may go on."""
+_MAX_SEARCHED_LENGTH = 32 * 1024
+"""Characters of a text that is searched: reviews wait meanwhile, 2 ms, and 30 ms for the worst."""
+_YIELD_INTERVAL = 64
+"""Objects and arrays that are looked at, some 50 µs, before reviews may go on: the interpreter would make them wait
+for 5 ms."""
+
+
+class Redaction:
+    """Replaces the secrets of one review, and remembers them, to find them in what was said of it."""
+
+    def __init__(self, key: bytes) -> None:
+        """Make replacements by ``key``."""
+        self._key = key
+        self._known: dict[str, str] = {}
+        self._looked = 0
+
+    def value(self, value: JSON, path: Path = (), *, in_secret: bool = False) -> JSON:
+        """Replace the secrets of a value that stands at ``path``; ``in_secret``: within a Secret."""
+        found = SecretKind.OPEN if value in (None, "") else secret_kind(path, value, in_secret=in_secret)
+        if found is not SecretKind.OPEN:
+            return self._whole(value, found)
+        if isinstance(value, str):
+            return self._searched(value)
+        if not isinstance(value, dict | list):
+            return value
+        if len(path) >= _MAX_DEPTH:
+            return self._text("too deep")
+        self._breathe()
+        in_secret = in_secret or is_secret(value)
+        if isinstance(value, list):
+            return [self.value(each, (*path, index), in_secret=in_secret) for index, each in enumerate(value)]
+        return {name: self.value(each, (*path, name), in_secret=in_secret) for name, each in value.items()}
+
+    def texts(self, texts: Iterable[str]) -> list[str]:
+        """Replace each of some texts, whatever it is."""
+        return [self._remember(text, self._text(text)) if text else text for text in texts]
+
+    def patch(self, operations: Sequence[JSONObject], objects: Sequence[JSON]) -> list[JSONObject]:
+        """Replace the secrets of JSON Patch operations, by where they are written to in one of ``objects``."""
+        return [self._operation(operation, objects) for operation in operations]
+
+    def told(self, value: JSON) -> JSON:
+        """Replace in all texts of a value whatever has been replaced before, and what looks like a secret."""
+        if isinstance(value, str):
+            return self._told(value)
+        if isinstance(value, list):
+            return [self.told(each) for each in value]
+        if isinstance(value, dict):
+            return {name: self.told(each) for name, each in value.items()}
+        return value
+
+    def _operation(self, operation: JSONObject, objects: Sequence[JSON]) -> JSONObject:
+        if "value" not in operation:
+            return operation
+        path = tuple(map(_step, operation["path"].split("/")[1:]))
+        in_secret = any(_leads_into_secret(one, path) for one in objects)
+        value = self.value(operation["value"], path, in_secret=in_secret)
+        return {**operation, "value": self.told(value)}
+
+    def _told(self, text: str) -> str:
+        for secret in sorted((one for one in self._known if one in text), key=len, reverse=True):
+            text = text.replace(secret, self._known[secret])
+        return self._searched(text)
+
+    def _searched(self, text: str) -> str:
+        """Replace in a text what looks like a secret; all of one that is too long to be searched."""
+        if len(text) < _SHORT_LENGTH:
+            return replace_secrets(text, self._cover)
+        time.sleep(0)
+        return self._text(text) if len(text) > _MAX_SEARCHED_LENGTH else replace_secrets(text, self._cover)
+
+    def _whole(self, value: JSON, place: SecretKind) -> str:
+        text = value if isinstance(value, str) else encode(value).decode()
+        if place is SecretKind.BASE64:
+            return self._cover(text, True)
+        if place is SecretKind.OBJECT:
+            self._look_into(text)
+        return self._remember(text, self._text(text))
+
+    def _look_into(self, text: str) -> None:
+        """Learn the secrets of an object that is repeated in a text."""
+        try:
+            self.value(decode(text))
+        except (ValueError, RecursionError):
+            return
+
+    def _cover(self, text: str, is_base64: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
+        plain = decoded(text) if is_base64 else None
+        if plain is None:
+            replacement = self._text(text)
+            return self._remember(
+                text, base64.b64encode(replacement.encode()).decode() if is_base64 else replacement
+            )
+        replacement = self._remember(plain, self._text(plain))
+        return self._remember(text, base64.b64encode(replacement.encode()).decode())
+
+    def _text(self, text: str) -> str:
+        if text.startswith(PREFIX):
+            return text
+        digest = hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256)
+        return PREFIX + digest.hex()[:_DIGITS]
+
+    def _remember(self, text: str, replacement: str) -> str:
+        """Know a secret again, also where it is quoted, and each line of it."""
+        for one in (text, *(text.splitlines() if "\n" in text else ())):
+            if len(one) >= _MIN_QUOTED_LENGTH:
+                self._known.setdefault(one, replacement)
+                for quoted in (
+                    () if one.isalnum() else (go_quoted(one), _json_string(one), go_json(_encodable(one)))
+                ):
+                    self._known.setdefault(quoted[1:-1], replacement)
+        return replacement
+
+    def _breathe(self) -> None:
+        self._looked += 1
+        if self._looked % _YIELD_INTERVAL == 0:
+            time.sleep(0)
+
+
+def _encodable(text: str) -> str:
+    """A text that can be encoded, also where it was made of bytes that are none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _json_string(text: str) -> str:
+    return encode(_encodable(text)).decode()
+
+
+def _step(written: str) -> str | int:
+    return 0 if written == "-" else int(written) if written.isdecimal() else unescape(written)
+
+
+def _leads_into_secret(value: JSON, path: Path) -> bool:
+    for step in path:
+        if is_secret(value):
+            return True
+        if isinstance(value, dict):
+            value = value.get(str(step))
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return False
+    return is_secret(value)

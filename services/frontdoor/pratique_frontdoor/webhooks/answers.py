@@ -1,0 +1,424 @@
+"""Webhook answers: read, checked as the API server checks them, and turned into outcomes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pratique.admission.controllers import Phase
+from pratique.admission.results import ALLOWED, Denied, Failed, FailureKind, Outcome, OutcomeDecision, Patched
+from pratique.admission.reviews import Review
+from pratique.apimachinery.decoding import GoTypes, ResponseDecoder, go_type_mismatch
+from pratique.apimachinery.errors import BadAnswerError
+from pratique.apimachinery.go_formats import decode_base64
+from pratique.apimachinery.json_reading import go_kind
+from pratique.apimachinery.json_values import (
+    JSON,  # msgspec reads the types of fields
+    JSONObject,
+    go_json,
+)
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.names import check_qualified_name
+from pratique.apimachinery.patches import PatchDecodeError, decode_patch
+from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, go_quoted
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.webhooks.reviews import ReviewVersion, SentReview
+
+
+def webhook_annotations(webhook: str, annotations: Mapping[str, str]) -> dict[str, str]:
+    """Key a webhook's own annotations ``<webhook>/<key>``; those that no key can be made for are left out."""
+    keyed = ((f"{webhook}/{key}", value) for key, value in annotations.items())
+    return {key: value for key, value in keyed if is_annotation_key(key)}
+
+
+def is_annotation_key(key: str) -> bool:
+    """Tell whether an audit annotation can have this key: a DNS subdomain, one slash, and a name."""
+    return key.count("/") == 1 and not check_qualified_name(key)
+
+
+def mutation_annotation(configuration: str, webhook: str, *, mutated: bool) -> str:
+    """The value that notes that a mutating webhook was called."""
+    return go_json({"configuration": configuration, "webhook": webhook, "mutated": mutated})
+
+
+def patch_annotation(configuration: str, webhook: str, operations: Iterable[JSONObject]) -> str:
+    """The value that notes a mutating webhook's patch: operations in order, their members sorted by name."""
+    patch = [dict(sorted(operation.items())) for operation in operations]
+    return go_json(
+        {"configuration": configuration, "webhook": webhook, "patch": patch, "patchType": "JSONPatch"}
+    )
+
+
+_LONGEST_KEY = 63
+"""Characters of the name part of a qualified name."""
+_DIGEST_CHARACTERS = 20
+"""80 bits of SHA-256: two keys of one decision do not come to the same by accident."""
+_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+def answer_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Give audit annotations the keys that an API server keeps in the answer of a webhook.
+
+    It makes ``<webhook>/<key>`` of each key, and drops what then has two slashes. A key ``<prefix>/<name>`` becomes
+    ``<prefix>_<name>``: a prefix is a DNS subdomain and holds no underscore, so the first one is where the slash was.
+    A key that is too long for that, or was none to begin with, is cut, and ends in a digest of the whole; it holds no
+    underscore, so that it is never mistaken for one of the others. No two keys of a decision become one.
+    """
+    keyed: dict[str, str] = {}
+    for key, value in annotations.items():
+        answered = answer_key(key)
+        while answered in keyed:
+            answered = _digested(f"{key}\0{answered}")
+        keyed[answered] = value
+    return keyed
+
+
+@functools.lru_cache(maxsize=1024)
+def answer_key(key: str) -> str:
+    """The key without a slash that stands for an audit annotation's key in the answer of a webhook."""
+    prefix, _, name = key.partition("/")
+    answered = f"{prefix}_{name}"
+    if len(answered) <= _LONGEST_KEY and is_annotation_key(key):
+        return answered
+    return _digested(key)
+
+
+def _digested(key: str) -> str:
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
+    shown = _NOT_IN_KEYS.sub("-", key).strip("-.")[: _LONGEST_KEY - _DIGEST_CHARACTERS - 1].rstrip("-.")
+    return f"{shown}.{digest}" if shown else digest
+
+
+class StatusCauseDocument(msgspec.Struct, frozen=True):
+    """``metav1.StatusCause``."""
+
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class StatusDetailsDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.StatusDetails``."""
+
+    name: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    uid: str | None = None
+    causes: tuple[StatusCauseDocument | None, ...] | None = None
+    retry_after_seconds: int | None = None
+
+
+class ListMetaDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """``metav1.ListMeta``, but for a count that no Status has."""
+
+    self_link: str | None = None
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class StatusDocument(msgspec.Struct, frozen=True):
+    """``metav1.Status``."""
+
+    metadata: ListMetaDocument | None = None
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    details: StatusDetailsDocument | None = None
+    code: int | None = None
+
+
+class ResponseDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """``admissionv1.AdmissionResponse``."""
+
+    uid: str | None = None
+    allowed: bool | None = None
+    status: StatusDocument | None = None
+    patch: JSON = None
+    patch_type: str | None = None
+    audit_annotations: dict[str, str | None] | None = None
+    warnings: tuple[str | None, ...] | None = None
+
+    def patch_bytes(self) -> bytes:
+        """The patch, which JSON holds as Base64 or as an array of bytes.
+
+        Raises:
+            BadAnswerError: it holds something else.
+        """
+        match self.patch:
+            case None:
+                return b""
+            case str():
+                return _base64(self.patch)
+            case list():
+                return _bytes(self.patch)
+            case _:
+                raise go_type_mismatch(go_kind(self.patch), "AdmissionResponse.response.patch", "[]uint8")
+
+
+class ReviewDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """``admissionv1.AdmissionReview``, as far as an answer needs it."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    response: ResponseDocument | None = None
+
+
+_GO_TYPES: GoTypes = {
+    "apiVersion": ("AdmissionReview", "string"),
+    "kind": ("AdmissionReview", "string"),
+    "response": ("AdmissionReview", "v1.AdmissionResponse"),
+    "response.uid": ("AdmissionResponse", "types.UID"),
+    "response.allowed": ("AdmissionResponse", "bool"),
+    "response.status": ("AdmissionResponse", "v1.Status"),
+    "response.patchType": ("AdmissionResponse", "v1.PatchType"),
+    "response.auditAnnotations": ("AdmissionResponse", "map[string]string"),
+    "response.auditAnnotations[]": ("AdmissionResponse", "string"),
+    "response.warnings": ("AdmissionResponse", "[]string"),
+    "response.warnings[]": ("AdmissionResponse", "string"),
+    "response.status.metadata": ("Status", "v1.ListMeta"),
+    "response.status.metadata.selfLink": ("ListMeta", "string"),
+    "response.status.metadata.resourceVersion": ("ListMeta", "string"),
+    "response.status.metadata.continue": ("ListMeta", "string"),
+    "response.status.status": ("Status", "string"),
+    "response.status.message": ("Status", "string"),
+    "response.status.reason": ("Status", "v1.StatusReason"),
+    "response.status.details": ("Status", "v1.StatusDetails"),
+    "response.status.code": ("Status", "int32"),
+    "response.status.details.name": ("StatusDetails", "string"),
+    "response.status.details.group": ("StatusDetails", "string"),
+    "response.status.details.kind": ("StatusDetails", "string"),
+    "response.status.details.uid": ("StatusDetails", "types.UID"),
+    "response.status.details.causes": ("StatusDetails", "[]v1.StatusCause"),
+    "response.status.details.causes[]": ("StatusDetails", "v1.StatusCause"),
+    "response.status.details.causes[].reason": ("StatusCause", "v1.CauseType"),
+    "response.status.details.causes[].message": ("StatusCause", "string"),
+    "response.status.details.causes[].field": ("StatusCause", "string"),
+    "response.status.details.retryAfterSeconds": ("StatusDetails", "int32"),
+}
+
+_decoder = ResponseDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
+
+
+def decode_answer(body: bytes) -> ReviewDocument:
+    """Read a webhook's answer.
+
+    Raises:
+        BadAnswerError: it is not JSON, or a member is of another type. The text is the decoder's.
+    """
+    return _decoder.decode(body)
+
+
+def _bytes(items: list[JSON]) -> bytes:
+    for item in items:
+        if not isinstance(item, int | None) or isinstance(item, bool) or not 0 <= (item or 0) <= 255:
+            raise go_type_mismatch(_number(item), "AdmissionResponse.response.patch", "uint8")
+    return bytes(item or 0 for item in items)
+
+
+def _number(value: JSON) -> str:
+    kind = go_kind(value)
+    return f"number {value}" if kind == "number" else kind
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        raise BadAnswerError(str(error)) from None
+
+
+_GROUP = "admission.k8s.io"
+_EXPECTED = GroupVersionKind(_GROUP, "v1", "AdmissionReview")
+_STATUS = GroupVersionKind("", "v1", "Status")
+_OTHER_VERSION: Mapping[str, str] = {"v1": "v1beta1", "v1beta1": "v1"}
+_JSON_PATCH = "JSONPatch"
+_LOWEST_DENIAL = 400
+"""The API server answers a denial with no lower code."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookAnswer:
+    """What a webhook answered, its form checked."""
+
+    allowed: bool
+    """Whether it lets the request through."""
+    patch: bytes = b""
+    """A JSON Patch, not yet decoded; empty where there is none."""
+    patch_type: str = ""
+    """What the patch is said to be."""
+    status: StatusDocument | None = None
+    """Why it refuses the request, as far as it says."""
+    warnings: tuple[str, ...] = ()
+    """Texts for the user."""
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Entries for the audit log, keyed as the webhook wrote them."""
+
+
+def read_answer(body: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
+    """Read and check a webhook's answer to a review.
+
+    Raises:
+        BadAnswerError: it cannot be used; the text is what follows ``failed calling webhook "…": ``.
+    """
+    try:
+        document = decode_answer(body)
+        _check_convertible(document, sent.version)
+        patch = document.response.patch_bytes() if document.response is not None else b""
+    except BadAnswerError as error:
+        raise BadAnswerError(f"failed to call webhook: {error}") from None
+    fault = _response_fault(document, patch, sent, phase)
+    if fault or document.response is None:
+        raise BadAnswerError(f"received invalid webhook response: {fault}")
+    return _checked_answer(document.response, patch, sent.version, phase)
+
+
+def _check_convertible(document: ReviewDocument, sent: ReviewVersion) -> None:
+    """Refuse what the API server's decoder knows and cannot make an AdmissionReview of the version sent from.
+
+    A type that it does not know is refused there, too, in words of its own. Here it is left to the checks of
+    the version: they come to the same for v1, and let it pass for v1beta1.
+    """
+    text = document.api_version or ""
+    if text.count("/") > 1:
+        raise BadAnswerError(f"unexpected GroupVersion string: {text}")
+    found, other = _group_version_kind(document), _OTHER_VERSION[sent]
+    if found == _STATUS:
+        name = "v1.Status"
+    elif (found.group, found.version) == (_GROUP, other) and found.kind in {"", "AdmissionReview"}:
+        name = f"{other}.AdmissionReview"
+    else:
+        return
+    raise BadAnswerError(f"converting ({name}) to ({sent}.AdmissionReview): unknown conversion")
+
+
+def _group_version_kind(document: ReviewDocument) -> GroupVersionKind:
+    group, _, version = (document.api_version or "").rpartition("/")
+    return GroupVersionKind(group, version, document.kind or "")
+
+
+def _response_fault(document: ReviewDocument, patch: bytes, sent: SentReview, phase: Phase) -> str:
+    response = document.response
+    if response is None:
+        return "webhook response was absent"
+    if sent.version == "v1beta1":
+        return ""
+    uid = response.uid or ""
+    if uid != sent.uid:
+        return f"expected response.uid={go_quoted(sent.uid)}, got {go_quoted(uid)}"
+    found = _group_version_kind(document)
+    if found != _EXPECTED:
+        return f"expected webhook response of {_EXPECTED}, got {found}"
+    return _patch_fault(patch, response.patch_type, phase)
+
+
+def _patch_fault(patch: bytes, patch_type: str | None, phase: Phase) -> str:
+    if phase is Phase.VALIDATE:
+        if patch:
+            return "validating webhook may not return response.patch"
+        return "" if patch_type is None else "validating webhook may not return response.patchType"
+    if patch and patch_type is None:
+        return "webhook returned response.patch but not response.patchType"
+    if not patch and patch_type is not None:
+        return "webhook returned response.patchType but not response.patch"
+    return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
+
+
+def _checked_answer(
+    response: ResponseDocument, patch: bytes, version: ReviewVersion, phase: Phase
+) -> WebhookAnswer:
+    if phase is Phase.VALIDATE:
+        patch = b""
+    # The type of a patch is looked at in v1 alone: v1beta1 knew one.
+    patch_type = (response.patch_type or "") if version == "v1" else _JSON_PATCH
+    return WebhookAnswer(
+        allowed=bool(response.allowed),
+        patch=patch,
+        patch_type=patch_type if patch else "",
+        status=response.status,
+        warnings=tuple(warning or "" for warning in response.warnings or ()),
+        audit_annotations={key: value or "" for key, value in (response.audit_annotations or {}).items()},
+    )
+
+
+def to_outcome(webhook: str, answer: WebhookAnswer, review: Review) -> Outcome:
+    """Say what a webhook's answer means for the review.
+
+    A patch that cannot be used makes the outcome ``Failed`` and raises no CallError, because the warnings and
+    audit annotations beside it are kept. One for a review without an object stays ``Patched``: such a request
+    is refused whatever the failure policy and the patch's type, and that is the chain's to do.
+    """
+    return Outcome(
+        controller=webhook,
+        decision=_decision(answer, review) if answer.allowed else Denied(denial(webhook, answer.status)),
+        warnings=answer.warnings,
+        audit_annotations=answer.audit_annotations,
+    )
+
+
+def _decision(answer: WebhookAnswer, review: Review) -> OutcomeDecision:
+    if not answer.patch:
+        return ALLOWED
+    try:
+        operations = decode_patch(answer.patch)
+    except PatchDecodeError as error:
+        return Failed(FailureKind.ERROR, f"received undecodable patch in webhook response: {error}")
+    if not operations:
+        return ALLOWED
+    if answer.patch_type != _JSON_PATCH and not review.object_document.is_null:
+        text = f"unsupported patch type {go_quoted(answer.patch_type)}"
+        return Failed(FailureKind.ERROR, text, denial("", answer.status).code)
+    return Patched(tuple(operations))
+
+
+def denial(webhook: str, given: StatusDocument | None) -> Status:
+    """Make the Status that the user reads from the one that the webhook gave: ``ToStatusErr``."""
+    if given is None:
+        return Status(status="Failure", message=_denial_message(webhook, "", ""), code=_LOWEST_DENIAL)
+    reason = given.reason or ""
+    return Status(
+        metadata=_metadata(given),
+        status="Failure" if given.status in {None, "", "Success"} else given.status or "",
+        message=_denial_message(webhook, given.message or "", reason),
+        reason=reason,
+        details=_details(given.details) if given.details is not None else None,
+        code=max(given.code or 0, _LOWEST_DENIAL),
+    )
+
+
+def _denial_message(webhook: str, message: str, reason: str) -> str:
+    denied = f"admission webhook {go_quoted(webhook)} denied the request"
+    explanation = message or reason
+    return f"{denied}: {explanation}" if explanation else f"{denied} without explanation"
+
+
+def _metadata(given: StatusDocument) -> dict[str, str]:
+    if given.metadata is None:
+        return {}
+    fields = {
+        "selfLink": given.metadata.self_link,
+        "resourceVersion": given.metadata.resource_version,
+        "continue": given.metadata.continue_,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _details(given: StatusDetailsDocument) -> StatusDetails:
+    causes = tuple(
+        StatusCause(cause.reason or "", cause.message or "", cause.field or "") if cause else StatusCause()
+        for cause in given.causes or ()
+    )
+    return StatusDetails(
+        name=given.name or "",
+        group=given.group or "",
+        kind=given.kind or "",
+        uid=given.uid or "",
+        causes=causes,
+        retry_after_seconds=given.retry_after_seconds or 0,
+    )

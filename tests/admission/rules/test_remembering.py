@@ -1,0 +1,75 @@
+"""Rule sets remember what they said of requests: never of another request, and not without end."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pratique.admission.reviews import Review
+from pratique.admission.rules import compile_rules, rule
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.requests import Operation
+
+PODS = Review(
+    uid="u",
+    operation=Operation.CREATE,
+    kind=GroupVersionKind("", "v1", "Pod"),
+    resource=GroupVersionResource("", "v1", "pods"),
+    name="web",
+    namespace="shop",
+)
+RULES = (rule("pods", operations=("CREATE",), versions=("v1",), scope="Namespaced"),)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dataclasses.replace(PODS, operation=Operation.DELETE),
+        dataclasses.replace(PODS, resource=GroupVersionResource("apps", "v1", "pods")),
+        dataclasses.replace(PODS, resource=GroupVersionResource("", "v2", "pods")),
+        dataclasses.replace(PODS, resource=GroupVersionResource("", "v1", "services")),
+        dataclasses.replace(PODS, subresource="status"),
+        dataclasses.replace(PODS, namespace=""),
+    ],
+    ids=["operation", "group", "version", "resource", "subresource", "scope"],
+)
+def test_requests_that_differ_in_anything_that_rules_look_at_are_told_apart(other: Review) -> None:
+    rules = compile_rules(RULES)
+    for _ in range(2):
+        assert rules.matches(PODS)
+        assert not rules.matches(other)
+        assert rules.mismatch(other) == compile_rules(RULES).mismatch(other)
+
+
+def test_requests_that_differ_in_nothing_that_rules_look_at_are_remembered_as_one() -> None:
+    rules = compile_rules(RULES)
+    for name in ("a", "b"):
+        assert rules.matches(dataclasses.replace(PODS, uid=name, name=name, namespace=name))
+    assert rules.remembered == 1
+
+
+def test_however_many_collections_are_asked_about_few_are_remembered() -> None:
+    rules = compile_rules(RULES)
+    for number in range(1_000):
+        resource = GroupVersionResource("", "v1", f"things{number}")
+        assert rules.mismatch(dataclasses.replace(PODS, resource=resource)).endswith(resource.resource)
+        assert rules.remembered == number % 200 + 1
+
+
+@pytest.mark.parametrize(("letters", "remembered"), [(198, 1), (199, 0)])
+def test_a_request_about_something_of_two_hundred_letters_is_remembered(
+    letters: int, remembered: int
+) -> None:
+    rules = compile_rules(RULES)
+    resource = GroupVersionResource("", "v1", "x" * letters)
+    assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
+    assert rules.remembered == remembered
+
+
+@pytest.mark.parametrize("field", ["group", "version", "resource"])
+def test_a_request_about_something_with_a_name_without_end_is_not_remembered(field: str) -> None:
+    rules = compile_rules(RULES)
+    resource = GroupVersionResource(**{"version": "v1", "resource": "pods", field: "x" * 10_000})
+    assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
+    assert rules.remembered == 0

@@ -1,0 +1,92 @@
+"""One callable is a policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
+from pratique.admission.edits import Edits
+from pratique.admission.results import Answer, allow, deny, patch, warn
+from pratique.admission.reviews import Review
+from pratique.admission.rules import EVERYTHING, rule
+from pratique.apimachinery.json_values import member
+from support.admissions import admit, pod_review
+
+
+@validator("RequireTeam", rule("pods"))
+def require_team(review: Review) -> Answer:
+    """Refuse Pods without a team.
+
+    More is said here.
+    """
+    team = member(review.object, "metadata", "labels", "team")
+    return allow() if team else deny("label team is missing")
+
+
+@mutator("AddTeam", rule("pods"), summary="Adds the team.", default=True)
+async def add_team(review: Review) -> Answer:
+    """Add the team."""
+    edits = Edits(review.object)
+    edits.set(("metadata", "labels", "team"), "shop")
+    return edits.answer()
+
+
+def test_a_validator_is_a_controller() -> None:
+    assert isinstance(require_team, Controller)
+    assert (require_team.name, require_team.phases) == ("RequireTeam", VALIDATE)
+    assert require_team.rules == (rule("pods"),)
+    assert not require_team.default
+    assert not require_team.trusted
+
+
+def test_a_mutator_is_a_controller() -> None:
+    assert (add_team.name, add_team.phases, add_team.default) == ("AddTeam", MUTATE, True)
+
+
+def test_the_summary_is_the_first_line_of_the_docstring_unless_given() -> None:
+    assert require_team.summary == "Refuse Pods without a team."
+    assert add_team.summary == "Adds the team."
+    assert validator("Bare")(lambda _: allow()).summary == "Bare"
+
+
+def test_without_rules_every_request_is_wanted() -> None:
+    assert validator("All")(lambda _: allow()).rules == (EVERYTHING,)
+
+
+def test_a_validator_answers() -> None:
+    status = admit(require_team, pod_review({"kind": "Pod"})).status
+    assert status is not None
+    assert status.message == 'pods "web" is forbidden: label team is missing'
+    assert admit(require_team, pod_review({"kind": "Pod", "metadata": {"labels": {"team": "a"}}})).allowed
+
+
+def test_a_policy_may_be_async() -> None:
+    found = admit(add_team, pod_review({"kind": "Pod"}))
+    assert found.object == {"kind": "Pod", "metadata": {"labels": {"team": "shop"}}}
+
+
+def test_a_policy_may_warn() -> None:
+    found = admit(validator("Warn")(lambda _: warn("careful", "slow")), pod_review({}))
+    assert (found.allowed, found.warnings) == (True, ("careful", "slow"))
+
+
+def test_a_policy_may_patch_by_operations() -> None:
+    operations = [{"op": "add", "path": "/a", "value": 1}]
+    found = admit(mutator("Patch")(lambda _: patch(operations=operations)), pod_review({}))
+    assert found.object == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["", "Require Team", "A,B", "1st", "-x", "é"])
+def test_a_name_can_be_written_in_a_flag(name: str) -> None:
+    with pytest.raises(ValueError, match="needs a name"):
+        validator(name)
+
+
+def test_forgotten_parentheses_are_noticed() -> None:
+    with pytest.raises(ValueError, match='such as "RequireTeam"'):
+        validator(require_team)  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_a_rule_is_made_by_rule() -> None:
+    with pytest.raises(ValueError, match=r'RequireTeam: rules are written as rule\("pods"\)'):
+        validator("RequireTeam", "pods")  # type: ignore[arg-type]  # the mistake under test

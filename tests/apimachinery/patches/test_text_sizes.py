@@ -1,0 +1,43 @@
+"""Sizes of values as text, in Go's spelling, whatever of them was measured before."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.apimachinery.json_values import JSON, TextSizes, encode
+from support.strategies.json_values import KEYS, values
+
+
+def size_in_go(value: JSON) -> int:
+    text = encode(value).decode()
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return len(text.encode())
+
+
+@pytest.mark.parametrize(
+    "value", ["", "<", "a&b>", "\u2028", "ü\u2029", 1.5, True, [], {}, {"<": [None, "é"]}]
+)
+def test_a_size_is_that_of_the_text_that_go_writes(value: JSON) -> None:
+    assert TextSizes().of(value) == size_in_go(value)
+
+
+@given(st.lists(values(5) | st.text("<&\u2028xü"), min_size=1, max_size=5), st.data())
+def test_what_holds_what_was_measured_has_the_same_size(parts: list[JSON], data: st.DataObject) -> None:
+    sizes, made = TextSizes(), list(parts)
+    for _ in range(8):
+        holding = data.draw(st.lists(st.sampled_from(range(len(made))), max_size=3))
+        held = [made[number] for number in holding]
+        names = data.draw(st.lists(KEYS, min_size=len(held), max_size=len(held)))
+        made.append(data.draw(st.sampled_from([held, [[], held], dict(zip(names, held, strict=True))])))
+        assert sizes.of(made[-1]) == size_in_go(made[-1])
+
+
+@pytest.mark.parametrize("items", [99, 100, 101, 1_000])
+def test_the_size_of_much_is_right_too(items: int) -> None:
+    sizes, part = TextSizes(), ["x"]
+    sizes.of(part)
+    assert sizes.of([part, *range(items)]) == size_in_go([part, *range(items)])
+    assert sizes.of({"a": [part] * items}) == size_in_go({"a": [part] * items})

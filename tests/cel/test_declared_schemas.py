@@ -1,0 +1,178 @@
+"""What the type checker is told of the schemas of kinds.
+
+The cases follow ``k8s.io/apiserver/pkg/cel/common/schemas_test.go`` and ``…/cel/escaping_test.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.cel.declarations import declare, field_name, restore_type_paths
+from pratique.cel.environments import Environment, type_checker
+from pratique.cluster.api_resources import built_in_resources
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
+from pratique.cluster.store import ObjectStore
+
+KINDS = {str(each.kind): each.kind for each in built_in_resources()}
+SCHEMAS = {
+    name: schema for name, kind in KINDS.items() if (schema := schema_of(kind, ObjectStore())) is not None
+}
+
+
+def structure(name: str = "", /, **fields: Type) -> Structure:
+    return Structure(name, lambda: fields)
+
+
+def shown(root: Structure, kind: str = "T") -> Mapping[str, Mapping[str, str]]:
+    """The types that a schema is made of, as messages call them."""
+    return {restore_type_paths(name): {field: restore_type_paths(type_) for field, type_ in fields}
+            for name, fields in declare(root, kind)[1]}  # fmt: skip
+
+
+def compiles(root: Structure, expression: str) -> bool:
+    name, structs = declare(root, "T")
+    checker = type_checker(Environment(structs=structs, variables=(("object", name),)))
+    try:
+        checker.compile(expression)
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [
+        (Scalar.STRING, "string"),
+        (Scalar.BYTES, "bytes"),
+        (Scalar.DATE_TIME, "timestamp"),
+        (Scalar.DATE, "timestamp"),
+        (Scalar.DURATION, "duration"),
+        (Scalar.INTEGER, "int"),
+        (Scalar.NUMBER, "double"),
+        (Scalar.BOOLEAN, "bool"),
+        (Scalar.INT_OR_STRING, "dyn"),
+        (Scalar.QUANTITY, None),
+        (Scalar.ANY, None),
+        (ListType(Scalar.STRING), "list<string>"),
+        (ListType(Scalar.ANY), None),
+        (ListType(Scalar.INT_OR_STRING), "list<dyn>"),
+        (ListType(ListType(Scalar.STRING)), "dyn"),
+        (ListType(structure()), "list<T.f.@idx>"),
+        (MapType(Scalar.INTEGER), "map<string,int>"),
+        (MapType(Scalar.QUANTITY), None),
+        (MapType(Scalar.ANY), "T.f"),
+        (MapType(ListType(Scalar.STRING)), "dyn"),
+        (MapType(structure()), "map<string,T.f.@elem>"),
+        (structure(), "T.f"),
+    ],
+)
+def test_a_field_is_declared_with_its_type(kind: Type, declared: str | None) -> None:
+    assert shown(structure(f=kind))["T"] == ({} if declared is None else {"f": declared})
+
+
+def test_types_are_named_by_the_path_to_them() -> None:
+    inner = structure("Inner", a_b=structure())
+    assert list(shown(structure(x=inner, y=ListType(inner)))) == [
+        "T",
+        "T.x",
+        "T.x.a_b",
+        "T.y.@idx",
+        "T.y.@idx.a_b",
+    ]
+
+
+def test_a_type_within_itself_has_no_fields() -> None:
+    fields: dict[str, Type] = {"name": Scalar.STRING}
+    root = Structure("Node", lambda: fields)
+    fields["child"] = root
+    assert shown(root) == {"T": {"name": "string", "child": "T.child"}, "T.child": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [
+        ("abc", "abc"),
+        ("namespace", "__namespace__"),
+        ("in", "__in__"),
+        ("a.b", "a__dot__b"),
+        ("a-b", "a__dash__b"),
+        ("a/b", "a__slash__b"),
+        ("a__b", "a__underscores__b"),
+        ("_a", "_a"),
+        ("__dot__", "__underscores__dot__underscores__"),
+        ("1a", None),
+        ("", None),
+        ("$ref", None),
+        ("ü", None),
+    ],
+)
+def test_names_are_escaped(name: str, escaped: str | None) -> None:
+    assert field_name(name) == escaped
+
+
+def test_a_field_that_is_a_reserved_word_has_two_names() -> None:
+    root = structure(namespace=Scalar.STRING)
+    assert compiles(root, "object.namespace == object.__namespace__")
+    assert not compiles(root, "object.namespace == 1")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"fooBar": Scalar.STRING, "foo_bar": Scalar.STRING, "FOOBAR": Scalar.STRING},
+        {"fooBar": MapType(Scalar.STRING), "foo_bar": MapType(Scalar.STRING)},
+        {"labels": MapType(Scalar.STRING), "LabelsEntry": Scalar.STRING},
+        {"_1": MapType(Scalar.STRING), "_": Scalar.STRING, "__": MapType(Scalar.STRING)},
+        {"a-b": Scalar.STRING, "a.b": Scalar.STRING, "in": Scalar.STRING, "true": Scalar.STRING},
+        {f"f{number}": Scalar.STRING for number in range(4_000)},
+    ],
+)
+def test_the_checker_takes_fields_of_all_names(fields: Mapping[str, Type]) -> None:
+    root = structure(spec=structure(**fields))
+    for field in list(fields)[:3]:
+        assert compiles(root, f"object.spec.{field_name(field)} == object.spec.{field_name(field)}")
+    assert not compiles(root, "object.spec.other")
+
+
+def test_what_is_too_big_for_the_checker_is_of_any_type() -> None:
+    wide = structure(**{f"f{number}": Scalar.STRING for number in range(4_001)})
+    assert declare(wide, "T") == ("dyn", ())
+    assert shown(structure(wide=wide, all=ListType(wide)))["T"] == {"wide": "dyn", "all": "list<dyn>"}
+    deep: Type = Scalar.STRING
+    for _ in range(2_000):
+        deep = structure(f=deep)
+    assert compiles(structure(f=deep), "object" + ".f" * 30 + " == null")
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_messages_show_the_kind_as_it_is_written(kind: str) -> None:
+    name, _ = declare.__wrapped__(structure(), kind)
+    assert (
+        restore_type_paths(f"expected type '{name}' but found 'int'")
+        == f"expected type '{kind}' but found 'int'"
+    )
+
+
+def test_types_of_two_roles_differ_and_are_shown_alike() -> None:
+    names = [declare(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
+    assert names[0] != names[1]
+    assert [restore_type_paths(name) for name in names] == ["ConfigMap", "ConfigMap"]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_checker_takes_every_kind_of_kubernetes(name: str) -> None:
+    name, structs = declare(SCHEMAS[name], KINDS[name].kind)
+    checker = type_checker.__wrapped__(Environment(structs=structs, variables=(("object", name),)))
+    checker.compile("object.kind == object.apiVersion")
+    with pytest.raises(RuntimeError, match="undefined field 'nothing'"):
+        checker.compile("object.nothing")
+
+
+def test_nothing_is_known_within_what_is_raw() -> None:
+    types = shown(SCHEMAS["/v1, Kind=Pod"], "Pod")
+    assert types["Pod.metadata.managedFields.@idx"]["fieldsV1"] == "Pod.metadata.managedFields.@idx.fieldsV1"
+    assert types["Pod.metadata.managedFields.@idx.fieldsV1"] == {}

@@ -1,0 +1,55 @@
+"""Aggregation of ClusterRoles."""
+
+from __future__ import annotations
+
+from pratique.apimachinery.json_values import JSONObject
+from pratique.cluster.rbac import aggregated_rules
+from support.role_bindings import role_of, rule
+
+
+def one(name: str, *verbs: str, selecting: list[JSONObject] | None = None, **labels: str) -> JSONObject:
+    """A ClusterRole with a rule for each verb."""
+    written = role_of(name, *(rule([verb], resources=["pods"]) for verb in verbs), **labels)
+    return (
+        written if selecting is None else written | {"aggregationRule": {"clusterRoleSelectors": selecting}}
+    )
+
+
+def verbs_of(name: str, *roles: JSONObject) -> list[str]:
+    rules = aggregated_rules(name, {each["metadata"]["name"]: each for each in roles})
+    return [verb for each in rules for verb in each.verbs or ()]
+
+
+TO_VIEW = {"matchLabels": {"to": "view"}}
+TO_EDIT = {"matchExpressions": [{"key": "to", "operator": "In", "values": ["edit"]}]}
+
+
+def test_a_role_has_its_own_rules_and_those_of_the_roles_that_it_selects() -> None:
+    selected = one("pods", "list", to="view")
+    other = one("secrets", "delete", to="edit")
+    assert verbs_of("view", one("view", "get", selecting=[TO_VIEW]), selected, other) == ["get", "list"]
+    assert verbs_of("pods", one("view", "get", selecting=[TO_VIEW]), selected, other) == ["list"]
+
+
+def test_any_selector_is_enough_and_no_rule_is_there_twice() -> None:
+    roles = [one("a", "get", "list", to="view"), one("b", "list", "watch", to="edit"), one("c", "delete")]
+    assert verbs_of("all", one("all", selecting=[TO_VIEW, TO_EDIT]), *roles) == ["get", "list", "watch"]
+    assert verbs_of("all", one("all", selecting=[{}]), *roles) == ["get", "list", "watch", "delete"]
+    assert verbs_of("all", one("all", selecting=[]), *roles) == []
+
+
+def test_what_a_selected_role_has_from_others_comes_with_it() -> None:
+    view = one("view", "get", selecting=[TO_VIEW], to="edit")
+    edit = one("edit", "update", selecting=[TO_EDIT], to="view")
+    assert sorted(verbs_of("edit", view, edit, one("pods", "list", to="view"))) == ["get", "list", "update"]
+    assert sorted(verbs_of("view", view, edit, one("pods", "list", to="view"))) == ["get", "list", "update"]
+
+
+def test_a_role_that_selects_itself_has_its_rules_once() -> None:
+    assert verbs_of("view", one("view", "get", selecting=[TO_VIEW], to="view")) == ["get"]
+
+
+def test_where_a_selector_is_wrong_a_role_keeps_what_is_written() -> None:
+    wrong = {"matchExpressions": [{"key": "to", "operator": "Near"}]}
+    selecting = one("view", "get", selecting=[TO_VIEW, wrong])
+    assert verbs_of("view", selecting, one("pods", "list", to="view")) == ["get"]

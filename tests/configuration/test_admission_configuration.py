@@ -1,0 +1,137 @@
+"""An AdmissionConfiguration tells controllers what they are to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON
+from pratique.configuration.admission_configuration import load_admission_configuration
+
+HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+LEGACY = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n"
+
+
+def written(folder: Path, text: str, name: str = "admission.yaml") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def refusal(file: Path) -> list[str]:
+    with pytest.raises(ConfigurationError) as refused:
+        load_admission_configuration(file)
+    return str(refused.value).splitlines()
+
+
+@pytest.mark.parametrize("version", ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"])
+def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
+    text = f'{{"apiVersion": "{version}", "kind": "AdmissionConfiguration", "plugins": [{{"name": "A"}}]}}'
+    assert load_admission_configuration(written(tmp_path, text)) == {}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ("[]", {}),
+        ("[{name: A, configuration: {a: 1}}]", {"A": {"a": 1}}),
+        ("[{name: A, configuration: {a: 1}, path: missing.yaml}]", {"A": {"a": 1}}),
+        ("[{name: A, configuration: {a: 1}}, {name: A, configuration: {a: 2}}]", {"A": {"a": 1}}),
+        ("[{name: A}, {name: A, configuration: {a: 2}}]", {}),
+        ("[{name: A, configuration: ~}]", {}),
+    ],
+)
+def test_the_first_entry_counts_and_what_is_inline_wins(tmp_path: Path, plugins: str, expected: JSON) -> None:
+    assert load_admission_configuration(written(tmp_path, f"{HEAD}plugins: {plugins}\n")) == expected
+
+
+def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    written(folder, "kind: A\n", "a.yaml")
+    absolute = written(tmp_path, '{"kind": "B"}', "b.json")
+    file = written(folder, f"{HEAD}plugins: [{{name: A, path: a.yaml}}, {{name: B, path: {absolute}}}]\n")
+    assert load_admission_configuration(file) == {"A": {"kind": "A"}, "B": {"kind": "B"}}
+
+
+def test_the_files_of_controllers_that_nobody_asks_for_are_not_opened(tmp_path: Path) -> None:
+    file = written(
+        tmp_path, f"{HEAD}plugins: [{{name: A, path: missing}}, {{name: B, configuration: {{}}}}]\n"
+    )
+    assert load_admission_configuration(file, {"B"}) == {"B": {}}
+
+
+@pytest.mark.parametrize("text", [LEGACY, f"kind: Other\napiVersion: v1\n{LEGACY}", "imagePolicy: {}\n"])
+def test_a_file_from_before_there_were_entries_goes_to_those_who_read_it(tmp_path: Path, text: str) -> None:
+    told = load_admission_configuration(written(tmp_path, text))
+    assert set(told) == {"ImagePolicyWebhook", "PodNodeSelector"}
+    assert told["PodNodeSelector"] == told["ImagePolicyWebhook"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected one document, found 0]"),
+        (f"{HEAD}---\n{HEAD}", "expected one document, found 2]"),
+        (
+            "a: [",
+            "document 1, line 2, column 1: while parsing a flow node: did not find expected node content]",
+        ),
+        ("[]", "expected an object with apiVersion and kind, got a list]"),
+        (
+            "a: 1\n",
+            "Object 'Kind' is missing; expected AdmissionConfiguration of apiserver.config.k8s.io/v1 (line 1)",
+        ),
+        (
+            "kind: AdmissionConfiguration\n",
+            "Object 'apiVersion' is missing; expected apiserver.config.k8s.io/v1 (line",
+        ),
+        (
+            HEAD.replace("/v1", "/v9"),
+            'no kind "AdmissionConfiguration" is registered for version "apiserver.config',
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\n",
+            'Pod: no kind "Pod" is registered for version "v1"; expected AdmissionConf',
+        ),
+        (
+            f"{HEAD}plugins: [{{name: A, foo: 1}}]\n",
+            'strict decoding error: unknown field "plugins[0].foo" (line 3)',
+        ),
+        (
+            f"{HEAD}plugins:\n- name: A\n  name: B\n",
+            'strict decoding error: duplicate field "plugins[0].name"]',
+        ),
+        (f"{HEAD}plugins: [{{path: a}}]\n", "plugins[0].name: Required value (line 3)"),
+        (
+            f"{HEAD}plugins: {{A: {{}}}}\n",
+            'plugins: Invalid value: "object": plugins in body must be of type array',
+        ),
+        (f"{HEAD}plugins: [{{name: A, path: a.yaml}}]\n", "a.yaml: no such file or folder]"),
+    ],
+)
+def test_a_mistake_is_told_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+    file = written(tmp_path, text)
+    (line,) = refusal(file)
+    assert str(file.parent) in line
+    assert message in line
+
+
+def test_a_file_that_cannot_be_read_is_told_as_by_kube_apiserver(tmp_path: Path) -> None:
+    file = tmp_path / "missing.yaml"
+    expected = (
+        f'unable to read admission control configuration from "{file}" [{file}: no such file or folder]'
+    )
+    assert refusal(file) == [expected]
+
+
+def test_every_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    written(tmp_path, "a: [", "broken.yaml")
+    file = written(
+        tmp_path, f"{HEAD}plugins: [{{name: A, path: broken.yaml}}, {{name: B, path: missing.yaml}}]\n"
+    )
+    broken, missing = refusal(file)
+    assert broken.startswith("Couldn't open admission plugin configuration broken.yaml of A [")
+    assert missing.startswith("Couldn't open admission plugin configuration missing.yaml of B [")

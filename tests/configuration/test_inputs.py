@@ -1,0 +1,141 @@
+"""Digests are equal where what decides is equal, however it is written, and differ where it differs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pratique.apimachinery.json_values import JSON
+from pratique.cluster.files import load_cluster
+from pratique.configuration.input_digests import (
+    InputDigests,
+    chain_digest,
+    cluster_digest,
+    configuration_digest,
+)
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
+
+NAMES = st.text("abc", min_size=1, max_size=3)
+OBJECTS = st.dictionaries(
+    st.tuples(st.sampled_from(["Namespace", "PriorityClass"]), NAMES),
+    st.dictionaries(
+        NAMES, st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | NAMES | st.lists(NAMES)
+    ),
+    min_size=1,
+    max_size=4,
+)
+VERSIONS = {"Namespace": "v1", "PriorityClass": "scheduling.k8s.io/v1"}
+POLICY: dict[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "metadata": {"name": "tests"},
+    "spec": {
+        "matchConstraints": {
+            "resourceRules": [
+                {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["pods"]}
+            ]
+        },
+        "validations": [{"expression": "true"}],
+    },
+}
+
+
+def documents(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[Any]:
+    return [
+        {
+            "apiVersion": VERSIONS[kind],
+            "kind": kind,
+            "metadata": {"name": name},
+            "data": data,
+        }
+        for (kind, name), data in objects.items()
+    ]
+
+
+def canonical(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[str]:
+    """The same as texts, in which 1 is not true."""
+    return sorted(json.dumps(each, sort_keys=True) for each in documents(objects))
+
+
+def digest_of(texts: Sequence[str], load: Any, digest: Any) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, f"{number}.yaml") for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        found: str = digest(load(paths))
+        return found
+
+
+def turned(value: Any) -> Any:
+    """The same with the members of mappings in another order."""
+    if isinstance(value, dict):
+        return {key: turned(value[key]) for key in sorted(value, reverse=True)}
+    return [turned(each) for each in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=25, deadline=None)
+@given(OBJECTS, OBJECTS)
+def test_clusters_have_equal_digests_exactly_where_they_are_equal(
+    one: dict[tuple[str, str], dict[str, JSON]], other: dict[tuple[str, str], dict[str, JSON]]
+) -> None:
+    written = documents(one)
+    plain = digest_of([yaml.safe_dump_all(written)], load_cluster, cluster_digest)
+    scattered = [json.dumps(turned(each), indent=3) for each in reversed(written)]
+    assert digest_of(scattered, load_cluster, cluster_digest) == plain
+    assert (digest_of([yaml.safe_dump_all(documents(other))], load_cluster, cluster_digest) != plain) == (
+        canonical(one) != canonical(other)
+    )
+
+
+def test_a_cluster_of_nothing_is_not_one_that_nobody_described() -> None:
+    assert cluster_digest(load_cluster(())) != cluster_digest(load_cluster(None))
+
+
+def test_configurations_have_equal_digests_however_they_are_written() -> None:
+    def digest(policy: Any, dump: Any = json.dumps) -> str:
+        return digest_of([dump(policy)], load_configurations, configuration_digest)
+
+    plain = digest(POLICY)
+    assert digest(turned(POLICY), yaml.safe_dump) == plain
+    assert digest(POLICY | {"metadata": {"name": "tests", "labels": {"a": "b"}}}) == plain
+    assert digest(POLICY | {"spec": POLICY["spec"] | {"failurePolicy": "Fail"}}) == plain, "the default"
+    assert digest(POLICY | {"spec": POLICY["spec"] | {"failurePolicy": "Ignore"}}) != plain
+    assert digest(POLICY | {"metadata": {"name": "other"}}) != plain
+    assert digest(POLICY | {"spec": POLICY["spec"] | {"validations": [{"expression": "1 == 1"}]}}) != plain
+
+
+def chain(configurations: dict[str, JSON], *names: str) -> str:
+    return chain_digest(load_catalogue().select(ChainSettings(admission_control=names)), configurations)
+
+
+def test_chains_have_equal_digests_where_controllers_order_and_settings_are_equal() -> None:
+    pair = ("AlwaysPullImages", "ResourceQuota")
+    plain = chain({}, *pair)
+    assert chain({"ResourceQuota": {"resource-quota-ledger": "postgresql://here"}}, *pair) == plain
+    assert chain({"PodSecurity": {"of": "one that is off"}}, *pair) == plain
+    assert chain({"ResourceQuota": {"resource-quota-sync-period": "1s"}}, *pair) != plain
+    assert chain({}, *reversed(pair)) != plain
+    assert chain({}, *pair[:1]) != plain
+
+
+def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
+    def digest(file: str, limit: int) -> str:
+        policy: JSON = {"imagePolicy": {"kubeConfigFile": file, "allowTTL": limit}}
+        return chain({"ImagePolicyWebhook": policy}, "ImagePolicyWebhook")
+
+    assert digest("/a", 1) == digest("/b", 1)
+    assert digest("/a", 1) != digest("/a", 2)
+
+
+@given(*[st.tuples(NAMES, NAMES, NAMES)] * 2)
+def test_no_two_sets_of_parts_have_one_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+    assert (InputDigests.of(*one).whole == InputDigests.of(*other).whole) == (one == other)

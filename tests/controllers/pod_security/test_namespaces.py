@@ -1,0 +1,219 @@
+"""Namespaces, by the cases of Kubernetes' ``admission/admission_test.go`` and more."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.admission.results import Deny
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_security import CONTROLLER
+from support.admissions import admit, review_of
+from support.pod_security_cases import labelled
+from support.pod_security_reviews import answer, audited, half, refusal
+
+
+def namespace_request(new: dict[str, str], old: dict[str, str] | None = None, **members: JSON) -> JSONObject:
+    return {
+        "operation": "CREATE" if old is None else "UPDATE",
+        "kind": {"group": "", "version": "v1", "kind": "Namespace"},
+        "resource": {"group": "", "version": "v1", "resource": "namespaces"},
+        "namespace": "test",
+        "name": "test",
+        "object": labelled("test", **new),
+        "oldObject": None if old is None else labelled("test", **old),
+        **members,
+    }
+
+
+def pod(name: str, runtime_class: str | None = None, **spec: JSON) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "test"},
+        "spec": {"hostNetwork": True, "runtimeClassName": runtime_class, **spec},
+    }
+
+
+PODS = ObjectStore(
+    [
+        pod("plain"),
+        pod("sandboxed", "sandbox"),
+        pod("other", "other"),
+        pod("worse", hostPID=True, volumes=[{"nfs": {}}]),
+    ]
+)
+NAMESPACE_EXEMPTING = half(namespaces=["test"], runtimeClasses=["sandbox"])
+RESTRICTED_1_0 = {"enforce": "restricted", "enforce_version": "v1.0"}
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ({"enforce": "privileged", "enforce_version": "v1.0"}, None),
+        ({"enforce": "baseline"}, None),
+        ({"enforce": "restricted"}, None),
+        (RESTRICTED_1_0, RESTRICTED_1_0),
+        ({"enforce": "unknown"}, {"enforce": "unknown"}),
+        ({"enforce": "baseline", "enforce_version": "x"}, {"enforce": "baseline", "enforce_version": "x"}),
+        ({"enforce": "baseline", "enforce_version": "v1.0"}, RESTRICTED_1_0),
+        (
+            {"enforce": "baseline", "enforce_version": "latest"},
+            {"enforce": "restricted", "enforce_version": "latest"},
+        ),
+        ({"enforce": "baseline"}, {"enforce": "restricted"}),
+        ({"enforce": "privileged"}, RESTRICTED_1_0),
+        ({}, RESTRICTED_1_0),
+        ({"audit": "restricted", "warn": "restricted"}, {}),
+    ],
+)
+def test_labels_that_make_nothing_stricter_are_taken_without_a_word(
+    new: dict[str, str], old: dict[str, str] | None
+) -> None:
+    found = answer(namespace_request(new, old), PODS)
+    assert not isinstance(found, Deny)
+    assert (found.warnings, found.audit_annotations) == ((), {})
+
+
+@pytest.mark.parametrize("old", [None, RESTRICTED_1_0, {"enforce": "other"}])
+@pytest.mark.parametrize(
+    ("new", "field", "text"),
+    [
+        ({"enforce": "unknown"}, "enforce", "must be one of privileged, baseline, restricted"),
+        (
+            {"enforce": "privileged", "enforce_version": "unknown"},
+            "enforce-version",
+            'must be "latest" or "v1.x"',
+        ),
+        ({"audit": "unknown"}, "audit", "must be one of privileged, baseline, restricted"),
+        ({"warn_version": "unknown"}, "warn-version", 'must be "latest" or "v1.x"'),
+    ],
+)
+def test_labels_that_cannot_be_read_are_refused(
+    new: dict[str, str], field: str, text: str, old: dict[str, str] | None
+) -> None:
+    found = answer(namespace_request(new, old), PODS)
+    place = f"metadata.labels[pod-security.kubernetes.io/{field}]"
+    message = f'Namespace "test" is invalid: {place}: Invalid value: "unknown": {text}'
+    assert refusal(found) == (422, "Invalid", message, {})
+    assert isinstance(found, Deny)
+    assert found.status is not None
+    assert found.status.details is not None
+    (cause,) = found.status.details.causes
+    assert (cause.reason, cause.field) == ("FieldValueInvalid", place)
+
+
+def test_all_labels_that_cannot_be_read_are_told() -> None:
+    found = answer(namespace_request({"enforce": "x", "warn": "y"}), PODS)
+    assert refusal(found)[2].count("Invalid value") == 2
+
+
+VIOLATE = 'existing pods in namespace "test" violate the new PodSecurity enforce level "{}"'
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "told"),
+    [
+        (
+            {"enforce": "baseline"},
+            {"enforce": "privileged"},
+            (VIOLATE.format("baseline:latest"), "other (and 2 other pods): host namespaces"),
+        ),
+        (
+            {"enforce": "restricted"},
+            {"enforce": "baseline"},
+            (
+                VIOLATE.format("restricted:latest"),
+                "other (and 1 other pod): host namespaces",
+                "worse: host namespaces, restricted volume types",
+            ),
+        ),
+        (
+            {"enforce": "baseline", "enforce_version": "v1.1"},
+            RESTRICTED_1_0,
+            (VIOLATE.format("baseline:v1.1"), "other (and 2 other pods): host namespaces"),
+        ),
+    ],
+)
+def test_who_makes_a_namespace_stricter_is_told_which_pods_are_not(
+    new: dict[str, str], old: dict[str, str], told: tuple[str, ...]
+) -> None:
+    found = answer(namespace_request(new, old), PODS, half(runtimeClasses=["sandbox"]))
+    assert not isinstance(found, Deny)
+    assert found.audit_annotations == {}
+    assert found.warnings == told
+
+
+def test_defaults_of_the_cluster_may_make_a_namespace_stricter() -> None:
+    document = {
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "restricted"},
+    }
+    request = namespace_request({}, {"enforce": "baseline", "enforce_version": "v1.0"})
+    found = admit(CONTROLLER, review_of(request, PODS), document)
+    assert found.warnings[0] == VIOLATE.format("restricted:latest")
+
+
+EXEMPT = 'namespace "test" is exempt from Pod Security, and the policy ({}) will be ignored'
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "told"),
+    [
+        ({"enforce": "restricted"}, None, "enforce=restricted:latest"),
+        ({"warn": "baseline"}, None, "warn=baseline:latest"),
+        ({"audit": "restricted"}, None, "audit=restricted:latest"),
+        (
+            {**RESTRICTED_1_0, "audit": "restricted", "warn": "baseline"},
+            {},
+            "enforce=restricted:v1.0, audit=restricted:latest, warn=baseline:latest",
+        ),
+        ({}, None, None),
+        ({"enforce": "privileged", "enforce_version": "v1.24", "warn_version": "v1.25"}, None, None),
+        ({"warn": "baseline"}, {}, None),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["test", ""])
+def test_labels_of_an_exempt_namespace_are_said_to_be_ignored(
+    new: dict[str, str], old: dict[str, str] | None, told: str | None, namespace: str
+) -> None:
+    found = answer(namespace_request(new, old, namespace=namespace), PODS, NAMESPACE_EXEMPTING)
+    assert not isinstance(found, Deny)
+    assert found.warnings == (() if told is None else (EXEMPT.format(told),))
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"), [({}, None), ({"warn_version": "latest"}, EXEMPT.format("warn=baseline:latest"))]
+)
+def test_what_an_exempt_namespace_has_by_default_is_not_told(
+    labels: dict[str, str], told: str | None
+) -> None:
+    modes = dict.fromkeys(("enforce", "audit", "warn"), "baseline")
+    document = {
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "defaults": modes | {f"{mode}-version": "v1.23" for mode in modes},
+        "exemptions": {"namespaces": ["test"]},
+    }
+    found = admit(CONTROLLER, review_of(namespace_request(labels), PODS), document)
+    assert found.warnings == (() if told is None else (told,))
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"object": None}, "failed to decode object"),
+        ({"object": {"kind": "Pod"}}, "failed to decode namespace"),
+        ({"operation": "UPDATE", "oldObject": None}, "failed to decode  old object"),
+        ({"operation": "UPDATE", "oldObject": {"kind": "Pod"}}, "failed to decode  old namespace"),
+    ],
+)
+def test_a_namespace_that_cannot_be_read_is_refused(members: JSONObject, text: str) -> None:
+    found = answer(namespace_request({}, **members), PODS)
+    assert refusal(found) == (400, "BadRequest", text, audited(error=text))
+
+
+def test_subresources_of_namespaces_are_left_alone() -> None:
+    request = namespace_request({"enforce": "unknown"}, subResource="finalize")
+    assert not isinstance(answer(request, PODS), Deny)

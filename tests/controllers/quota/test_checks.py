@@ -1,0 +1,262 @@
+"""Whether requests fit into quotas, and what they are charged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import JSON, NULL, JSONObject
+from pratique.apimachinery.statuses import Status
+from pratique.controllers.quota.checks import evaluator_of, quota_deltas, usage_after
+from pratique.controllers.quota.resource_quotas import (
+    LimitedResource,
+    ScopeRequirement,
+    add,
+    exceeding,
+    increase,
+    read_quota,
+)
+from pratique.pods.resource_requirements import ResourceList
+from support.resource_quotas import amounts, container, document, pod, quota, review, texts
+from support.strategies.quotas import pods, quotas
+
+
+def planned(
+    asked: Review, *stored: JSONObject, limited: Sequence[LimitedResource] = ()
+) -> dict[str, dict[str, str]]:
+    evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
+    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], limited)
+    return {due.quota.name: texts(due.amounts) for due in dues}
+
+
+def refused(asked: Review, *stored: JSONObject, limited: Sequence[LimitedResource] = ()) -> Status:
+    with pytest.raises(RefusalError) as caught:
+        planned(asked, *stored, limited=limited)
+    return caught.value.status
+
+
+def settled(asked: Review, *stored: JSONObject) -> list[ResourceList]:
+    evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
+    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], ())
+    return usage_after(asked, dues, [due.quota.used or {} for due in dues])
+
+
+ONE_CPU = pod(container(cpu="1"))
+CPU = quota({"cpu": "3"}, {"cpu": "1"}, name="cpu")
+PODS = quota({"pods": "1", "secrets": "9"}, {"pods": "0"}, name="pods")
+
+
+def test_a_request_is_charged_what_each_quota_limits() -> None:
+    assert planned(review(ONE_CPU), CPU, PODS) == {"cpu": {"cpu": "1"}, "pods": {"pods": "1"}}
+
+
+def test_a_quota_of_other_things_is_not_concerned() -> None:
+    assert planned(review(ONE_CPU), quota({"services": "0"}, {})) == {}
+
+
+def test_what_a_quota_limits_and_does_not_say_is_used_is_unknown() -> None:
+    unknown = quota({"pods": "1", "cpu": "1", "secrets": "1"}, {"pods": "1"})
+    status = refused(review(ONE_CPU), CPU, unknown)
+    assert status.message == 'pods "one" is forbidden: status unknown for quota: quota, resources: cpu,pods'
+    assert status.code == 403
+
+
+def test_what_is_missing_is_told_first() -> None:
+    status = refused(review(pod(container())), quota({"cpu": "1"}, {}), CPU)
+    assert status.message == 'pods "one" is forbidden: failed quota: quota: must specify cpu for: c'
+
+
+def test_the_first_quota_with_a_fault_answers() -> None:
+    status = refused(review(pod(container())), quota({"pods": "1"}, {}), CPU)
+    assert status.message.endswith("status unknown for quota: quota, resources: pods")
+
+
+def claim(storage: str, **metadata: JSON) -> JSONObject:
+    found = document("persistentvolumeclaims", {"resources": {"requests": {"storage": storage}}})
+    return {**found, "metadata": found["metadata"] | metadata}
+
+
+STORAGE = quota(
+    {"requests.storage": "5Gi", "persistentvolumeclaims": "2"},
+    {"requests.storage": "3Gi", "persistentvolumeclaims": "1"},
+)
+
+
+def claims(new: JSON, old: JSON = None, subresource: str = "") -> Review:
+    return review(new, resource="persistentvolumeclaims", old=old, subresource=subresource)
+
+
+def test_less_than_nothing_cannot_be_used() -> None:
+    status = refused(claims(claim("-1Gi")), STORAGE)
+    assert status.message.endswith("is forbidden: quota usage is negative for resource(s): requests.storage")
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "due"),
+    [
+        (claim("2Gi"), claim("1Gi", resourceVersion="7"), {"requests.storage": "1Gi"}),
+        (claim("1Gi"), claim("2Gi", resourceVersion="7"), None),
+        (claim("1Gi"), claim("1Gi", resourceVersion="7"), None),
+        (claim("1Gi"), claim("1Gi"), {"requests.storage": "1Gi", "persistentvolumeclaims": "1"}),
+        (claim("1Gi"), {}, {"requests.storage": "1Gi", "persistentvolumeclaims": "1"}),
+    ],
+)
+def test_an_update_is_charged_what_is_more(new: JSON, old: JSON, due: dict[str, str] | None) -> None:
+    assert planned(claims(new, old), STORAGE) == ({} if due is None else {"quota": due})
+
+
+def test_an_update_without_what_was_before_is_refused() -> None:
+    update = claims(claim("1Gi"), claim("1Gi"))
+    lost = dataclasses.replace(update, old_object_document=NULL)
+    assert refused(lost, STORAGE).message.endswith(
+        "is forbidden: unable to get previous usage since prior version of object was not found"
+    )
+
+
+def test_what_comes_to_be_of_a_quota_is_charged_whole() -> None:
+    before = pod(container(cpu="1"))
+    before["metadata"]["resourceVersion"] = "7"
+    after = pod(container(cpu="1"), activeDeadlineSeconds=5)
+    hard = {"cpu": "3", "pods": "3"}
+    terminating = quota(hard, hard, name="terminating", scopes=["Terminating"])
+    every = quota(hard, hard, name="every")
+    update = review(after, old=before)
+    assert planned(update, every, terminating) == {"terminating": {"cpu": "1", "pods": "1"}}
+
+
+def test_a_malformed_scope_is_told_of() -> None:
+    expressions = [{"scopeName": "PriorityClass", "operator": "Near"}]
+    status = refused(
+        review(ONE_CPU), quota({"pods": "1"}, {}, scopeSelector={"matchExpressions": expressions})
+    )
+    assert (status.code, status.reason) == (500, "")
+    assert status.message == (
+        "error matching scopes of quota quota, err: error on matching scope {PriorityClass Near []}:"
+        ' failed to parse and convert selector: "Near" is not a valid scope selector operator'
+    )
+
+
+CPUS = LimitedResource(resource="pods", match_contains=("cpu",))
+ELSEWHERE = quota({"cpu": "1", "requests.cpu": "1"}, {}, scopes=["Terminating"])
+CRITICAL = ScopeRequirement("PriorityClass", "In", ("critical",))
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        ([], "insufficient quota to consume: cpu,requests.cpu"),
+        ([CPU], "insufficient quota to consume: requests.cpu"),
+        ([CPU, quota({"requests.cpu": "1"}, {"requests.cpu": "0"})], ""),
+        ([ELSEWHERE], "insufficient quota to consume: cpu,requests.cpu"),
+    ],
+)  # fmt: skip
+def test_what_is_limited_has_to_be_covered(stored: list[JSONObject], text: str) -> None:
+    if text:
+        assert refused(review(ONE_CPU), *stored, limited=[CPUS]).message == f'pods "one" is forbidden: {text}'
+    else:
+        assert planned(review(ONE_CPU), *stored, limited=[CPUS])
+
+
+def test_what_is_limited_elsewhere_need_not_be_covered() -> None:
+    other = LimitedResource(api_group="example.com", resource="pods", match_contains=("cpu",))
+    assert planned(review(ONE_CPU), limited=[other]) == {}
+    assert planned(review(pod(container(cpu="0"))), limited=[CPUS]) == {}
+
+
+def test_a_scope_is_covered_by_a_quota_that_matches_nothing_else() -> None:
+    limited = LimitedResource(resource="services", match_scopes=(CRITICAL, ScopeRequirement("Terminating")))
+    critical = pod(priorityClassName="critical")
+    status = refused(review(critical), limited=[limited])
+    assert (status.code, status.reason) == (500, "")
+    assert status.message == "insufficient quota to match these scopes: [{PriorityClass In [critical]}]"
+    expressions = [{"scopeName": "PriorityClass", "operator": "Exists"}]
+    selector = {"matchExpressions": expressions}
+    covering = quota({"services": "1"}, {}, scopes=["Terminating"], scopeSelector=selector)
+    assert planned(review(critical), covering, limited=[limited]) == {}
+
+
+def test_an_update_that_uses_no_more_need_not_be_covered() -> None:
+    old = claim("1Gi", resourceVersion="7")
+    limited = [LimitedResource(resource="persistentvolumeclaims", match_contains=("storage",))]
+    assert planned(claims(claim("1Gi"), old), limited=limited) == {}
+    text = "insufficient quota to consume: requests.storage"
+    assert refused(claims(claim("2Gi"), old), limited=limited).message.endswith(text)
+
+
+def test_what_does_not_fit_is_told_by_name() -> None:
+    full = quota({"cpu": "2", "memory": "1Gi", "pods": "9"}, {"cpu": "1500m", "memory": "1Gi", "pods": "1"})
+    with pytest.raises(RefusalError) as caught:
+        settled(review(pod(container(cpu="1", memory="1024Mi"))), full)
+    assert caught.value.status.message == (
+        'pods "one" is forbidden: exceeded quota: quota, requested: cpu=1,memory=1Gi,'
+        " used: cpu=1500m,memory=1Gi, limited: cpu=2,memory=1Gi"
+    )
+
+
+def test_what_is_used_too_much_already_does_not_stop_other_things() -> None:
+    over = quota({"services": "1", "pods": "2"}, {"services": "5", "pods": "1"})
+    assert [texts(after) for after in settled(review(ONE_CPU), over)] == [{"services": "5", "pods": "2"}]
+
+
+def test_a_status_is_charged_even_where_it_does_not_fit() -> None:
+    grown = {**claim("4Gi"), "status": {"allocatedResources": {"storage": "9Gi"}}}
+    after = settled(claims(grown, claim("4Gi", resourceVersion="7"), "status"), STORAGE)
+    assert [texts(each) for each in after] == [{"requests.storage": "8Gi", "persistentvolumeclaims": "1"}]
+
+
+@given(pods(), quotas())
+def test_all_quotas_are_charged_or_none(one: JSONObject, stored: list[JSONObject]) -> None:
+    read = [read_quota(each) for each in stored]
+    dues = quota_deltas(review(one), evaluator_of("", "pods"), read, ())
+    used = [due.quota.used or {} for due in dues]
+    wanted = [add(before, due.amounts) for before, due in zip(used, dues, strict=True)]
+    over = [
+        exceeding(after, due.quota.hard) & due.amounts.keys() for after, due in zip(wanted, dues, strict=True)
+    ]
+    try:
+        assert usage_after(review(one), dues, used) == wanted
+    except RefusalError:
+        assert any(over)
+    else:
+        assert not any(over)
+
+
+@given(st.lists(pods(), max_size=4), quotas())
+def test_the_order_of_charges_does_not_change_what_is_used(
+    every: list[JSONObject], stored: list[JSONObject]
+) -> None:
+    def used_after(order: Sequence[JSONObject]) -> dict[str, ResourceList]:
+        used: dict[str, ResourceList] = {}
+        for one in order:
+            for due in quota_deltas(
+                review(one), evaluator_of("", "pods"), [read_quota(each) for each in stored], ()
+            ):
+                used[due.quota.name] = add(used.get(due.quota.name, due.quota.used or {}), due.amounts)
+        return used
+
+    assert used_after(every) == used_after(every[::-1])
+
+
+@given(pods(), pods(), quotas())
+def test_an_update_is_never_charged_less_than_nothing(
+    new: JSONObject, old: JSONObject, stored: list[JSONObject]
+) -> None:
+    old = {**old, "metadata": old["metadata"] | {"resourceVersion": "7"}}
+    update = review(new, old=old, subresource="resize")
+    evaluator = evaluator_of("", "pods")
+    for due in quota_deltas(update, evaluator, [read_quota(each) for each in stored], ()):
+        assert due.amounts
+        assert all(amount.sign > 0 for amount in due.amounts.values())
+        whole = evaluator.usage(new)
+        assert all(amount.compare(whole[name]) <= 0 for name, amount in due.amounts.items())
+
+
+def test_growth_is_of_what_has_grown() -> None:
+    found = increase(amounts(cpu="2", memory="1"), amounts(cpu="500m", memory="3", pods="1"))
+    assert texts(found) == {"cpu": "1500m", "memory": "0", "pods": "0"}

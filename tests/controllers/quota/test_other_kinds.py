@@ -1,0 +1,155 @@
+"""What Services, claims and other objects use of quotas."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.quota import evaluators
+from pratique.controllers.quota.checks import evaluator_of, evaluators_of
+from support.resource_quotas import document, review, texts
+
+PORTS: list[JSONObject] = [{"port": 80}, {"port": 443, "nodePort": 30443}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "node_ports", "load_balancers"),
+    [
+        ({"ports": PORTS}, "0", "0"),
+        ({"type": "ClusterIP", "ports": PORTS}, "0", "0"),
+        ({"type": "NodePort", "ports": PORTS}, "2", "0"),
+        ({"type": "NodePort"}, "0", "0"),
+        ({"type": "LoadBalancer", "ports": PORTS}, "2", "1"),
+        ({"type": "LoadBalancer", "ports": PORTS, "allocateLoadBalancerNodePorts": True}, "2", "1"),
+        ({"type": "LoadBalancer", "ports": PORTS, "allocateLoadBalancerNodePorts": False}, "1", "1"),
+    ],
+)
+def test_services_use_node_ports_and_load_balancers(
+    spec: JSONObject, node_ports: str, load_balancers: str
+) -> None:
+    found = evaluators.SERVICES.usage(document("services", spec))
+    assert texts(found) == {
+        "count/services": "1",
+        "services": "1",
+        "services.nodeports": node_ports,
+        "services.loadbalancers": load_balancers,
+    }
+    assert all(map(evaluators.SERVICES.measures, found))
+
+
+def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObject:
+    requests = {} if storage is None else {"storage": storage}
+    status = {} if allocated is None else {"allocatedResources": {"storage": allocated}}
+    spec = {"resources": {"requests": requests}, **spec}
+    return document("persistentvolumeclaims", spec, status=status)
+
+
+@pytest.mark.parametrize(
+    ("one", "storage"),
+    [
+        (claim("1Gi"), "1Gi"),
+        (claim("1500m"), "2"),
+        (claim("1Gi", "2Gi"), "2Gi"),
+        (claim("3Gi", "2Gi"), "3Gi"),
+        (claim(None, "2Gi"), None),
+        (claim(), None),
+    ],
+)
+def test_claims_use_whole_bytes_of_what_they_request_or_have(one: JSONObject, storage: str | None) -> None:
+    used = {"count/persistentvolumeclaims": "1", "persistentvolumeclaims": "1"}
+    if storage is not None:
+        used["requests.storage"] = storage
+    assert texts(evaluators.VOLUME_CLAIMS.usage(one)) == used
+
+
+def test_claims_are_charged_by_class_too() -> None:
+    found = evaluators.VOLUME_CLAIMS.usage(claim("1Gi", storageClassName="gold"))
+    assert texts(found) == {
+        "count/persistentvolumeclaims": "1",
+        "persistentvolumeclaims": "1",
+        "requests.storage": "1Gi",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
+        "gold.storageclass.storage.k8s.io/requests.storage": "1Gi",
+    }
+    assert all(map(evaluators.VOLUME_CLAIMS.measures, found))
+    assert not evaluators.VOLUME_CLAIMS.measures("gold.storageclass.storage.k8s.io/limits.storage")
+
+
+@pytest.mark.parametrize(("subresource", "charged"), [("", True), ("status", True), ("finalize", False)])
+def test_claims_are_charged_when_they_change(subresource: str, *, charged: bool) -> None:
+    update = review(
+        claim("2Gi"), resource="persistentvolumeclaims", old=claim("1Gi"), subresource=subresource
+    )
+    assert evaluators.VOLUME_CLAIMS.is_charged(update) is charged
+
+
+def devices(*requests: JSONObject) -> dict[str, str]:
+    claims = {"kind": "ResourceClaim", "spec": {"devices": {"requests": list(requests)}}}
+    found = evaluators.DEVICE_CLAIMS.usage(claims)
+    assert all(map(evaluators.DEVICE_CLAIMS.measures, found))
+    used = texts(found)
+    assert used.pop("count/resourceclaims.resource.k8s.io") == "1"
+    return {name.removesuffix(".deviceclass.resource.k8s.io/devices"): count for name, count in used.items()}
+
+
+def wanted(name: str, **how: JSON) -> JSONObject:
+    return {"deviceClassName": name, **how}
+
+
+@pytest.mark.parametrize(
+    ("requests", "used"),
+    [
+        ([], {}),
+        ([{"exactly": wanted("gpu")}], {"gpu": "1"}),
+        ([{"exactly": wanted("gpu", allocationMode="ExactCount", count=3)}], {"gpu": "3"}),
+        ([wanted("gpu", count=2), {"exactly": wanted("gpu")}], {"gpu": "3"}),
+        ([{"exactly": wanted("gpu", allocationMode="All")}], {"gpu": "32"}),
+        ([{"exactly": wanted("gpu", allocationMode="Most")}], {"gpu": "0"}),
+        (
+            [{"firstAvailable": [wanted("gpu", count=2), wanted("gpu", count=4), wanted("cpu")]}],
+            {"gpu": "4", "cpu": "1"},
+        ),
+        ([{"name": "of a kind to come"}], {}),
+    ],
+)
+def test_resource_claims_use_devices_at_worst(requests: list[JSONObject], used: dict[str, str]) -> None:
+    assert devices(*requests) == used
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "names"),
+    [
+        ("", "configmaps", {"configmaps", "count/configmaps"}),
+        ("", "secrets", {"secrets", "count/secrets"}),
+        ("", "endpoints", {"count/endpoints"}),
+        ("apps", "deployments", {"count/deployments.apps"}),
+        ("apps", "secrets", {"count/secrets.apps"}),
+    ],
+)
+def test_everything_else_is_counted(group: str, resource: str, names: set[str]) -> None:
+    evaluator = evaluator_of(group, resource)
+    assert evaluator.usage({}).keys() == names
+    assert set(filter(evaluator.measures, {"configmaps", "secrets", "pods", *names})) == names
+
+
+def test_objects_are_counted_when_they_are_made() -> None:
+    evaluator = evaluator_of("", "configmaps")
+    one = document("configmaps")
+    assert evaluator.is_charged(review(one, resource="configmaps"))
+    assert not evaluator.is_charged(review(one, resource="configmaps", old=one))
+    assert not evaluator.is_charged(review(one, resource="configmaps", subresource="status"))
+
+
+def test_a_quota_is_measured_by_those_who_know_its_names() -> None:
+    names = ["pods", "count/deployments.apps", "count/events", "count/events.events.k8s.io", "batteries"]
+    found = {(one.group, one.resource) for one in evaluators_of(names)}
+    assert found == {("", "pods"), ("apps", "deployments")}
+
+
+@pytest.mark.parametrize("resource", ["services", "persistentvolumeclaims", "pods"])
+def test_what_is_no_such_object_is_a_bad_request(resource: str) -> None:
+    with pytest.raises(RefusalError) as caught:
+        evaluator_of("", resource).see_that_fit({"kind": "Other"})
+    assert caught.value.status.code == 400
+    assert caught.value.status.message == f"Resource was marked as {resource} but was unable to be converted"

@@ -1,0 +1,128 @@
+"""What Pods use of quotas, and what they must specify."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.quota.pod_evaluator import (
+    PODS,
+    is_ended,
+    measures_pods,
+    missing_requirements,
+    pod_quota_usage,
+)
+from support.resource_quotas import container, pod, review, texts
+
+ALL = (
+    "cpu",
+    "requests.memory",
+    "limits.cpu",
+    "pods",
+    "requests.ephemeral-storage",
+    "requests.example.com/gpu",
+)
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "used"),
+    [
+        ({}, {}, {}),
+        ({"cpu": "1"}, {"cpu": "2"}, {"cpu": "1", "requests.cpu": "1", "limits.cpu": "2"}),
+        ({"memory": "1Gi"}, {}, {"memory": "1Gi", "requests.memory": "1Gi"}),
+        (
+            {"ephemeral-storage": "1Gi"},
+            {"ephemeral-storage": "2Gi"},
+            {
+                "ephemeral-storage": "1Gi",
+                "requests.ephemeral-storage": "1Gi",
+                "limits.ephemeral-storage": "2Gi",
+            },
+        ),
+        ({"hugepages-2Mi": "4Mi"}, {}, {"hugepages-2Mi": "4Mi", "requests.hugepages-2Mi": "4Mi"}),
+        ({"example.com/gpu": "2"}, {"example.com/gpu": "2"}, {"requests.example.com/gpu": "2"}),
+        (
+            {"deviceclass.resource.kubernetes.io/gpu": "1"},
+            {},
+            {"requests.deviceclass.resource.kubernetes.io/gpu": "1"},
+        ),
+        ({"kubernetes.io/batteries": "1", "storage": "1Gi"}, {}, {}),
+    ],
+)
+def test_a_pod_uses_what_it_requests(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
+    found = pod_quota_usage(pod(container(limits=limits, **requests)))
+    assert texts(found) == {"count/pods": "1", "pods": "1", **used}
+    assert all(map(measures_pods, found))
+
+
+@pytest.mark.parametrize("name", ["services", "secrets", "requests.storage", "requests.batteries", "cpus"])
+def test_other_resources_are_not_those_of_pods(name: str) -> None:
+    assert not measures_pods(name)
+
+
+def deleted(when: JSON, grace: JSON) -> JSONObject:
+    return {"metadata": {"deletionTimestamp": when, "deletionGracePeriodSeconds": grace}}
+
+
+@pytest.mark.parametrize(
+    ("written", "over"),
+    [
+        ({"status": {"phase": "Succeeded"}}, True),
+        ({"status": {"phase": "Failed"}}, True),
+        ({"status": {"phase": "Running"}}, False),
+        (deleted("2020-01-01T00:00:00Z", 30), True),
+        (deleted("2020-01-01T00:00:00Z", None), False),
+        (deleted("9020-01-01T00:00:00Z", 30), False),
+        (deleted("some day", 30), False),
+        (deleted("2020-01-01", 30), False),
+        (deleted("9999-12-31T00:00:00Z", 10**9), False),
+    ],
+)
+def test_a_pod_that_is_over_uses_nothing_but_its_place(written: JSONObject, *, over: bool) -> None:
+    ended = {**pod(container(cpu="1")), **written}
+    assert is_ended(ended) is over
+    assert (texts(pod_quota_usage(ended)) == {"count/pods": "1"}) is over
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (pod(container(cpu="1", memory="1Gi", limits={"cpu": "1"})), ""),
+        (pod(container("b"), container("a", cpu="1")), "cpu for: b; limits.cpu for: a,b; requests.memory for: a,b"),
+        (pod(container("a", memory="1"), container("a")), "cpu for: a; limits.cpu for: a; requests.memory for: a"),
+        (pod(initContainers=[container("i", cpu="1", limits={"cpu": "1"})]), "requests.memory for: i"),
+        (pod(container("b"), resources={"requests": {"memory": "1Gi"}}), ""),
+        (pod(container("b", cpu="1", memory="1"), resources={"limits": {"storage": "1"}}), "limits.cpu for: b"),
+        (pod(), ""),
+    ],
+)  # fmt: skip
+def test_containers_must_specify_processors_and_memory_where_a_quota_names_them(
+    written: JSONObject, text: str
+) -> None:
+    assert missing_requirements(ALL, written) == (f"must specify {text}" if text else "")
+    assert not missing_requirements(["pods", "ephemeral-storage"], written)
+
+
+def with_deadline(seconds: JSON) -> JSONObject:
+    return pod(activeDeadlineSeconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "subresource", "charged"),
+    [
+        (pod(), None, "", True),
+        (pod(), None, "binding", False),
+        (pod(), pod(), "", False),
+        (with_deadline(5), pod(), "", True),
+        (with_deadline(5), with_deadline(9), "", False),
+        ({"kind": "Service"}, pod(), "", False),
+        (pod(), pod(), "resize", True),
+        (pod(), None, "resize", False),
+        (pod(), pod(), "status", False),
+        (pod(), pod(), "ephemeralcontainers", False),
+    ],
+)
+def test_pods_are_charged_when_they_are_made_or_resized_or_change_scope(
+    new: JSON, old: JSON, subresource: str, *, charged: bool
+) -> None:
+    assert PODS.is_charged(review(new, old=old, subresource=subresource)) is charged

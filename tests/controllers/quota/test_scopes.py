@@ -1,0 +1,137 @@
+"""Scopes of quotas, and the objects that are of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.quota import evaluators, pod_evaluator
+from pratique.controllers.quota.resource_quotas import (
+    ScopeRequirement,
+    format_scopes,
+    read_scopes,
+    scope_selects,
+)
+from support.resource_quotas import container, document, pod, quota
+
+
+def scope(name: str, operator: str = "Exists", *values: str) -> ScopeRequirement:
+    return ScopeRequirement(name, operator, values)
+
+
+def near(kind: str, term: JSONObject, *, weighted: bool = False) -> JSONObject:
+    field = "preferred" if weighted else "required"
+    terms = [{"weight": 1, "podAffinityTerm": term}] if weighted else [term]
+    return pod(affinity={kind: {f"{field}DuringSchedulingIgnoredDuringExecution": terms}})
+
+
+OTHERS = {"topologyKey": "zone", "namespaces": ["other"]}
+ALL_OF_THEM: JSONObject = {"topologyKey": "zone", "namespaceSelector": {}}
+OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "fits"),
+    [
+        ("Terminating", pod(activeDeadlineSeconds=0), True),
+        ("Terminating", pod(), False),
+        ("NotTerminating", pod(activeDeadlineSeconds=3), False),
+        ("NotTerminating", pod(), True),
+        ("BestEffort", pod(container()), True),
+        ("BestEffort", pod(container(cpu="1")), False),
+        ("NotBestEffort", pod(container()), False),
+        ("NotBestEffort", pod(container(cpu="1")), True),
+        ("CrossNamespacePodAffinity", pod(), False),
+        ("CrossNamespacePodAffinity", near("podAffinity", OTHERS), True),
+        ("CrossNamespacePodAffinity", near("podAntiAffinity", OTHERS), True),
+        ("CrossNamespacePodAffinity", near("podAntiAffinity", OTHERS, weighted=True), True),
+        ("CrossNamespacePodAffinity", near("podAffinity", ALL_OF_THEM), True),
+        ("CrossNamespacePodAffinity", near("podAffinity", OWN), False),
+        ("CrossNamespacePodAffinity", near("nodeAffinity", OTHERS), False),
+        ("PriorityClass", pod(priorityClassName="high"), True),
+        ("PriorityClass", pod(priorityClassName=""), False),
+        ("VolumeAttributesClass", pod(volumeAttributesClassName="fast"), False),
+        ("Unheard", pod(), False),
+    ],
+)
+def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
+    assert pod_evaluator.PODS.fits(scope(name), one) is fits
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "named", "fits"),
+    [
+        ("In", ("high", "low"), "high", True),
+        ("In", ("low",), "high", False),
+        ("In", ("low",), None, False),
+        ("NotIn", ("low",), "high", True),
+        ("NotIn", ("high",), "high", False),
+        ("NotIn", ("high",), None, True),
+        ("Exists", (), "high", True),
+        ("DoesNotExist", (), "high", False),
+        ("DoesNotExist", (), None, True),
+    ],
+)
+def test_a_priority_class_is_selected_by_name(
+    operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
+) -> None:
+    one = pod(priorityClassName=named) if named else pod()
+    assert pod_evaluator.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
+
+
+def claim(spec: JSON = None, **status: JSON) -> JSONObject:
+    return document("persistentvolumeclaims", spec or {}, status=status)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        claim({"volumeAttributesClassName": "fast"}),
+        claim(currentVolumeAttributesClassName="fast"),
+        claim(modifyVolumeStatus={"targetVolumeAttributesClassName": "fast"}),
+        claim({"volumeAttributesClassName": "slow"}, currentVolumeAttributesClassName="fast"),
+    ],
+)
+def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None:
+    fits = evaluators.VOLUME_CLAIMS.fits
+    assert fits(scope("VolumeAttributesClass", "In", "fast"), one)
+    assert fits(scope("VolumeAttributesClass"), one)
+    assert not fits(scope("VolumeAttributesClass", "In", "cold"), one)
+    assert not fits(scope("VolumeAttributesClass", "DoesNotExist"), one)
+    assert not fits(scope("PriorityClass"), one)
+
+
+def test_a_claim_without_class_is_of_none() -> None:
+    fits = evaluators.VOLUME_CLAIMS.fits
+    assert not fits(scope("VolumeAttributesClass"), claim({"volumeAttributesClassName": ""}))
+    assert fits(scope("VolumeAttributesClass", "DoesNotExist"), claim())
+
+
+def test_services_are_of_no_scope() -> None:
+    assert not evaluators.SERVICES.fits(scope("NotTerminating"), document("services"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "text"),
+    [
+        ("Around", (), '"Around" is not a valid scope selector operator'),
+        ("In", (), "for 'in', 'notin' operators, values set can't be empty"),
+        ("DoesNotExist", ("a",), "values set must be empty for exists and does not exist"),
+        ("In", ("not a label",), "a valid label must be"),
+    ],
+)
+def test_a_selector_that_selects_nothing_is_told_of(
+    operator: str, values: tuple[str, ...], text: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        scope_selects(scope("PriorityClass", operator, *values), ["high"])
+    assert str(caught.value).startswith("failed to parse and convert selector: ")
+    assert text in str(caught.value)
+
+
+def test_a_quota_has_its_scopes_and_then_those_of_its_selector() -> None:
+    expressions = [{"scopeName": "PriorityClass", "operator": "In", "values": ["a", "b"]}]
+    written = quota({}, scopes=["BestEffort"], scopeSelector={"matchExpressions": expressions})
+    assert format_scopes(read_scopes(written)) == "[{BestEffort Exists []} {PriorityClass In [a b]}]"
+    assert read_scopes(quota({}, scopes=None)) == ()

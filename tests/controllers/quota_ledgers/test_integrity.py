@@ -1,0 +1,273 @@
+"""Integrity: a ledger whose file is not what it was charges nothing, and never starts anew by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pratique.apimachinery.errors import CallError
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.quota.ledger import parse_ledger_url
+from pratique.controllers.quota.sql_accounts import connect
+from pratique.controllers.quota.sql_ledger import SQLLedger
+from support import postgres
+from support.quota_ledgers import account, admitted, charge, plus, pods_used, quota, sizes_of_pods, up_to
+
+PERIOD = 10.0
+
+
+def overwrite(file: Path) -> None:
+    """Write over all pages but the first, as a failing disk or a careless hand does."""
+    with file.open("r+b") as opened:
+        opened.seek(4096)
+        opened.write(b"\xa5" * (file.stat().st_size - 4096))
+
+
+def flip(file: Path) -> None:
+    """Let every account have used nothing, and leave all that SQLite looks at as it should be."""
+    written = file.read_bytes()
+    assert b'{"pods":"3"}' in written
+    with file.open("r+b") as opened:
+        opened.write(written.replace(b'{"pods":"3"}', b'{"pods":"0"}'))
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, 4096)
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def remove_what_is_committed(file: Path) -> None:
+    file.with_name(f"{file.name}-wal").unlink()
+
+
+def replace_by_a_copy(file: Path) -> None:
+    shutil.copy(file, file.with_name("copy"))
+    file.with_name("copy").replace(file)
+
+
+def write_another_over_it(file: Path) -> None:
+    shutil.copyfile(file.with_name("other.sqlite"), file)
+
+
+DAMAGES = [
+    (overwrite, "damaged|malformed|not a database"),
+    (flip, "it holds what no ledger wrote"),
+    (cut, "was cut|malformed|damaged"),
+    (empty, "was cut"),
+    (remove, "was removed while it was in use"),
+    (remove_what_is_committed, "was removed while it was in use"),
+    (replace_by_a_copy, "was replaced while it was in use"),
+    (write_another_over_it, "another ledger than before"),
+]
+
+
+def charged(file: Path, pods: int = 3) -> None:
+    """Let a service charge, and end."""
+
+    async def scenario() -> None:
+        ledger = SQLLedger(str(file))
+        for number in range(pods):
+            await ledger.charge([account()], charge(str(number)), plus())
+        await ledger.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_what_happens_to_its_file_in_use_is_noticed_at_the_next_charge(
+    damage: Callable[[Path], None], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "quotas.sqlite"
+    charged(file)
+    charged(tmp_path / "other.sqlite")
+    caplog.clear()
+
+    async def scenario() -> None:
+        ledger = SQLLedger(str(file))
+        assert await pods_used(ledger, account()) == ["3"]
+        damage(file)
+        for name in ("one", "two"):
+            with pytest.raises(CallError, match=words):
+                await ledger.charge([account()], charge(name), up_to(10))
+            with pytest.raises(CallError, match=words):
+                await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
+        await ledger.close()
+
+    caplog.set_level(logging.ERROR)
+    asyncio.run(scenario())
+    assert caplog.messages == ["the ledger of quotas cannot be asked"]  # once
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (overwrite, "damaged|malformed"),
+        (flip, "it holds what no ledger wrote"),
+        (cut, "damaged|malformed|gone"),
+        (empty, "is gone, and with it what was charged"),
+        (remove, "is gone, and with it what was charged.*quotas.sqlite.identity to begin a new ledger"),
+    ],
+)
+def test_what_happened_to_its_file_meanwhile_is_noticed_at_the_start(
+    damage: Callable[[Path], None], words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "quotas.sqlite"
+    charged(file)
+    damage(file)
+
+    async def scenario() -> None:
+        ledger = SQLLedger(str(file))
+        with pytest.raises(CallError, match=words):
+            await ledger.charge([account()], charge(), plus())
+        with pytest.raises(CallError, match=words):
+            await ledger.usage([account()])
+        await ledger.close()
+
+    asyncio.run(scenario())
+
+
+def test_another_ledger_in_its_place_is_noticed_at_the_start(tmp_path: Path) -> None:
+    file, other = tmp_path / "quotas.sqlite", tmp_path / "other.sqlite"
+    charged(file)
+    charged(other)
+    other.replace(file)
+    with pytest.raises(CallError, match="is another ledger than the one that was there"):
+        charged(file)
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_who_removes_the_marker_too_begins_anew_and_that_is_told(
+    pods: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "quotas.sqlite"
+    charged(file)
+    for each in tmp_path.iterdir():
+        each.unlink()
+    caplog.clear()
+    charged(file, pods)
+    assert caplog.messages == ["a new ledger of quotas was begun"]
+
+
+def test_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
+    file = tmp_path / "quotas.sqlite"
+
+    async def scenario() -> None:
+        ledger = SQLLedger(str(file))
+        await ledger.charge([account()], charge(), plus())
+        file.rename(tmp_path / "away")
+        with pytest.raises(CallError, match="was removed while it was in use"):
+            await ledger.charge([account()], charge(), plus())
+        (tmp_path / "away").rename(file)
+        await ledger.charge([account()], charge(), plus())
+        assert await pods_used(ledger, account()) == ["2"]
+        await ledger.close()
+
+    asyncio.run(scenario())
+
+
+def test_many_charges_by_several_services_are_no_damage(tmp_path: Path) -> None:
+    """They write the file itself again and again, which every one of them looks into."""
+
+    async def scenario() -> None:
+        ledgers = [SQLLedger(str(tmp_path / "quotas.sqlite")) for _ in range(3)]
+        names = [str(number) for number in range(600)]
+        each = [
+            admitted(ledger, [account()], names[first::3], up_to(600)) for first, ledger in enumerate(ledgers)
+        ]
+        assert sum(map(len, await asyncio.gather(*each))) == 600
+        await asyncio.gather(*(ledger.close() for ledger in ledgers))
+
+    asyncio.run(scenario())
+
+
+def test_a_database_of_something_else_stays_untouched(tmp_path: Path) -> None:
+    file = tmp_path / "quotas.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE theirs (number INTEGER)")
+    with pytest.raises(CallError, match="it is a database of something else"):
+        charged(file)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
+def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.Server) -> None:
+    url = server.database()
+
+    async def scenario() -> None:
+        ledger = SQLLedger(url)
+        await ledger.charge([account()], charge(), plus())
+        database = connect(parse_ledger_url(url))
+        with database.writer.begin() as connection:
+            connection.exec_driver_sql("UPDATE pratique_quota_ledger SET identity = 'another'")
+        database.close()
+        with pytest.raises(CallError, match="it is another ledger than before"):
+            await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
+        await ledger.close()
+
+    asyncio.run(scenario())
+
+
+def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+    database = connect(parse_ledger_url(str(tmp_path / "quotas.sqlite")))
+    for engine in (database.reader, database.writer):
+        with engine.connect() as connection:
+            settings = [
+                connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("synchronous", "journal_mode")
+            ]
+            assert settings == [2, "wal"]  # 2 is FULL
+    database.close()
+
+
+def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    mask = os.umask(0o022)
+    try:
+        charged(folder / "quotas.sqlite")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "quotas.sqlite.identity").stat().st_mode) == 0o600
+
+
+def test_a_ledger_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "quotas.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE pratique_quota_reconciliations (number INTEGER)")
+    with pytest.raises(CallError, match="of an earlier version: remove it, or its tables"):
+        charged(file)
+
+
+def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
+    """As one does that a server restored, without what was charged last."""
+
+    async def scenario() -> None:
+        ledger = SQLLedger(shared_url)
+        await ledger.charge([account()], charge(), plus())
+        for _ in range(3):
+            await ledger.reconcile(ObjectStore([quota()]), 0, sizes_of_pods)
+        database = connect(parse_ledger_url(shared_url))
+        with database.writer.begin() as connection:
+            connection.exec_driver_sql("UPDATE pratique_quota_ledger SET turn = 1")
+        database.close()
+        with pytest.raises(CallError, match="an older copy has taken its place"):
+            await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
+        await ledger.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,81 @@
+"""All mutating halves at once: what they have made of a Pod, they leave as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from hypothesis import HealthCheck, assume, given, settings
+
+from pratique.admission.controllers import MUTATE, Phase
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.hosting.catalogue import load_catalogue
+from support import pod_security_policies
+from support.chains import decided, pod_review
+from support.strategies.pods import pods
+
+REFUSING = {"AlwaysDeny"}
+CONTROLLERS = [
+    one for one in load_catalogue() if one.hosted and Phase.MUTATE in one.phases and one.name not in REFUSING
+]
+LIMITS = {"cpu": "500m", "memory": "128Mi"}
+CLUSTER = ObjectStore(
+    [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": "shop",
+                "annotations": {"scheduler.alpha.kubernetes.io/node-selector": "disk=ssd"},
+            },
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}},
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "limits", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Container", "default": LIMITS, "defaultRequest": LIMITS}]},
+        },
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "usual"},
+            "value": 100,
+            "globalDefault": True,
+        },
+        pod_security_policies.policy(
+            "usual",
+            volumes=["*"],
+            fsGroup={"rule": "MustRunAs", "ranges": [{"min": 1000, "max": 2000}]},
+            requiredDropCapabilities=["NET_RAW"],
+        ),
+        *pod_security_policies.roles_of({"default": "allow"}),
+    ]
+)
+
+
+def test_most_mutating_controllers_are_there() -> None:
+    names = {one.name for one in CONTROLLERS}
+    assert {
+        "LimitRanger",
+        "ServiceAccount",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "PodNodeSelector",
+    } <= names
+
+
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+@given(pods())
+def test_their_second_answer_is_that_nothing_is_left_to_do(pod: JSONObject) -> None:
+    async def both() -> None:
+        review = pod_review(pod, cluster=CLUSTER)
+        once = await decided(review, CONTROLLERS, phases=MUTATE)
+        assume(once.allowed)
+        seen = dataclasses.replace(review, object_document=Document.from_data(once.object_document.data))
+        again = await decided(seen, CONTROLLERS, phases=MUTATE)
+        assert again.allowed, again.status
+        assert again.patch == ()
+
+    asyncio.run(both())

@@ -1,0 +1,130 @@
+"""AlwaysPullImages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.always_pull_images import CONTROLLER
+from support import vector_cases
+from support.admissions import BOTH, admit, pod_review, review_of
+from support.expectations import check
+from support.strategies.pods import pods
+
+PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("AlwaysPullImages"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    phases = [PHASES[phase] for phase in case["phases"]]
+    check(admit(CONTROLLER, review_of(case["request"]), phases=phases), case["expected"])
+
+
+def pod(policy: str = "Never", image: str = "nginx", **spec: JSON) -> JSONObject:
+    containers = [{"name": "c", "image": image, "imagePullPolicy": policy}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def test_containers_of_every_field_and_image_volumes_pull_always() -> None:
+    reviewed = pod(
+        initContainers=[{"name": "i", "image": "init"}],
+        ephemeralContainers=[{"name": "e", "image": "debug", "imagePullPolicy": "Always"}],
+        volumes=[{"name": "v", "image": {"reference": "data"}}, {"name": "w", "emptyDir": {}}],
+    )
+    assert admit(CONTROLLER, pod_review(reviewed)).operations == (
+        {"op": "add", "path": "/spec/initContainers/0/imagePullPolicy", "value": "Always"},
+        {"op": "replace", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"},
+        {"op": "add", "path": "/spec/volumes/0/image/pullPolicy", "value": "Always"},
+    )
+
+
+def refused(reviewed: JSON) -> tuple[int, str, str]:
+    status = admit(CONTROLLER, pod_review(reviewed), phases=[Phase.VALIDATE]).status
+    assert status is not None
+    return status.code, status.reason, status.message
+
+
+def test_one_other_policy_is_refused_with_its_field() -> None:
+    assert refused(pod("Never")) == (
+        500,
+        "",
+        (
+            'pods "web" is forbidden: spec.containers[0].imagePullPolicy: Unsupported value: "Never":'
+            ' supported values: "Always"'
+        ),
+    )
+
+
+def test_all_other_policies_are_refused_in_one_list() -> None:
+    reviewed = pod(
+        "IfNotPresent",
+        initContainers=[{"name": "i", "image": "init"}],
+        ephemeralContainers=[{"name": "e", "image": "debug", "imagePullPolicy": "Never"}],
+        volumes=[{"name": "v", "image": {"reference": "data"}}],
+    )
+    wrong = [
+        'initContainers[0].imagePullPolicy: Unsupported value: ""',
+        'containers[0].imagePullPolicy: Unsupported value: "IfNotPresent"',
+        'ephemeralContainers[0].imagePullPolicy: Unsupported value: "Never"',
+        'volumes[0].image.pullPolicy: Unsupported value: ""',
+    ]
+    each = (f'pods "web" is forbidden: spec.{text}: supported values: "Always"' for text in wrong)
+    assert refused(reviewed) == (500, "", f"[{', '.join(each)}]")
+
+
+@pytest.mark.parametrize("phase", BOTH)
+@pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, "pod", []])
+def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, phase: Phase) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed), phases=[phase]).status
+    assert status is not None
+    assert (status.code, status.reason) == (400, "BadRequest")
+    assert status.message == "Resource was marked with kind Pod but was unable to be converted"
+
+
+VOLUME = [{"name": "v", "image": {"reference": "data", "pullPolicy": "Never"}}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "forced"),
+    [
+        (pod(), pod(), False),
+        (pod(), pod(image="other"), True),
+        (pod(), pod(initContainers=[{"name": "i", "image": "nginx"}]), False),
+        (pod(initContainers=[{"name": "i", "image": "init"}]), pod(), False),
+        (pod(volumes=VOLUME), pod(volumes=VOLUME), False),
+        (pod(), pod(volumes=VOLUME), True),
+        ({"kind": "Service"}, pod(), True),
+    ],
+)
+def test_an_update_counts_only_where_it_brings_a_new_image(old: JSON, new: JSON, *, forced: bool) -> None:
+    found = admit(CONTROLLER, pod_review(new, operation="UPDATE", old=old))
+    assert found.allowed
+    assert bool(found.operations) is forced
+
+
+@pytest.mark.parametrize("subresource", ["status", "exec", "ephemeralcontainers"])
+def test_subresources_are_left_alone(subresource: str) -> None:
+    assert admit(CONTROLLER, pod_review(pod(), subresource=subresource)).operations == ()
+
+
+@pytest.mark.parametrize(
+    "spec", [None, "x", [], {"containers": "x"}, {"containers": ["x", None]}, {"volumes": [1]}]
+)
+def test_a_malformed_pod_does_not_break_it(spec: JSON) -> None:
+    found = admit(CONTROLLER, pod_review({"kind": "Pod", "spec": spec}))
+    assert found.allowed
+    assert found.operations == ()
+
+
+@given(pods())
+def test_its_second_answer_is_that_nothing_is_left_to_do(reviewed: JSON) -> None:
+    once = admit(CONTROLLER, pod_review(reviewed))
+    assert once.allowed
+    assert admit(CONTROLLER, pod_review(once.object)).operations == ()

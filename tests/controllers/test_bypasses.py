@@ -1,0 +1,99 @@
+"""Ways round controllers that compare words of Pods: every list of containers, and every spelling.
+
+What is right is what Kubernetes' own controllers do, which compare byte by byte and look into every list.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.requests import UserInfo
+from pratique.cluster.store import ObjectStore
+from pratique.controllers import always_pull_images, pod_security_policy
+from pratique.controllers.image_policy_webhook.image_reviews import review_spec
+from pratique.pods.pod_spec import CONTAINER_FIELDS
+from support.admissions import admit, pod_review
+from support.lookalike_words import spellings
+from support.pod_security_policies import policy, roles_of
+
+DIGEST = "sha256:" + "0" * 64
+IMAGES = [
+    *spellings("registry.example.com/team/app"),
+    *(
+        "app",
+        "app:latest",
+        "library/app",
+        "docker.example.com/library/app:latest",
+        "APP:Latest",
+        f"app@{DIGEST}",
+    ),
+    *(
+        f"app:1@{DIGEST}",
+        f"registry.example.com:5000/app@{DIGEST}",
+        "app:",
+        "app@",
+        ":",
+        "@",
+        "//app",
+        "app//a",
+    ),
+]
+ANN = UserInfo("ann", groups=("system:authenticated",))
+LISTS = pytest.mark.parametrize("field", CONTAINER_FIELDS)
+
+
+def pod(field: str, **container: object) -> JSONObject:
+    spec: JSONObject = {"containers": [{"name": "other", "image": "other", "imagePullPolicy": "Always"}]}
+    spec[field] = [*spec.get(field, []), {"name": "c", **container}]
+    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+
+
+@LISTS
+def test_no_image_is_written_so_that_it_is_not_pulled(field: str) -> None:
+    for image in IMAGES:
+        for deleted in ({}, {"deletionTimestamp": "2001-01-01T00:00:00Z"}):
+            given = pod(field, image=image, imagePullPolicy="IfNotPresent")
+            given["metadata"] = {"name": "web", **deleted}
+            found = admit(always_pull_images.CONTROLLER, pod_review(given), phases=[Phase.MUTATE])
+            assert found.object["spec"][field][-1]["imagePullPolicy"] == "Always", image
+
+
+@LISTS
+def test_only_one_pull_policy_passes(field: str) -> None:
+    words = dict.fromkeys([*spellings("Always"), *spellings("IfNotPresent"), *spellings("Never")])
+    passed = [
+        word
+        for word in words
+        if admit(
+            always_pull_images.CONTROLLER,
+            pod_review(pod(field, image="a", imagePullPolicy=word)),
+            phases=[Phase.VALIDATE],
+        ).allowed
+    ]
+    assert passed == ["Always"]
+
+
+@LISTS
+def test_a_backend_is_asked_of_every_image_as_it_is_written(field: str) -> None:
+    subresource = "ephemeralcontainers" if field == "ephemeralContainers" else ""
+    for image in IMAGES:
+        told = json.loads(review_spec(pod_review(pod(field, image=image), subresource=subresource)))
+        assert told["containers"][-1] == ({"image": image} if image else {})
+
+
+@LISTS
+def test_no_capability_is_spelled_so_that_a_policy_does_not_know_it(field: str) -> None:
+    cluster = ObjectStore(
+        [policy("p", allowedCapabilities=["CHOWN"], volumes=["*"]), *roles_of({"default": "allow"})],
+        assume_namespaces=True,
+    )
+    for word in dict.fromkeys([*spellings("CHOWN"), *spellings("SYS_ADMIN"), "ALL", "*"]):
+        given = pod(field, image="a", securityContext={"capabilities": {"add": [word]}})
+        review = dataclasses.replace(pod_review(given), cluster=cluster, user=ANN)
+        found = admit(pod_security_policy.CONTROLLER, review)
+        assert found.allowed is (word == "CHOWN"), word

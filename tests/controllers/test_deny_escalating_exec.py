@@ -1,0 +1,157 @@
+"""DenyEscalatingExec and DenyExecOnPrivileged, which is a part of it."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.admission.controllers import Controller
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.controllers import deny_escalating_exec, deny_exec_on_privileged
+from support import vector_cases
+from support.admissions import Admission, admit, review_of
+from support.expectations import check
+
+ESCALATING = deny_escalating_exec.CONTROLLER
+PRIVILEGED = deny_exec_on_privileged.CONTROLLER
+BOTH = pytest.mark.parametrize("controller", [ESCALATING, PRIVILEGED], ids=lambda each: each.name)
+
+
+def assert_as_expected(controller: Controller, case: JSONObject) -> None:
+    check(admit(controller, review_of(case["request"], ObjectStore(case["cluster"]))), case["expected"])
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("DenyEscalatingExec"), ids=vector_cases.source)
+def test_escalating_exec_is_denied_as_in_kubernetes(case: JSONObject) -> None:
+    assert_as_expected(ESCALATING, case)
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("DenyExecOnPrivileged"), ids=vector_cases.source)
+def test_exec_on_privileged_is_denied_as_in_kubernetes(case: JSONObject) -> None:
+    assert_as_expected(PRIVILEGED, case)
+
+
+def container(*, privileged: JSON = None) -> JSONObject:
+    return {"name": "c", "image": "app", "securityContext": {"privileged": privileged}}
+
+
+def pod(**spec: JSON) -> JSONObject:
+    metadata = {"name": "web", "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [], **spec}}
+
+
+def connect(
+    controller: Controller, *pods: JSONObject, subresource: str = "exec", configuration: JSON = None
+) -> Admission:
+    kind = {"exec": "PodExecOptions", "attach": "PodAttachOptions"}.get(subresource, "PodPortForwardOptions")
+    request = {
+        "operation": "CONNECT",
+        "kind": {"group": "", "version": "v1", "kind": kind},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "subResource": subresource,
+        "name": "web",
+        "namespace": "shop",
+        "object": {"apiVersion": "v1", "kind": kind, "container": "other"},
+    }
+    return admit(controller, review_of(request, ObjectStore(pods)), configuration)
+
+
+def refusal(found: Admission) -> str:
+    assert found.status is not None
+    assert (found.status.code, found.status.reason) == (403, "Forbidden")
+    return found.status.message.removeprefix('pods "web" is forbidden: cannot exec into or attach to a ')
+
+
+@pytest.mark.parametrize("subresource", ["exec", "attach"])
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"hostNetwork": True}, "container using host network"),
+        ({"hostPID": True}, "container using host pid"),
+        ({"hostIPC": True}, "container using host ipc"),
+        ({"containers": [container(privileged=True)]}, "privileged container"),
+        ({"initContainers": [container(privileged=True)]}, "privileged container"),
+        ({"containers": [container(), container(privileged=True)]}, "privileged container"),
+        ({"hostIPC": True, "hostPID": True, "hostNetwork": True}, "container using host network"),
+        ({"hostIPC": True, "hostPID": True}, "container using host pid"),
+        ({"hostIPC": True, "containers": [container(privileged=True)]}, "container using host ipc"),
+    ],
+)
+def test_the_first_thing_in_order_is_named(spec: JSONObject, text: str, subresource: str) -> None:
+    assert refusal(connect(ESCALATING, pod(**spec), subresource=subresource)) == text
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container(), container(privileged=False)]},
+        {"containers": [container(privileged="true")]},
+        {"ephemeralContainers": [container(privileged=True)]},
+        {"hostPID": False, "hostIPC": None, "hostNetwork": "yes"},
+        {"containers": "x"},
+    ],
+)
+def test_other_pods_can_be_entered(controller: Controller, spec: JSONObject) -> None:
+    assert connect(controller, pod(**spec)).allowed
+
+
+@pytest.mark.parametrize("spec", [{"hostNetwork": True}, {"hostPID": True}, {"hostIPC": True}])
+def test_the_smaller_one_looks_at_privileges_alone(spec: JSONObject) -> None:
+    assert connect(PRIVILEGED, pod(**spec)).allowed
+    found = connect(PRIVILEGED, pod(**spec, containers=[container(privileged=True)]))
+    assert refusal(found) == "privileged container"
+
+
+def test_the_network_of_the_node_can_be_left_out_as_before_1_10() -> None:
+    settings = {"checkHostNetwork": False}
+    assert connect(ESCALATING, pod(hostNetwork=True), configuration=settings).allowed
+    shared = pod(hostNetwork=True, hostPID=True)
+    assert refusal(connect(ESCALATING, shared, configuration=settings)) == "container using host pid"
+
+
+@BOTH
+@pytest.mark.parametrize("subresource", ["portforward", "proxy", "log", ""])
+def test_other_ways_to_a_pod_are_free(controller: Controller, subresource: str) -> None:
+    privileged = pod(containers=[container(privileged=True)])
+    assert connect(controller, privileged, subresource=subresource).allowed
+
+
+@BOTH
+def test_a_pod_that_is_not_there_cannot_be_judged(controller: Controller) -> None:
+    status = connect(controller).status
+    assert status is not None
+    assert (status.code, status.reason) == (403, "Forbidden")
+    assert status.message == 'pods "web" is forbidden: pods "web" not found'
+
+
+@pytest.mark.parametrize(
+    ("configuration", "fault"),
+    [
+        ({"checkHostNetwork": "no"}, 'must be of type boolean: "string"'),
+        ({"hostNetwork": False}, 'unknown field "hostNetwork"; known fields: checkHostNetwork'),
+    ],
+)
+def test_bad_settings_are_refused_with_their_field(configuration: JSON, fault: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        connect(ESCALATING, pod(), configuration=configuration)
+    assert str(refused.value).startswith('couldn\'t init admission plugin "DenyEscalatingExec": ')
+    assert str(refused.value).endswith(fault)
+
+
+FLAGS = st.none() | st.booleans()
+SPECS = st.fixed_dictionaries(
+    {"containers": st.lists(st.builds(functools.partial(container), privileged=FLAGS), max_size=3)},
+    optional={"hostNetwork": FLAGS, "hostPID": FLAGS, "hostIPC": FLAGS},
+)
+
+
+@given(SPECS)
+def test_what_the_smaller_one_refuses_the_other_refuses_too(spec: JSONObject) -> None:
+    found = pod(**spec)
+    assert connect(PRIVILEGED, found).allowed or not connect(ESCALATING, found).allowed

@@ -1,0 +1,84 @@
+"""ExtendedResourceToleration."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.extended_resource_toleration import CONTROLLER
+from pratique.pods.tolerations import Toleration
+from support import vector_cases
+from support.admissions import admit, pod_review, review_of
+from support.expectations import check
+from support.mutation_invariants import admitted_twice
+from support.strategies.pods import pods
+from support.strategies.tolerations import lists
+
+GPU = "example.com/gpu"
+ADDED = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("ExtendedResourceToleration"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
+
+
+def pod(*tolerations: JSON, requests: JSON = None, field: str = "containers") -> JSONObject:
+    container = {"name": "c", "resources": {"requests": {GPU: 1} if requests is None else requests}}
+    return {"kind": "Pod", "spec": {field: [container], "tolerations": list(tolerations)}}
+
+
+def test_one_operation_adds_one_toleration() -> None:
+    reviewed = pod({"key": "other"}, requests={"example.com/b": 1, "example.com/a": 1, "cpu": 1})
+    assert admit(CONTROLLER, pod_review(reviewed)).operations == (
+        {"op": "add", "path": "/spec/tolerations/1", "value": {**ADDED, "key": "example.com/a"}},
+        {"op": "add", "path": "/spec/tolerations/2", "value": {**ADDED, "key": "example.com/b"}},
+    )
+
+
+def test_a_toleration_that_is_there_but_ends_ends_no_longer() -> None:
+    found = admit(CONTROLLER, pod_review(pod({**ADDED, "tolerationSeconds": 5})))
+    assert found.operations == ({"op": "remove", "path": "/spec/tolerations/0/tolerationSeconds"},)
+
+
+@pytest.mark.parametrize("written", [ADDED, {**ADDED, "value": ""}])
+def test_a_toleration_that_is_there_is_left_alone(written: JSONObject) -> None:
+    assert admit(CONTROLLER, pod_review(pod(written))).operations == ()
+
+
+@pytest.mark.parametrize(
+    "reviewed",
+    [
+        pod(field="ephemeralContainers"),
+        pod(requests={"cpu": 1, "kubernetes.io/x": 1, "requests.example.com/gpu": 1}),
+        pod(requests=["x"]),
+        {"kind": "Pod", "spec": None},
+    ],
+)
+def test_other_pods_are_left_alone(reviewed: JSONObject) -> None:
+    assert admit(CONTROLLER, pod_review(reviewed)).operations == ()
+
+
+def test_updates_are_treated_alike() -> None:
+    found = admit(CONTROLLER, pod_review(pod(), operation="UPDATE", old=pod()))
+    assert found.object["spec"]["tolerations"] == [ADDED]
+
+
+@pytest.mark.parametrize(("reviewed", "go_type"), [({"kind": "Service"}, "*core.Service"), (None, "<nil>")])
+def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed)).status
+    assert status is not None
+    assert (status.code, status.message) == (400, f"expected *core.Pod but got {go_type}")
+
+
+@settings(max_examples=1000)
+@given(pods(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]))
+def test_nothing_is_left_to_do_after_it(
+    reviewed: JSONObject, present: list[Toleration] | None, operation: str
+) -> None:
+    if present is not None:
+        written = [one.document for one in present]
+        reviewed = {**reviewed, "spec": {**reviewed.get("spec", {}), "tolerations": written}}
+    assert admitted_twice(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed)).allowed

@@ -1,0 +1,463 @@
+"""InitialResources."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import inspect
+import logging
+import re
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from pratique.admission.controllers import Handlers
+from pratique.admission.results import Answer
+from pratique.admission.reviews import Review
+from pratique.apimachinery.decoding import decode_strictly
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.initial_resources import CONTROLLER, Settings, build, usage_queries
+from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
+from pratique.controllers.usage_history.prometheus import promql
+from pratique.controllers.usage_history.sqlite import SCHEMA
+from pratique.hosting.catalogue import configure_controller
+from support import vector_cases
+from support.admissions import Admission, admit, pod_review, review_of, run
+from support.expectations import check
+from support.mutation_invariants import assert_minimal
+from support.prometheus_servers import Question, Reply, failure, serve, vector
+from support.strategies.pods import pods
+from support.usage_samples import DAY, NOW, many, samples, write_samples
+
+ANNOTATION = "/metadata/annotations/kubernetes.io~1initial-resources"
+WINDOWS = {"7d": "[604800s:300s]", "30d": "[2592000s:300s]"}
+
+
+def admitted(
+    source: object, review: Review, configuration: JSONObject | None = None, patience: float = 30
+) -> Admission:
+    """Admit a review with a history that is opened and closed around it."""
+
+    async def mutate(reviewed: Review) -> Answer:
+        settings = decode_strictly({"ir-data-source": str(source), **(configuration or {})}, Settings)
+        history = open_history(settings.ir_data_source)
+        handlers = build(settings, history, lambda: NOW + 0.5, patience)
+        assert handlers.mutate is not None
+        try:
+            answer = handlers.mutate(reviewed)
+            assert inspect.isawaitable(answer)
+            found: Answer = await answer
+            return found
+        finally:
+            await handlers.close()
+
+    return run(CONTROLLER, Handlers(mutate=mutate), review)
+
+
+def answering(rows: list[JSONObject]) -> Callable[[Question], Reply]:
+    """Answer as the usage source of a case: with the row that is asked for, else with nothing."""
+
+    def answer(question: Question) -> Reply:
+        for row in rows:
+            namespace = re.search(r'namespace="([^"]*)"', question.query)
+            asked = (
+                WINDOWS[row["window"]] in question.query,
+                ("image=~" not in question.query) is row["exactTag"],
+                (namespace[1] if namespace else "") == row["namespace"],
+            )
+            if all(asked):
+                return vector(usage=row["value"], samples=row["samples"])
+        return vector()
+
+    return answer
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("InitialResources"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    configuration = {
+        "ir-percentile": case["config"]["percentile"],
+        "ir-namespace-only": case["config"]["namespaceOnly"],
+    }
+    with serve(answering(case["external"]["usageSource"]["percentileData"])) as server:
+        check(admitted(server.url, review_of(case["request"]), configuration), case["expected"])
+
+
+def container(name: str = "c0", image: str = "web:v1", **resources: JSON) -> JSONObject:
+    return {"name": name, "image": image, "resources": resources}
+
+
+def pod(*containers: JSONObject, **spec: JSON) -> JSONObject:
+    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [*containers], **spec}}
+
+
+def requests(found: Admission, index: int = 0, field: str = "containers") -> JSON:
+    assert found.allowed
+    return found.object["spec"][field][index]["resources"].get("requests")
+
+
+def annotation(found: Admission) -> JSON:
+    return found.object["metadata"].get("annotations", {}).get("kubernetes.io/initial-resources")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file of samples may be."""
+    return tmp_path / "usage.db"
+
+
+def test_requests_come_from_a_file_of_samples(path: Path) -> None:
+    write_samples(path, many(usage=1500), many(usage=2**27, resource="memory"))
+    found = admitted(path, pod_review(pod(container())))
+    assert found.operations == (
+        {
+            "op": "add",
+            "path": "/spec/containers/0/resources/requests",
+            "value": {"cpu": "1500m", "memory": "134217728"},
+        },
+        {
+            "op": "add",
+            "path": "/metadata/annotations",
+            "value": {
+                "kubernetes.io/initial-resources": (
+                    "Initial Resources plugin set: cpu, memory request for container c0"
+                )
+            },
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "written"),
+    [
+        (2000, 64_000_000, {"cpu": "2", "memory": "64M"}),
+        (0, 0, {"cpu": "0", "memory": "0"}),
+        (0.2, 1024, {"cpu": "1m", "memory": "1024"}),
+    ],
+)
+def test_amounts_are_written_as_kubernetes_does(
+    path: Path, cpu: float, memory: float, written: JSONObject
+) -> None:
+    write_samples(path, many(usage=cpu), many(usage=memory, resource="memory"))
+    assert requests(admitted(path, pod_review(pod(container())))) == written
+
+
+@pytest.mark.parametrize("percentile", [1, 50, 90, 100])
+def test_the_percentile_is_that_of_the_settings(path: Path, percentile: int) -> None:
+    write_samples(path, samples("web:v1", *range(1, 101)))
+    found = admitted(path, pod_review(pod(container())), {"ir-percentile": percentile})
+    assert requests(found) == {"cpu": f"{percentile}m"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "left"),
+    [
+        ({"requests": {"cpu": "1"}}, {"cpu": "1", "memory": "100"}),
+        ({"limits": {"cpu": "1"}}, {"memory": "100"}),
+        ({"requests": {"cpu": "1"}, "limits": {"memory": "1"}}, {"cpu": "1"}),
+        ({"requests": {"storage": "1"}}, {"storage": "1", "cpu": "100m", "memory": "100"}),
+        ({"requests": None, "limits": None}, {"cpu": "100m", "memory": "100"}),
+    ],
+)
+def test_what_is_requested_or_limited_is_left_alone(
+    path: Path, resources: JSONObject, left: JSONObject
+) -> None:
+    write_samples(path, many(), many(resource="memory"))
+    assert requests(admitted(path, pod_review(pod(container(**resources))))) == left
+
+
+def test_init_containers_are_looked_at_first_and_ephemeral_ones_are_not(path: Path) -> None:
+    write_samples(path, many(), many("setup:v1", 7))
+    reviewed = pod(
+        container(),
+        container("c1", "unknown"),
+        initContainers=[container("i0", "setup:v1")],
+        ephemeralContainers=[container("e0")],
+    )
+    found = admitted(path, pod_review(reviewed))
+    assert [requests(found, field=field) for field in ("initContainers", "containers")] == [
+        {"cpu": "7m"},
+        {"cpu": "100m"},
+    ]
+    assert requests(found, field="ephemeralContainers") is None
+    assert annotation(found) == (
+        "Initial Resources plugin set: cpu request for init container i0; cpu request for container c0"
+    )
+
+
+WEEK_AND_MONTH = (
+    {"count": 29, "usage": 1},
+    {"count": 5, "usage": 2, "days_ago": 20},
+    {"count": 30, "usage": 3, "namespace": "other"},
+    {"count": 400, "usage": 4, "namespace": "other", "days_ago": 20},
+    {"image": "web:v2", "count": 9_000, "usage": 5, "days_ago": 20},
+)
+
+
+@pytest.mark.parametrize(
+    ("groups", "namespace_only", "cpu"),
+    [
+        (({"count": 30, "usage": 1}, *WEEK_AND_MONTH[1:]), False, "1m"),
+        (WEEK_AND_MONTH, False, "2m"),
+        (({"count": 1, "usage": 1}, *WEEK_AND_MONTH[2:]), False, "3m"),
+        (({"count": 1, "usage": 1}, *WEEK_AND_MONTH[3:]), False, "4m"),
+        (({"count": 1, "usage": 1}, *WEEK_AND_MONTH[4:]), False, "5m"),
+        (({"count": 1, "usage": 1}, *WEEK_AND_MONTH[2:]), True, "5m"),
+        (({"count": 1, "usage": 1}, *WEEK_AND_MONTH[2:4]), True, "1m"),
+        (({"count": 1, "usage": 1},), False, "1m"),
+        (({"count": 30, "usage": 1, "days_ago": 31},), False, None),
+        (({"count": 400, "usage": 3, "namespace": "other"},), True, None),
+        (({"image": "webmail:v1", "count": 400, "usage": 9},), False, None),
+    ],
+)
+def test_it_looks_further_until_there_are_thirty_samples(
+    path: Path, groups: tuple[JSONObject, ...], *, namespace_only: bool, cpu: str | None
+) -> None:
+    write_samples(path, *(many(**group) for group in groups))
+    found = admitted(path, pod_review(pod(container())), {"ir-namespace-only": namespace_only})
+    assert requests(found) == (None if cpu is None else {"cpu": cpu})
+
+
+def test_the_tries_are_those_of_kubernetes() -> None:
+    wanted = UsageQuery(
+        resource="cpu", percentile=90, image="r:5000/web:v1", namespace="shop", start=NOW - 7 * DAY, end=NOW
+    )
+
+    def asked(*, namespace_only: bool) -> list[tuple[int, str, str, bool]]:
+        return [
+            ((each.end - each.start) // DAY, each.namespace, each.image, each.any_tag)
+            for each in usage_queries(wanted, namespace_only=namespace_only)
+        ]
+
+    exact = [(7, "shop", "r:5000/web:v1", False), (30, "shop", "r:5000/web:v1", False)]
+    assert asked(namespace_only=True) == [*exact, (30, "shop", "r:5000/web", True)]
+    assert asked(namespace_only=False) == [
+        *exact,
+        (7, "", "r:5000/web:v1", False),
+        (30, "", "r:5000/web:v1", False),
+        (30, "", "r:5000/web", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "image", ["", None, 7, "a" * 521, "web\n:v1", "w\u00e9b", 'web"} or vector(1) #\ud800']
+)
+def test_nobody_is_asked_of_what_is_no_image(image: JSON) -> None:
+    with serve(lambda _: vector(usage=1, samples=100)) as server:
+        assert admitted(server.url, pod_review(pod({"name": "c0", "image": image}))).operations == ()
+    assert server.asked == []
+
+
+def test_containers_of_one_image_are_asked_of_once() -> None:
+    with serve(lambda _: vector(usage=1, samples=100)) as server:
+        found = admitted(server.url, pod_review(pod(*(container(f"c{index}") for index in range(9)))))
+    assert len(found.object["spec"]["containers"]) == 9
+    assert all(requests(found, index) == {"cpu": "1m", "memory": "1"} for index in range(9))
+    assert len(server.asked) == 2
+
+
+def test_something_else_than_a_pod_is_refused(path: Path) -> None:
+    found = admitted(path, pod_review({"kind": "Service"}))
+    assert found.status is not None
+    assert (found.status.code, found.status.message) == (
+        400,
+        "Resource was marked with kind Pod but was unable to be converted",
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"metadata": {"annotations": "x"}}, {"metadata": 5}, {"spec": {"containers": [container()] * 2 + [3]}}],
+)
+def test_malformed_pods_are_left_to_others(path: Path, broken: JSONObject) -> None:
+    write_samples(path, many())
+    assert admitted(path, pod_review({**pod(container()), **broken})).allowed
+
+
+def test_updates_and_subresources_are_left_alone(path: Path) -> None:
+    write_samples(path, many())
+    for review in (
+        pod_review(pod(container()), operation="UPDATE"),
+        pod_review(pod(container()), subresource="status"),
+    ):
+        assert admitted(path, review).operations == ()
+
+
+def test_a_file_that_is_not_there_costs_the_estimate_alone(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert admitted(path, pod_review(pod(container()))).operations == ()
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.WARNING, "usage could not be estimated")
+    assert vars(record)["reason"] == "there is no such file"
+    assert vars(record)["count"] == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [failure("internal", "secret-image", 500), Reply(b"secret-image"), vector(usage="+Inf", samples="99")],
+)
+def test_a_server_that_fails_costs_the_estimate_alone(reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    with serve(lambda _: reply) as server:
+        found = admitted(server.url, pod_review(pod(container(image="secret-image:v1"))))
+    assert found.allowed
+    assert found.operations == ()
+    assert "secret-image" not in str([vars(record) for record in caplog.records])
+
+
+def test_a_failure_of_one_resource_is_none_of_the_other() -> None:
+    def answer(question: Question) -> Reply:
+        return vector(usage=1, samples=30) if "memory" in question.query else failure("timeout", "", 503)
+
+    with serve(answer) as server:
+        found = admitted(server.url, pod_review(pod(container())))
+    assert requests(found) == {"memory": "1"}
+    assert annotation(found) == "Initial Resources plugin set: memory request for container c0"
+
+
+def test_a_server_that_hangs_costs_its_estimates_alone(caplog: pytest.LogCaptureFixture) -> None:
+    over = threading.Event()
+
+    def answer(question: Question) -> Reply:
+        if "memory" in question.query:
+            over.wait(60)
+        return vector(usage=1, samples=30)
+
+    with serve(answer) as server:
+        try:
+            found = admitted(server.url, pod_review(pod(container())), patience=3)
+        finally:
+            over.set()
+    assert requests(found) == {"cpu": "1m"}
+    assert [vars(record)["reason"] for record in caplog.records] == ["the history did not answer in time"]
+
+
+ENDLESS = """
+CREATE VIEW samples AS
+  WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers)
+  SELECT 1999999999 AS time, 'shop' AS namespace, 'web:v1' AS image, 'cpu' AS resource, i AS usage FROM numbers;
+"""
+
+
+def test_a_file_that_never_ends_costs_the_estimate_alone(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(ENDLESS)
+    assert admitted(path, pod_review(pod(container())), patience=0.2).operations == ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Somebody's history that breaks."""
+
+    async def usage(self, query: UsageQuery) -> Usage:
+        raise KeyError(query.image)
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+
+def test_whatever_a_history_raises_costs_the_estimate_alone(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = build(Settings(), Broken())
+    assert run(CONTROLLER, handlers, pod_review(pod(container(image="secret-image")))).operations == ()
+    assert "KeyError" in str([vars(record) for record in caplog.records])
+    assert "secret-image" not in str([vars(record) for record in caplog.records])
+
+
+def test_its_history_is_closed_with_it() -> None:
+    closed = asyncio.Event()
+
+    class Closing(Broken):
+        async def close(self) -> None:
+            closed.set()
+
+    async def close() -> None:
+        await build(Settings(), Closing()).close()
+
+    asyncio.run(close())
+    assert closed.is_set()
+
+
+def test_a_review_that_is_cancelled_leaves_nothing_behind(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(ENDLESS)
+
+    async def cancelled() -> None:
+        handlers = build(Settings(), open_history(str(path)), lambda: NOW)
+        assert handlers.mutate is not None
+        answer = handlers.mutate(pod_review(pod(container())))
+        assert inspect.isawaitable(answer)
+        asking = asyncio.ensure_future(answer)
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(cancelled())
+
+
+def test_without_settings_the_file_in_the_folder_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert admit(CONTROLLER, pod_review(pod(container()))).operations == ()
+    assert list(tmp_path.iterdir()) == []
+    write_samples(tmp_path / "usage-history.db", many())
+    with contextlib.closing(sqlite3.connect(tmp_path / "usage-history.db")) as connection:
+        connection.execute("UPDATE samples SET time = unixepoch() - 60")
+        connection.commit()
+    assert requests(admit(CONTROLLER, pod_review(pod(container())))) == {"cpu": "100m"}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "text"),
+    [
+        (
+            {"ir-data-source": "influxdb"},
+            (
+                "unknown data source influxdb: name a SQLite file, or the URL of a Prometheus,"
+                " http:// or https://"
+            ),
+        ),
+        ({"ir-percentile": 0}, "ir-percentile: Invalid value: 0: must be between 1 and 100, inclusive"),
+        ({"ir-percentile": 101}, "ir-percentile: Invalid value: 101: must be between 1 and 100, inclusive"),
+        ({"ir-percentil": 1}, 'unknown field "ir-percentil"; known fields: ir-data-source, ir-percentile'),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(configuration: JSONObject, text: str) -> None:
+    with pytest.raises(ConfigurationError) as fault:
+        configure_controller(CONTROLLER, configuration)
+    assert text in str(fault.value)
+
+
+@hypothesis_settings(max_examples=50, deadline=None)
+@given(pods())
+def test_its_second_answer_is_that_nothing_is_left_to_do(reviewed: JSONObject) -> None:
+    review = pod_review(reviewed)
+    known = _Known()
+    once = run(CONTROLLER, build(Settings(), known), review)
+    assert once.allowed
+    assert_minimal(review.object, once.operations)
+    assert run(CONTROLLER, build(Settings(), known), pod_review(once.object)).operations == ()
+
+
+class _Known(Broken):
+    """A history that knows all images."""
+
+    async def usage(self, query: UsageQuery) -> Usage:
+        return Usage(len(query.image), 30)
+
+
+def test_its_document_shows_the_table_and_the_question() -> None:
+    text = (Path(__file__).parents[2] / "docs/controllers/InitialResources.md").read_text("utf-8")
+    question = UsageQuery(
+        resource="cpu", percentile=90, image="web:v1", namespace="shop", start=0, end=7 * DAY
+    )
+    assert f"```sql{SCHEMA}```\n" in text
+    assert f"```promql\n{promql(question)}\n```\n" in text

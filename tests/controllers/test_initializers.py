@@ -1,0 +1,274 @@
+"""Initializers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.initializers import CONTROLLER
+from support import vector_cases
+from support.admissions import Admission, admit, review_of
+from support.expectations import check
+from support.mutation_invariants import admitted_twice
+from support.strategies.pods import pods
+
+
+@dataclasses.dataclass(frozen=True)
+class Answering:
+    """An authorizer with one answer, who writes down what it was asked."""
+
+    decision: AuthorizationDecision
+    asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list, repr=False)
+
+    def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        self.asked.append(attributes)
+        return self.decision
+
+
+def admin() -> Answering:
+    return Answering(AuthorizationDecision(allowed=True))
+
+
+def user() -> Answering:
+    return Answering(AuthorizationDecision(allowed=False, reason="no rule says so"))
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("Initializers"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    told = case["external"]["authorizer"]
+    authorizer = Answering(
+        AuthorizationDecision(allowed=told["default"] == "allow", reason=told.get("reason", ""))
+    )
+    review = review_of(case["request"], ObjectStore(case["cluster"]))
+    check(admit(CONTROLLER, dataclasses.replace(review, authorizer=authorizer)), case["expected"])
+
+
+def rule(*resources: str, group: str = "", version: str = "v1") -> JSONObject:
+    return {"apiGroups": [group], "apiVersions": [version], "resources": list(resources)}
+
+
+def configuration(name: str, **rules: list[JSONObject]) -> JSONObject:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1alpha1",
+        "kind": "InitializerConfiguration",
+        "metadata": {"name": name},
+        "initializers": [{"name": each.replace("_", "."), "rules": of} for each, of in rules.items()],
+    }
+
+
+def pending(*names: str) -> JSONObject:
+    return {"pending": [{"name": name} for name in names]}
+
+
+SIDECAR = ObjectStore([configuration("mesh", sidecar_example_com=[rule("pods")])])
+WAITING = pending("sidecar.example.com")
+DONE: JSONObject = {}
+FAILED = {"result": {"status": "Failure"}}
+
+
+def pod(initializers: JSON = None, **annotations: str) -> JSONObject:
+    metadata: JSONObject = {"name": "web", "annotations": annotations}
+    if initializers is not None:
+        metadata["initializers"] = initializers
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def review(
+    reviewed: JSON,
+    old: JSON = None,
+    authorizer: Authorizer | None = None,
+    cluster: ObjectStore = SIDECAR,
+    name: str = "web",
+) -> Review:
+    request = {
+        "operation": "CREATE" if old is None else "UPDATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "shop",
+        "name": name,
+        "object": reviewed,
+        "oldObject": old,
+    }
+    return dataclasses.replace(review_of(request, cluster), authorizer=authorizer or user())
+
+
+def refused(found: Admission) -> tuple[int, str, str]:
+    assert found.status is not None
+    return found.status.code, found.status.reason, found.status.message
+
+
+def waiting_for(found: Admission) -> JSON:
+    assert found.allowed
+    return found.object["metadata"].get("initializers")
+
+
+def test_a_new_object_waits_for_all_initializers_in_the_order_of_configurations() -> None:
+    cluster = ObjectStore(
+        [
+            configuration("b", third_example_com=[rule("pods")]),
+            configuration(
+                "a", second_example_com=[rule("pods")], other=[rule("services")], first=[rule("pods")]
+            ),
+        ]
+    )
+    found = admitted_twice(CONTROLLER, review(pod(), cluster=cluster))
+    assert waiting_for(found) == pending("second.example.com", "first", "third.example.com")
+    assert len(found.operations) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "matches"),
+    [
+        ([], False),
+        ([rule("pods")], True),
+        ([rule("services", "pods")], True),
+        ([rule("*")], True),
+        ([rule("*/*")], True),
+        ([rule("services", "*")], False),
+        ([rule("pods/status")], False),
+        ([rule("pods/*")], False),
+        ([rule("pods", group="*")], True),
+        ([rule("pods", group="apps")], False),
+        ([rule("pods", version="*")], True),
+        ([rule("pods", version="v2")], False),
+        ([rule("pods"), rule("*")], True),
+        ([rule("pods"), rule("services")], False),
+        ([{"apiGroups": [], "apiVersions": ["*"], "resources": ["*"]}], False),
+    ],
+)
+def test_every_rule_of_an_initializer_has_to_match(rules: list[JSONObject], *, matches: bool) -> None:
+    cluster = ObjectStore([configuration("mesh", sidecar_example_com=rules)])
+    expected = WAITING if matches else None
+    assert waiting_for(admit(CONTROLLER, review(pod(), cluster=cluster))) == expected
+
+
+@pytest.mark.parametrize(
+    "reviewed", [pod(**{"kubernetes.io/config.mirror": ""}), {"kind": "Pod"}, {"metadata": "x"}, None]
+)
+def test_mirror_pods_and_what_has_no_metadata_wait_for_nobody(reviewed: JSON) -> None:
+    found = admit(CONTROLLER, review(reviewed))
+    assert found.allowed
+    assert found.operations == ()
+
+
+def test_who_may_initialize_can_name_the_initializers() -> None:
+    authorizer = admin()
+    assert waiting_for(admit(CONTROLLER, review(pod(pending("mine")), authorizer=authorizer))) == pending(
+        "mine"
+    )
+    (asked,) = authorizer.asked
+    assert (asked.verb, asked.group, asked.resource, asked.subresource) == ("initialize", "", "pods", "")
+    assert (asked.namespace, asked.name) == ("shop", "web")
+
+
+@pytest.mark.parametrize("empty", [{}, {"pending": []}, {"pending": None, "result": None}])
+def test_who_may_initialize_can_bypass_initialization(empty: JSONObject) -> None:
+    found = admit(CONTROLLER, review(pod(empty), authorizer=admin()))
+    assert found.operations == ({"op": "remove", "path": "/metadata/initializers"},)
+
+
+@pytest.mark.parametrize("initializers", [{}, pending("mine"), FAILED])
+def test_others_cannot_name_them_or_bypass_initialization(initializers: JSONObject) -> None:
+    assert refused(admit(CONTROLLER, review(pod(initializers)))) == (
+        403,
+        "Forbidden",
+        'pods "web" is forbidden: create with initializers denied: no rule says so',
+    )
+
+
+def test_a_refusal_names_no_object_whose_name_is_still_to_be_generated() -> None:
+    code, _, message = refused(admit(CONTROLLER, review(pod({}), name="")))
+    assert (code, message) == (403, "pods is forbidden: create with initializers denied: no rule says so")
+
+
+def test_naming_exactly_those_that_are_configured_needs_no_permission() -> None:
+    assert waiting_for(admit(CONTROLLER, review(pod(WAITING)))) == WAITING
+
+
+def test_an_authorizer_that_cannot_decide_is_a_plain_error() -> None:
+    undecided = Answering(AuthorizationDecision(allowed=False, error="no answer"))
+    assert refused(admit(CONTROLLER, review(pod({}), authorizer=undecided))) == (500, "", "no answer")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        (None, None, None),
+        (None, {}, None),
+        (WAITING, {}, None),
+        (WAITING, None, None),
+        (WAITING, WAITING, WAITING),
+        (pending("a", "b"), pending("b"), pending("b")),
+        (WAITING, {**WAITING, **FAILED}, {**WAITING, **FAILED}),
+        (FAILED, FAILED, FAILED),
+        (FAILED, None, None),
+    ],
+)
+def test_who_may_initialize_completes_objects(old: JSON, new: JSON, left: JSON) -> None:
+    found = admitted_twice(CONTROLLER, review(pod(new), pod(old), admin()))
+    assert waiting_for(found) == left
+
+
+@pytest.mark.parametrize(("old", "new"), [(WAITING, WAITING), (WAITING, None), (WAITING, {}), (FAILED, None)])
+def test_others_cannot_update_what_is_waiting(old: JSON, new: JSON) -> None:
+    assert refused(admit(CONTROLLER, review(pod(new), pod(old)))) == (
+        403,
+        "Forbidden",
+        'pods "web" is forbidden: update to uninitialized resource denied: no rule says so',
+    )
+
+
+@pytest.mark.parametrize("new", [None, {}])
+def test_anybody_may_update_what_waits_for_nobody(new: JSON) -> None:
+    assert waiting_for(admit(CONTROLLER, review(pod(new), pod()))) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "message"),
+    [
+        (None, WAITING, "", 'Invalid value: "null": field is immutable once initialization has completed'),
+        (FAILED, WAITING, ".result", 'Invalid value: "null": field is immutable'),
+        (
+            FAILED,
+            {"result": {"status": "Success"}},
+            ".result",
+            'Invalid value: {"status":"Success"}: field is immutable',
+        ),
+        (
+            WAITING,
+            {"result": {"status": "Success"}},
+            ".result.status",
+            "Invalid value: \"Success\": must be 'Failure'",
+        ),
+        (WAITING, {"result": {}}, ".result.status", "Invalid value: \"\": must be 'Failure'"),
+    ],
+)
+def test_other_changes_are_invalid_whoever_makes_them(old: JSON, new: JSON, field: str, message: str) -> None:
+    found = admit(CONTROLLER, review(pod(new), pod(old), admin()))
+    place = f"metadata.initializers{field}"
+    assert refused(found) == (422, "Invalid", f'Pod "web" is invalid: {place}: {message}')
+    assert found.status is not None
+    assert found.status.details is not None
+    (cause,) = found.status.details.causes
+    assert (cause.reason, cause.message, cause.field) == ("FieldValueInvalid", message, place)
+
+
+def test_subresources_do_not_wait() -> None:
+    status = dataclasses.replace(review(pod()), subresource="status")
+    assert admit(CONTROLLER, status).operations == ()
+
+
+@settings(max_examples=1000)
+@given(pods(), st.sampled_from([None, WAITING, pending("mine")]), st.sampled_from([admin(), user()]))
+def test_its_second_answer_is_that_nothing_is_left_to_do(
+    reviewed: JSONObject, initializers: JSON, authorizer: Answering
+) -> None:
+    metadata = {**reviewed.get("metadata", {}), "initializers": initializers}
+    admitted_twice(CONTROLLER, review({**reviewed, "metadata": metadata}, authorizer=authorizer))

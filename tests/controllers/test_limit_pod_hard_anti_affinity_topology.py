@@ -1,0 +1,72 @@
+"""LimitPodHardAntiAffinityTopology."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.limit_pod_hard_anti_affinity_topology import CONTROLLER, HOSTNAME
+from support import vector_cases
+from support.admissions import admit, pod_review, review_of
+from support.expectations import check
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    "case", vector_cases.plugin("LimitPodHardAntiAffinityTopology"), ids=vector_cases.source
+)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
+
+
+def pod(*keys: str, kind: str = "podAntiAffinity", when: str = REQUIRED) -> JSONObject:
+    terms = [{"topologyKey": key} for key in keys]
+    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"affinity": {kind: {when: terms}}}}
+
+
+@pytest.mark.parametrize(
+    "reviewed",
+    [
+        pod(),
+        pod(HOSTNAME),
+        pod(HOSTNAME, HOSTNAME),
+        pod("zone", when=PREFERRED),
+        pod("zone", kind="podAffinity"),
+        {"kind": "Pod"},
+        {"kind": "Pod", "spec": {"affinity": None}},
+        {"kind": "Pod", "spec": {"affinity": {"podAntiAffinity": {REQUIRED: "x"}}}},
+    ],
+)
+def test_a_pod_may_keep_others_off_its_own_node(reviewed: JSON) -> None:
+    assert admit(CONTROLLER, pod_review(reviewed)).allowed
+
+
+@pytest.mark.parametrize("keys", [["zone"], [HOSTNAME, "zone", "region"], [""]])
+def test_the_first_other_topology_is_refused(keys: list[str]) -> None:
+    status = admit(CONTROLLER, pod_review(pod(*keys))).status
+    assert status is not None
+    assert (status.code, status.reason) == (403, "Forbidden")
+    bad = next(key for key in keys if key != HOSTNAME)
+    assert status.message == (
+        'pods "web" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey'
+        f" {bad} but only key kubernetes.io/hostname is allowed"
+    )
+
+
+def test_a_pod_whose_name_is_still_to_be_generated_goes_without_one() -> None:
+    reviewed = {**pod("zone"), "metadata": {"generateName": "web-"}}
+    status = admit(CONTROLLER, pod_review(reviewed, name="")).status
+    assert status is not None
+    assert status.message.startswith("pods is forbidden: affinity.")
+
+
+@pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None])
+def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed)).status
+    assert status is not None
+    assert (status.code, status.message) == (
+        400,
+        "Resource was marked with kind Pod but was unable to be converted",
+    )

@@ -1,0 +1,200 @@
+"""NamespaceAutoProvision."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+
+from pratique.admission.results import ALLOWED, Denied, OutcomeDecision
+from pratique.admission.reviews import Call
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import PratiqueError, RefusalError, UnreachableError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
+from pratique.controllers.namespace_auto_provision import CONTROLLER
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.hosts import MutatorHost
+from support import vector_cases
+from support.admissions import Admission, admit, pod_review, review_of
+from support.expectations import check
+from support.strategies.pods import pods
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
+FAILURES = {"Forbidden": RefusalError(statuses.forbidden("", "namespaces", "test", "no"))}
+
+
+class Guarded(ObjectStore):
+    """A cluster that holds nothing yet and is never written to with success."""
+
+    def __init__(self, failure: PratiqueError | None) -> None:
+        super().__init__()
+        self.failure = failure
+
+    async def create(self, document: JSONObject) -> bool:
+        assert document == {"apiVersion": "v1", "kind": "Namespace", "metadata": document["metadata"]}
+        if self.failure is None:
+            return False  # somebody else was faster
+        raise self.failure
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("NamespaceAutoProvision"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    store = ObjectStore(case["cluster"])
+    failure = case.get("external", {}).get("createNamespaceFailsWith")
+    cluster = Guarded(FAILURES.get(failure)) if failure else store
+    before = [each["metadata"]["name"] for each in store.list("", "namespaces")]
+    check(admit(CONTROLLER, review_of(case["request"], cluster)), case["expected"])
+    created = {each["metadata"]["name"] for each in store.list("", "namespaces")} - set(before)
+    if "sideEffects" in case:
+        assert sorted(created) == case["sideEffects"]["created"]
+
+
+def create(cluster: Cluster, *, dry_run: bool = False, namespace: str = "shop") -> Admission:
+    review = pod_review(POD)
+    return admit(
+        CONTROLLER, dataclasses.replace(review, cluster=cluster, dry_run=dry_run, namespace=namespace)
+    )
+
+
+def test_a_missing_namespace_is_created() -> None:
+    store = ObjectStore()
+    found = create(store)
+    assert found.allowed
+    assert found.operations == ()
+    assert store.get("", "namespaces", "shop") == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "shop", "labels": {"kubernetes.io/metadata.name": "shop"}},
+        "status": {"phase": "Active"},
+    }
+
+
+def test_a_new_namespace_has_its_default_service_account() -> None:
+    store = ObjectStore()
+    create(store)
+    account = store.get("", "serviceaccounts", "default", "shop")
+    assert account is not None
+    assert account["metadata"] == {"name": "default", "namespace": "shop"}
+
+
+def test_a_namespace_that_exists_stays_as_it_is() -> None:
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"a": "b"}}}
+    store = ObjectStore([{**shop, "status": {"phase": "Terminating"}}])
+    before = store.get("", "namespaces", "shop")
+    assert create(store).allowed
+    assert store.get("", "namespaces", "shop") == before
+
+
+def test_a_dry_run_creates_nothing() -> None:
+    store = ObjectStore()
+    assert create(store, dry_run=True).allowed
+    assert store.list("", "namespaces") == ()
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT"])
+def test_only_creation_creates(operation: str) -> None:
+    store = ObjectStore()
+    review = dataclasses.replace(pod_review(POD, operation=operation, old=POD), cluster=store)
+    assert admit(CONTROLLER, review).allowed
+    assert store.list("", "namespaces") == ()
+
+
+def test_where_namespaces_are_assumed_there_is_nothing_to_create() -> None:
+    store = ObjectStore(assume_namespaces=True)
+    assert create(store).allowed
+    assert store.list("", "namespaces") == ()
+    assert create(ANY_NAMESPACE).allowed
+
+
+def refusal(found: Admission) -> str:
+    assert found.status is not None
+    assert (found.status.code, found.status.reason) == (403, "Forbidden")
+    return found.status.message
+
+
+def test_a_refusal_to_create_is_passed_on_as_it_is() -> None:
+    assert refusal(create(Guarded(FAILURES["Forbidden"]))) == 'namespaces "test" is forbidden: no'
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (UnreachableError("connection refused"), "connection refused"),
+        (RefusalError(statuses.internal_error("etcd")), "Internal error occurred: etcd"),
+    ],
+)
+def test_any_other_failure_is_said_of_the_object(failure: PratiqueError, text: str) -> None:
+    assert refusal(create(Guarded(failure))) == f'pods "web" is forbidden: {text}'
+
+
+def test_a_name_that_no_namespace_can_have_is_refused() -> None:
+    store = ObjectStore()
+    assert refusal(create(store, namespace="My_Shop")).startswith(
+        'pods "web" is forbidden: Namespace "My_Shop" is invalid: metadata.name: Invalid value: "My_Shop": '
+        "a lowercase RFC 1123 label must consist of"
+    )
+    assert store.list("", "namespaces") == ()
+
+
+class ReadOnly:
+    """A cluster that nobody can write to."""
+
+    def __init__(self) -> None:
+        self.resources = ObjectStore().resources
+
+    def get(self, *_: str) -> None:
+        return None
+
+    def list(self, *_: str | None) -> tuple[JSONObject, ...]:
+        return ()
+
+
+@pytest.mark.parametrize("cluster", [ReadOnly(), ReloadableCluster(ReadOnly())])
+def test_a_cluster_that_cannot_be_written_to_says_so(cluster: Cluster) -> None:
+    text = "shop cannot be created: the cluster that it belongs to cannot be written to"
+    assert refusal(create(cluster)) == f'pods "web" is forbidden: {text}'
+
+
+def test_a_cluster_that_files_describe_can_be_written_to_until_they_change() -> None:
+    cluster = ReloadableCluster(ObjectStore())
+    assert create(cluster).allowed
+    assert cluster.get("", "namespaces", "shop") is not None
+    cluster.swap(ObjectStore())
+    assert cluster.get("", "namespaces", "shop") is None
+    assert create(cluster).allowed
+    assert cluster.get("", "namespaces", "shop") is not None
+
+
+def decisions(*, dry_run: bool) -> list[OutcomeDecision]:
+    """What the mutating phase of a chain with NamespaceLifecycle comes to, in a cluster without namespaces."""
+    names = ("NamespaceAutoProvision", "NamespaceLifecycle")
+    catalogue = load_catalogue()
+    controllers = [each for each in catalogue if each.name in names]
+    assert tuple(each.name for each in controllers) == names
+    host = MutatorHost(catalogue.configure(controllers, {}), ReloadableCluster(ObjectStore()))
+    review = dataclasses.replace(pod_review(POD), dry_run=dry_run)
+    outcomes = asyncio.run(host.mutate(review, [Call(name) for name in names]))
+    return [outcome.decision for outcome in outcomes]
+
+
+def test_namespace_lifecycle_sees_the_new_namespace_in_the_same_pass() -> None:
+    assert decisions(dry_run=False) == [ALLOWED, ALLOWED]
+
+
+def test_namespace_lifecycle_refuses_a_dry_run_because_nothing_was_created() -> None:
+    first, second = decisions(dry_run=True)
+    assert first == ALLOWED
+    assert isinstance(second, Denied)
+    assert second.status.message == 'namespaces "shop" not found'
+
+
+@settings(max_examples=1000)
+@given(pods())
+def test_it_never_changes_the_object(reviewed: JSON) -> None:
+    store = ObjectStore()
+    for _ in range(2):
+        assert admit(CONTROLLER, dataclasses.replace(pod_review(reviewed), cluster=store)).operations == ()
+    assert [each["metadata"]["name"] for each in store.list("", "namespaces")] == ["shop"]

@@ -1,0 +1,251 @@
+"""PodTolerationRestriction."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pratique.admission.controllers import Phase
+from pratique.admission.reviews import Review
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.pod_toleration_restriction import (
+    CONTROLLER,
+    DEFAULTS_ANNOTATION,
+    MEMORY_PRESSURE,
+    WHITELIST_ANNOTATION,
+)
+from pratique.pods.tolerations import Toleration
+from support import vector_cases
+from support.admissions import BOTH, Admission, admit, pod_review, review_of
+from support.expectations import check
+from support.mutation_invariants import admitted_twice
+from support.strategies.pods import pods
+from support.strategies.tolerations import lists
+
+PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
+
+
+def settings_of(case: JSONObject) -> JSON:
+    """The cases of 1.16 contradict the others."""
+    exact = case.get("era", "").startswith("legacy (before merge-by-superset")
+    return {**case["config"], "exact": True} if exact else case["config"] or None
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("PodTolerationRestriction"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    review = review_of(case["request"], ObjectStore(case["cluster"]))
+    phases = [PHASES[phase] for phase in case["phases"]]
+    check(admit(CONTROLLER, review, settings_of(case), phases), case["expected"])
+
+
+DEDICATED = {"key": "dedicated", "operator": "Equal", "value": "shop", "effect": "NoSchedule"}
+OTHER = {**DEDICATED, "value": "other"}
+ANY_DEDICATED = {"key": "dedicated", "operator": "Exists"}
+PRESSURE = MEMORY_PRESSURE.document
+
+
+def pod(*tolerations: JSONObject, promised: bool = False) -> JSONObject:
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}} if promised else {}}
+    return {"kind": "Pod", "spec": {"containers": [container], "tolerations": list(tolerations)}}
+
+
+def in_namespace(review: Review, defaults: JSON = None, whitelist: JSON = None) -> Review:
+    """A review in a namespace with annotations: texts as they are, all else as JSON."""
+    written = {DEFAULTS_ANNOTATION: defaults, WHITELIST_ANNOTATION: whitelist}
+    annotations = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in written.items()
+        if value is not None
+    }
+    metadata = {"name": "shop", "annotations": annotations}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return dataclasses.replace(review, cluster=ObjectStore([namespace]))
+
+
+def create(reviewed: JSON, defaults: JSON = None, whitelist: JSON = None, **configuration: JSON) -> Admission:
+    return admit(CONTROLLER, in_namespace(pod_review(reviewed), defaults, whitelist), configuration)
+
+
+def tolerated(found: Admission) -> JSON:
+    assert found.allowed
+    return found.object["spec"]["tolerations"]
+
+
+def test_defaults_are_appended_one_by_one() -> None:
+    found = create(pod({"key": "own"}, promised=True), [DEDICATED])
+    assert found.operations == (
+        {"op": "add", "path": "/spec/tolerations/1", "value": DEDICATED},
+        {"op": "add", "path": "/spec/tolerations/2", "value": PRESSURE},
+    )
+
+
+def test_what_a_default_covers_is_removed_by_itself() -> None:
+    found = create(pod({"key": "own"}, DEDICATED, OTHER), [ANY_DEDICATED])
+    assert found.operations == (
+        {"op": "remove", "path": "/spec/tolerations/2"},
+        {"op": "remove", "path": "/spec/tolerations/1"},
+        {"op": "add", "path": "/spec/tolerations/1", "value": ANY_DEDICATED},
+    )
+
+
+def test_without_anything_to_add_even_doubled_tolerations_stay() -> None:
+    assert create(pod(DEDICATED, DEDICATED)).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "configuration", "expected"),
+    [
+        (None, {"default": [DEDICATED]}, [DEDICATED]),
+        ([OTHER], {"default": [DEDICATED]}, [OTHER]),
+        ([], {"default": [DEDICATED]}, []),
+        ("", {"default": [DEDICATED]}, []),
+        ("null", {"default": [DEDICATED]}, []),
+        ([], {"default": [DEDICATED], "emptyOverrides": False}, [DEDICATED]),
+        ("", {"default": [DEDICATED], "emptyOverrides": False}, [DEDICATED]),
+    ],
+)
+def test_the_namespace_counts_before_the_settings(
+    annotation: JSON, configuration: JSONObject, expected: JSON
+) -> None:
+    assert tolerated(create(pod(), annotation, **configuration)) == expected
+
+
+def test_a_pod_that_is_promised_something_tolerates_memory_pressure() -> None:
+    assert tolerated(create(pod(promised=True))) == [PRESSURE]
+    assert tolerated(create(pod())) == []
+
+
+def test_on_update_nothing_but_memory_pressure_is_added() -> None:
+    reviewed = pod(OTHER, promised=True)
+    review = in_namespace(pod_review(reviewed, operation="UPDATE", old=reviewed), [DEDICATED])
+    assert tolerated(admit(CONTROLLER, review)) == [OTHER, PRESSURE]
+
+
+@pytest.mark.parametrize(
+    ("whitelist", "configuration", "scope"),
+    [
+        ([DEDICATED], {}, "namespace"),
+        ([DEDICATED], {"whitelist": [OTHER]}, "namespace"),
+        (None, {"whitelist": [DEDICATED]}, "cluster"),
+        ([DEDICATED], {"exact": True}, "namespace"),
+        ([ANY_DEDICATED], {"exact": True}, "namespace"),
+        ([ANY_DEDICATED], {}, None),
+        ([], {"whitelist": [DEDICATED]}, None),
+        ("", {"whitelist": [DEDICATED]}, None),
+        ([OTHER], {"exact": True}, None),
+    ],
+)
+@pytest.mark.parametrize("phase", BOTH)
+def test_what_is_not_on_the_list_is_a_plain_error(
+    whitelist: JSON, configuration: JSONObject, scope: str | None, phase: Phase
+) -> None:
+    review = in_namespace(pod_review(pod(OTHER)), None, whitelist)
+    status = admit(CONTROLLER, review, configuration, [phase]).status
+    if scope is None:
+        assert status is None
+    else:
+        assert status is not None
+        assert (status.code, status.reason) == (500, "")
+        assert status.message == (
+            "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
+            f" {scope} whitelist"
+        )
+
+
+def test_of_old_a_pod_may_not_say_something_else_than_its_namespace() -> None:
+    status = create(pod(OTHER), [DEDICATED], exact=True).status
+    assert status is not None
+    assert (status.code, status.message) == (500, "namespace tolerations and pod tolerations conflict")
+
+
+def test_of_old_tolerations_were_united() -> None:
+    found = create(pod(DEDICATED, promised=True), [DEDICATED, ANY_DEDICATED], exact=True)
+    assert tolerated(found) == [DEDICATED, ANY_DEDICATED, PRESSURE]
+
+
+def test_of_old_memory_pressure_took_the_place_of_what_was_said_of_it() -> None:
+    own = {**PRESSURE, "operator": "Equal", "value": "high"}
+    assert tolerated(create(pod(own, DEDICATED, promised=True), exact=True)) == [DEDICATED, PRESSURE]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        ("nonsense", "invalid character 'o' in literal null (expecting 'u')"),
+        ("[", "unexpected end of JSON input"),
+        ('{"key": "a"}', "json: cannot unmarshal object into Go value of type []v1.Toleration"),
+        ('["a"]', "json: cannot unmarshal string into Go value of type v1.Toleration"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_a_plain_error(annotation: str, text: str) -> None:
+    for found in (create(pod(), annotation), create(pod(DEDICATED), None, annotation)):
+        assert found.status is not None
+        assert (found.status.code, found.status.reason, found.status.message) == (500, "", text)
+
+
+def test_a_missing_namespace_is_not_found() -> None:
+    review = dataclasses.replace(pod_review(pod()), cluster=ObjectStore())
+    status = admit(CONTROLLER, review).status
+    assert status is not None
+    assert (status.code, status.message) == (404, 'namespaces "shop" not found')
+
+
+def test_a_namespace_that_is_not_asked_for_anything_may_be_missing() -> None:
+    review = dataclasses.replace(pod_review(pod(), operation="UPDATE", old=pod()), cluster=ObjectStore())
+    assert admit(CONTROLLER, review).allowed
+
+
+@pytest.mark.parametrize("subresource", ["status", "binding"])
+def test_subresources_are_left_alone(subresource: str) -> None:
+    review = in_namespace(pod_review(pod(promised=True), subresource=subresource), [DEDICATED])
+    assert admit(CONTROLLER, review).operations == ()
+
+
+def test_what_is_no_pod_is_left_alone() -> None:
+    assert create({"kind": "Service"}, [DEDICATED], [DEDICATED]).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "text"),
+    [
+        (
+            {"default": [{"key": "a", "operator": "Lt"}]},
+            "podtolerationrestriction.default[0].operator: Unsupported",
+        ),
+        ({"whitelist": [{}]}, "podtolerationrestriction.whitelist[0].operator: Invalid value"),
+        ({"default": [{"seconds": 1}]}, 'unknown field "default[0].seconds"'),
+        ({"kind": "Config"}, "apiVersion, kind: must be podtolerationrestriction.admission.k8s.io/v1alpha1"),
+        (
+            {"whiteList": []},
+            'unknown field "whiteList"; known fields: apiVersion, kind, default, whitelist, exact',
+        ),
+    ],
+)
+def test_bad_settings_are_refused_with_their_field(configuration: JSONObject, text: str) -> None:
+    with pytest.raises(ConfigurationError) as fault:
+        admit(CONTROLLER, pod_review(pod()), configuration)
+    assert text in str(fault.value)
+
+
+@settings(max_examples=1000)
+@given(pods(), st.none() | lists(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]), st.booleans())
+def test_nothing_is_left_to_do_after_it(
+    reviewed: JSONObject,
+    own: list[Toleration] | None,
+    defaults: list[Toleration] | None,
+    operation: str,
+    exact: bool,  # noqa: FBT001 - hypothesis passes arguments by position
+) -> None:
+    if own is not None:
+        written = [one.document for one in own]
+        reviewed = {**reviewed, "spec": {**reviewed.get("spec", {}), "tolerations": written}}
+    annotation = None if defaults is None else [one.document for one in defaults]
+    review = in_namespace(pod_review(reviewed, operation=operation, old=reviewed), annotation)
+    found = admitted_twice(CONTROLLER, review, {"exact": exact})
+    assert found.allowed or exact

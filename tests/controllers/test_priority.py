@@ -1,0 +1,348 @@
+"""Priority."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pratique.admission.controllers import Phase
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.controllers.priority import CONTROLLER
+from support import vector_cases
+from support.admissions import Admission, admit, pod_review, review_of
+from support.expectations import check
+from support.mutation_invariants import admitted_twice
+from support.strategies.pods import pods
+
+PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
+AS_IN_1_10 = {"release": "1.10"}
+PREEMPT = "PreemptLowerPriority"
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("Priority"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    configuration = AS_IN_1_10 if case.get("era") == "legacy (1.10)" else None
+    review = review_of(case["request"], ObjectStore(case["cluster"]))
+    phases = [PHASES[phase] for phase in case["phases"]]
+    check(admit(CONTROLLER, review, configuration, phases), case["expected"])
+
+
+def priority_class(name: str, value: int = 100, **members: JSON) -> JSONObject:
+    of = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    return {**of, "value": value, **members}
+
+
+LOW = priority_class("low", 10, globalDefault=True)
+PATIENT = priority_class("patient", 20, preemptionPolicy="Never")
+CRITICAL = priority_class("system-cluster-critical", 2_000_000_000)
+CLASSES = ObjectStore([LOW, PATIENT, CRITICAL])
+
+
+def create(
+    cluster: ObjectStore = CLASSES, configuration: JSON = None, namespace: str = "shop", **spec: JSON
+) -> Admission:
+    review = pod_review({"kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
+    review = dataclasses.replace(review, cluster=cluster, namespace=namespace)
+    return admit(CONTROLLER, review, configuration)
+
+
+def refusal(found: Admission) -> str:
+    assert found.status is not None
+    assert (found.status.code, found.status.reason) == (403, "Forbidden")
+    return found.status.message.partition(" is forbidden: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, ("low", 10, PREEMPT)),
+        ({"priorityClassName": ""}, ("low", 10, PREEMPT)),
+        ({"priorityClassName": None, "priority": None}, ("low", 10, PREEMPT)),
+        ({"priorityClassName": "patient"}, ("patient", 20, "Never")),
+        (
+            {"priorityClassName": "patient", "priority": 20, "preemptionPolicy": "Never"},
+            ("patient", 20, "Never"),
+        ),
+        (
+            {"priorityClassName": "system-cluster-critical"},
+            ("system-cluster-critical", 2_000_000_000, PREEMPT),
+        ),
+    ],
+)
+def test_a_pod_gets_what_its_class_says(spec: JSONObject, expected: tuple[str, int, str]) -> None:
+    changed = create(**spec).object["spec"]
+    assert (changed["priorityClassName"], changed["priority"], changed["preemptionPolicy"]) == expected
+
+
+@pytest.mark.parametrize("cluster", [ObjectStore(), ObjectStore([PATIENT])])
+def test_without_a_default_class_a_pod_gets_zero_and_no_class(cluster: ObjectStore) -> None:
+    assert create(cluster).object["spec"] == {"priority": 0, "preemptionPolicy": PREEMPT}
+
+
+def test_a_class_of_value_zero_is_written_too() -> None:
+    cluster = ObjectStore([priority_class("none", 0, globalDefault=True)])
+    assert create(cluster).object["spec"]["priorityClassName"] == "none"
+    assert create(cluster).object["spec"]["priority"] == 0
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_several_default_classes_the_lowest_counts(names: tuple[str, str]) -> None:
+    low, high = names
+    cluster = ObjectStore(
+        [priority_class(low, -5, globalDefault=True), priority_class(high, 5, globalDefault=True)]
+    )
+    assert create(cluster).object["spec"]["priorityClassName"] == low
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+        (
+            {"priority": 7},
+            (
+                "the integer value of priority (7) must not be provided in pod spec;"
+                " priority admission controller computed 10 from the given PriorityClass name"
+            ),
+        ),
+        (
+            {"priorityClassName": "patient", "preemptionPolicy": PREEMPT},
+            (
+                f"the string value of PreemptionPolicy ({PREEMPT}) must not be provided in pod spec;"
+                " priority admission controller computed Never from the given PriorityClass name"
+            ),
+        ),
+        (
+            {"preemptionPolicy": "Never"},
+            (
+                "the string value of PreemptionPolicy (Never) must not be provided in pod spec;"
+                f" priority admission controller computed {PREEMPT} from the given PriorityClass name"
+            ),
+        ),
+        (
+            {"priority": 7, "preemptionPolicy": "Never"},
+            (
+                "the integer value of priority (7) must not be provided in pod spec;"
+                " priority admission controller computed 10 from the given PriorityClass name"
+            ),
+        ),
+    ],
+)
+def test_a_pod_cannot_choose_for_itself(spec: JSONObject, text: str) -> None:
+    found = create(**spec)
+    assert refusal(found) == text
+    assert found.operations == ()
+
+
+def update(old: JSON, **spec: JSON) -> Admission:
+    review = pod_review({"kind": "Pod", "spec": spec}, operation="UPDATE", old=old)
+    return admitted_twice(CONTROLLER, dataclasses.replace(review, cluster=CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"priority": 5, "preemptionPolicy": "Never"}, {}, {"priority": 5, "preemptionPolicy": "Never"}),
+        ({"priority": 0}, {}, {"priority": 0}),
+        ({}, {}, {}),
+        ({}, {"priorityClassName": "patient"}, {"priorityClassName": "patient"}),
+        ({"priority": 5}, {"priority": 6}, {"priority": 6}),
+        ({"priority": 5, "priorityClassName": "low"}, {}, {"priority": 5}),
+    ],
+)
+def test_an_update_keeps_what_it_does_not_mention(
+    old: JSONObject, new: JSONObject, expected: JSONObject
+) -> None:
+    assert update({"kind": "Pod", "spec": old}, **new).object["spec"] == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "reviewed", "old"),
+    [("CREATE", {"kind": "Service"}, None), ("UPDATE", {"kind": "Pod"}, None), ("CREATE", None, None)],
+)
+def test_what_is_no_pod_is_a_bad_request(operation: str, reviewed: JSON, old: JSON) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=old)).status
+    assert status is not None
+    assert (status.code, status.reason) == (400, "BadRequest")
+    assert status.message == "resource was marked with kind Pod but was unable to be converted"
+
+
+def put_class(
+    reviewed: JSON, operation: str = "CREATE", cluster: ObjectStore = CLASSES, configuration: JSON = None
+) -> Admission:
+    group = {"group": "scheduling.k8s.io", "version": "v1"}
+    request = {
+        "operation": operation,
+        "kind": {**group, "kind": "PriorityClass"},
+        "resource": {**group, "resource": "priorityclasses"},
+        "name": "new",
+        "object": reviewed,
+    }
+    return admit(CONTROLLER, review_of(request, cluster), configuration)
+
+
+DEFAULT = priority_class("new", globalDefault=True)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_a_second_default_class_is_refused(operation: str) -> None:
+    text = "PriorityClass low is already marked as default. Only one default can exist"
+    assert refusal(put_class(DEFAULT, operation)) == text
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "operation", "cluster"),
+    [
+        (DEFAULT, "CREATE", ObjectStore([PATIENT])),
+        (LOW, "UPDATE", CLASSES),
+        (priority_class("new"), "CREATE", CLASSES),
+        (priority_class("system-mine", 2_000_000_000), "CREATE", CLASSES),
+    ],
+)
+def test_other_classes_are_let_through(reviewed: JSON, operation: str, cluster: ObjectStore) -> None:
+    found = put_class(reviewed, operation, cluster)
+    assert found.allowed
+    assert found.operations == ()
+
+
+def test_the_default_class_cannot_be_created_again() -> None:
+    assert not put_class(LOW).allowed
+
+
+@pytest.mark.parametrize("reviewed", [{"kind": "Pod"}, None, "x"])
+def test_what_is_no_priority_class_is_a_bad_request(reviewed: JSON) -> None:
+    status = put_class(reviewed).status
+    assert status is not None
+    assert (status.code, status.reason) == (400, "BadRequest")
+    assert status.message == "resource was marked with kind PriorityClass but was unable to be converted"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, {"priority": 10}),
+        ({"priorityClassName": "patient"}, {"priorityClassName": "patient", "priority": 20}),
+        (
+            {"priorityClassName": "system-node-critical"},
+            {"priorityClassName": "system-node-critical", "priority": 2_000_001_000},
+        ),
+    ],
+)
+def test_release_1_10_writes_the_integer_alone(spec: JSONObject, expected: JSONObject) -> None:
+    assert create(configuration=AS_IN_1_10, **spec).object["spec"] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"priority": 10},
+            (
+                "the integer value of priority must not be provided in pod spec."
+                " Priority admission controller populates the value from the given PriorityClass name"
+            ),
+        ),
+        ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+    ],
+)
+def test_release_1_10_takes_no_integer_at_all(spec: JSONObject, text: str) -> None:
+    assert refusal(create(configuration=AS_IN_1_10, **spec)) == text
+
+
+def test_release_1_10_leaves_updates_alone() -> None:
+    old = {"kind": "Pod", "spec": {"priority": 5}}
+    review = pod_review({"kind": "Pod", "spec": {}}, operation="UPDATE", old=old)
+    assert admit(CONTROLLER, review, AS_IN_1_10).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "text"),
+    [
+        (
+            priority_class("new", 1_000_000_001),
+            "maximum allowed value of a user defined priority is 1000000000",
+        ),
+        (
+            priority_class("system-node-critical"),
+            "the name of the priority class is a reserved name for system use only: system-node-critical",
+        ),
+        (DEFAULT, "PriorityClass low is already marked as default. Only one default can exist"),
+    ],
+)
+def test_release_1_10_checks_classes(reviewed: JSON, text: str) -> None:
+    assert refusal(put_class(reviewed, configuration=AS_IN_1_10)) == text
+
+
+def test_release_1_10_takes_other_classes() -> None:
+    assert put_class(priority_class("system-mine", 1_000_000_000), configuration=AS_IN_1_10).allowed
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "text"),
+    [
+        ("kube-system", "system-cluster-critical", ""),
+        ("shop", "patient", ""),
+        (
+            "shop",
+            "system-cluster-critical",
+            "pods with system-cluster-critical priorityClass is not permitted in shop namespace",
+        ),
+        (
+            "shop",
+            "system-node-critical",
+            "pods with system-node-critical priorityClass is not permitted in shop namespace",
+        ),
+    ],
+)
+def test_system_classes_can_be_kept_to_kube_system(namespace: str, name: str, text: str) -> None:
+    configuration = {"systemClassesOnlyInKubeSystem": True}
+    found = create(configuration=configuration, namespace=namespace, priorityClassName=name)
+    assert (found.allowed, refusal(found) if text else "") == (not text, text)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "fault"),
+    [
+        ({"release": "1.9"}, 'release: Unsupported value: "1.9": supported values: "1.10"'),
+        ({"release": 1.1}, 'release in body must be of type string: "number"'),
+    ],
+)
+def test_bad_settings_are_refused_with_their_field(configuration: JSON, fault: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        create(configuration=configuration)
+    assert str(refused.value).startswith('couldn\'t init admission plugin "Priority": ')
+    assert str(refused.value).endswith(fault)
+
+
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "priorityClassName": st.sampled_from(["", "low", "patient", "none", None]),
+        "priority": st.sampled_from([None, 0, 10, 20]),
+        "preemptionPolicy": st.sampled_from([None, "Never", PREEMPT]),
+    },
+)
+
+
+@settings(max_examples=1000)
+@given(pods(), SPECS, st.sampled_from([ObjectStore(), CLASSES]))
+def test_its_second_answer_is_that_nothing_is_left_to_do(
+    reviewed: JSONObject, spec: JSONObject, cluster: ObjectStore
+) -> None:
+    pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **spec}}
+    admitted_twice(CONTROLLER, dataclasses.replace(pod_review(pod), cluster=cluster))
+
+
+@given(pods(), SPECS, SPECS)
+def test_an_update_never_changes_what_is_there(
+    reviewed: JSONObject, new: JSONObject, old: JSONObject
+) -> None:
+    pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **new}}
+    found = update({"kind": "Pod", "spec": old}, **pod["spec"])
+    kept = {name: value for name, value in pod["spec"].items() if value is not None}
+    assert found.object["spec"] | kept == found.object["spec"]

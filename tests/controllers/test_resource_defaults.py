@@ -1,0 +1,103 @@
+"""ResourceDefaults."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.resource_defaults import CONTROLLER
+from support import vector_cases
+from support.admissions import admit, pod_review, review_of
+from support.expectations import check
+from support.mutation_invariants import admitted_twice
+from support.strategies.demands import pods
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("ResourceDefaults"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
+
+
+def pod(*resources: JSON, field: str = "containers") -> JSONObject:
+    return {"kind": "Pod", "spec": {field: [{"name": "c", "resources": each} for each in resources]}}
+
+
+@pytest.mark.parametrize(
+    ("limits", "operations"),
+    [
+        (None, [("", {"memory": "512Mi", "cpu": "1"})]),
+        ({}, [("/memory", "512Mi"), ("/cpu", "1")]),
+        ({"cpu": "0.001"}, [("/memory", "512Mi")]),
+        ({"cpu": "0m", "memory": 1}, [("/cpu", "1")]),
+        ({"cpu": None, "memory": "0Gi"}, [("/memory", "512Mi"), ("/cpu", "1")]),
+        ({"cpu": "2", "memory": "1Gi", "x/y": "0"}, []),
+    ],
+)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_limits_that_are_missing_or_zero_are_set(
+    limits: JSON, operations: list[tuple[str, JSON]], operation: str
+) -> None:
+    reviewed = pod({"limits": {"cpu": 1, "memory": 1}}, {"limits": limits})
+    found = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed))
+    path = "/spec/containers/1/resources/limits"
+    assert [(each["path"], each["value"]) for each in found.operations] == [
+        (path + name, value) for name, value in operations
+    ]
+
+
+def test_requests_are_not_looked_at() -> None:
+    found = admit(CONTROLLER, pod_review(pod({"requests": {"cpu": "3"}})))
+    assert found.object["spec"]["containers"][0]["resources"] == {
+        "requests": {"cpu": "3"},
+        "limits": {"cpu": "1", "memory": "512Mi"},
+    }
+
+
+@pytest.mark.parametrize("field", ["initContainers", "ephemeralContainers"])
+def test_containers_that_did_not_exist_then_are_left_alone(field: str) -> None:
+    assert admit(CONTROLLER, pod_review(pod({}, field=field))).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("operation", "subresource"), [("DELETE", ""), ("UPDATE", "status"), ("CREATE", "binding")]
+)
+def test_other_requests_are_left_alone(operation: str, subresource: str) -> None:
+    assert (
+        admit(CONTROLLER, pod_review(pod({}), operation=operation, subresource=subresource)).operations == ()
+    )
+
+
+@pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, []])
+def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed)).status
+    assert status is not None
+    assert (status.code, status.reason) == (400, "BadRequest")
+    assert status.message == "Resource was marked with kind Pod but was unable to be converted"
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ("x", "spec.containers[0].resources.limits: must be a mapping, not a string"),
+        ({"cpu": "1K"}, "spec.containers[0].resources.limits.cpu: unable to parse quantity's suffix"),
+    ],
+)
+def test_what_are_no_limits_is_a_bad_request(limits: JSON, text: str) -> None:
+    status = admit(CONTROLLER, pod_review(pod({"limits": limits}))).status
+    assert status is not None
+    assert (status.code, status.message) == (400, text)
+
+
+def test_it_is_marked_as_gone_from_kubernetes() -> None:
+    assert not CONTROLLER.default
+    assert CONTROLLER.removed_in == "1.0"
+    assert "LimitRanger" in (CONTROLLER.replaced_by or "")
+
+
+@settings(max_examples=1000)
+@given(pods())
+def test_nothing_is_left_to_do_after_it(reviewed: JSONObject) -> None:
+    found = admitted_twice(CONTROLLER, pod_review(reviewed))
+    for container in found.object["spec"]["containers"]:
+        assert {"cpu", "memory"} <= set(container["resources"]["limits"])

@@ -1,0 +1,415 @@
+"""ResourceQuota."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.admission.results import Allow, Patch
+from pratique.admission.reviews import QuotaMode, Review
+from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status
+from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
+from pratique.controllers.quota.checks import starting_usage
+from pratique.controllers.quota.ledger import Account, AccountKey, Charge, Decide, Usage, UsageOf, open_ledger
+from pratique.controllers.quota.resource_quotas import exceeding, read_quota
+from pratique.controllers.quota.sql_ledger import SQLLedger
+from pratique.controllers.resource_quota import (
+    CONTROLLER,
+    MAX_SERIES,
+    QuotaController,
+    Settings,
+    _usage_gauges,
+)
+from pratique.hosting.catalogue import configure_controller
+from support import vector_cases
+from support.admissions import Admission, review_of
+from support.expectations import check
+from support.resource_quotas import container, document, pod, quota, review, texts
+from support.strategies.quotas import pods, quotas
+
+
+@contextlib.asynccontextmanager
+async def admission(configuration: JSON = None) -> AsyncIterator[QuotaController]:
+    settings = configure_controller(CONTROLLER, configuration).settings
+    one = QuotaController(ledger=open_ledger(""), limited=settings.limited_resources)  # type: ignore[attr-defined]  # its own settings
+    try:
+        yield one
+    finally:
+        await one.ledger.close()
+
+
+async def refusal(one: QuotaController, asked: Review) -> Status | None:
+    """Why a request is refused; None where it is admitted."""
+    try:
+        answer = await one.validate(asked)
+    except RefusalError as error:
+        return error.status
+    assert isinstance(answer, Allow | Patch)
+    return None
+
+
+async def used(one: QuotaController, cluster: Cluster) -> dict[str, dict[str, str]]:
+    """What the ledger says is used of all quotas of a cluster."""
+    read = [read_quota(each) for each in cluster.list("", "resourcequotas")]
+    accounts = [
+        Account(
+            namespace=each.namespace,
+            name=each.name,
+            uid=each.uid,
+            start=functools.partial(starting_usage, each, cluster),
+        )
+        for each in read
+    ]
+    return {
+        account.name: texts(usage)
+        for account, usage in zip(accounts, await one.ledger.usage(accounts), strict=True)
+    }
+
+
+def run(*asked: Review, configuration: JSON = None) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Let requests through one after another: why each is refused, and what is used in the end."""
+
+    async def reviewed() -> tuple[list[str], dict[str, dict[str, str]]]:
+        async with admission(configuration) as one:
+            statuses = [await refusal(one, each) for each in asked]
+            return [each.message if each else "" for each in statuses], await used(one, asked[0].cluster)
+
+    return asyncio.run(reviewed())
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("ResourceQuota"), ids=vector_cases.source)
+def test_it_charges_as_in_kubernetes(case: JSONObject) -> None:
+    cluster = ObjectStore(case["cluster"])
+    asked = review_of(case["request"], cluster)
+    # What becomes of the object is seen in the engine.
+    expected = {name: value for name, value in case["expected"].items() if name != "object"}
+
+    async def admitted() -> dict[str, dict[str, str]]:
+        async with admission(case["config"]) as one:
+            before = await used(one, cluster)
+            check(Admission(await refusal(one, asked), asked.object), expected)
+            after = await used(one, cluster)
+        assert after == before or (expected["allowed"] and not asked.dry_run)
+        return after
+
+    after = asyncio.run(admitted())
+    for effect in case.get("sideEffects", ()):
+        assert after[effect["name"]] == effect["used"]
+
+
+FULL = quota({"pods": "2"}, {"pods": "1"})
+
+
+def test_what_is_charged_stays_charged() -> None:
+    there = ObjectStore([FULL])
+    messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
+    text = 'pods "one" is forbidden: exceeded quota: quota, requested: pods=1, used: pods=2, limited: pods=2'
+    assert messages == ["", text]
+    assert after == {"quota": {"pods": "2"}}
+
+
+def test_a_dry_run_is_refused_alike_and_charged_nothing() -> None:
+    there = ObjectStore([FULL])
+    dry = review(pod(), cluster=there, dry_run=True)
+    messages, after = run(dry, dry, review(pod(), cluster=there), dry)
+    assert [bool(each) for each in messages] == [False, False, False, True]
+    assert after == {"quota": {"pods": "2"}}
+
+
+def test_several_quotas_are_charged_together_or_not_at_all() -> None:
+    there = ObjectStore(
+        [quota({"pods": "9"}, {"pods": "1"}, name="a"), quota({"cpu": "1"}, {"cpu": "1"}, name="b")]
+    )
+    messages, after = run(review(pod(container(cpu="1")), cluster=there))
+    assert messages == [
+        'pods "one" is forbidden: exceeded quota: b, requested: cpu=1, used: cpu=1, limited: cpu=1'
+    ]
+    assert after == {"a": {"pods": "1"}, "b": {"cpu": "1"}}
+
+
+def test_requests_at_once_never_use_more_than_there_is() -> None:
+    there = ObjectStore([quota({"pods": "5"}, {"pods": "1"}), quota({"cpu": "9"}, {"cpu": "0"}, name="cpu")])
+
+    async def reviewed() -> tuple[int, dict[str, dict[str, str]]]:
+        async with admission() as one:
+            asked = review(pod(container(cpu="1")), cluster=there)
+            refused = await asyncio.gather(*(refusal(one, asked) for _ in range(20)))
+            return refused.count(None), await used(one, there)
+
+    assert asyncio.run(reviewed()) == (4, {"cpu": {"cpu": "4"}, "quota": {"pods": "5"}})
+
+
+def test_a_quota_without_status_counts_what_there_is() -> None:
+    there = ObjectStore([quota({"pods": "2", "secrets": "1"}), pod(name="there")])
+    messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
+    assert [each[-48:] for each in messages] == ["", "requested: pods=1, used: pods=2, limited: pods=2"]
+    assert after == {"quota": {"pods": "2", "secrets": "0"}}
+
+
+def test_another_cluster_is_looked_up_from_then_on() -> None:
+    there = ReloadableCluster(ObjectStore([FULL]))
+
+    async def reviewed() -> list[bool]:
+        async with admission() as one:
+            refused = [await refusal(one, review(pod(), cluster=there)) for _ in range(2)]
+            there.swap(ObjectStore([quota({"pods": "3", "cpu": "1"}, {"pods": "1", "cpu": "0"})]))
+            refused += [await refusal(one, review(pod(container(cpu="1")), cluster=there)) for _ in range(2)]
+            assert await used(one, there) == {"quota": {"pods": "3", "cpu": "1"}}
+        return [each is not None for each in refused]
+
+    assert asyncio.run(reviewed()) == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        review(document("events"), quota({"count/events": "0"}, {"count/events": "0"}), resource="events"),
+        review(pod(), quota({"pods": "0"}, {"pods": "0"}), subresource="binding"),
+        review(pod(), quota({"pods": "0"}, {"pods": "0"}), old=pod()),
+        dataclasses.replace(review(pod(), quota({"pods": "0"}, {"pods": "0"})), namespace=""),
+        dataclasses.replace(review(pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"),
+    ],
+)
+def test_what_is_of_no_concern_is_let_through(asked: Review) -> None:
+    assert run(asked)[0] == [""]
+
+
+@pytest.mark.parametrize(
+    ("stored", "code", "text"),
+    [
+        (quota({"pods": "many"}), 500, "error resolving quota: resourcequotas shop/quota: spec.hard.pods: "),
+        (pod(container(cpu="much"), name="other"), 500, 'error resolving quota: pods "shop/other": spec.'),
+    ],
+)
+def test_what_cannot_be_counted_refuses(stored: JSONObject, code: int, text: str) -> None:
+    async def reviewed() -> Status | None:
+        async with admission() as one:
+            return await refusal(one, review(pod(), quota({"pods": "1"}, name="z"), stored))
+
+    status = asyncio.run(reviewed())
+    assert status is not None
+    assert (status.code, status.reason) == (code, "")
+    assert status.message.startswith(text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Silent:
+    """A ledger that never answers, or that cannot be asked."""
+
+    reason: str = ""
+    known: Mapping[AccountKey, Usage] = dataclasses.field(default_factory=dict)
+
+    async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
+        del charge, decide
+        await self.usage(accounts)
+
+    async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
+        del accounts
+        if self.reason:
+            raise CallError(self.reason)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: object) -> bool:
+        del cluster, period_seconds, usage_of
+        return False
+
+    async def accounts(self) -> Mapping[AccountKey, Usage]:
+        return {}
+
+    @property
+    def seen(self) -> Mapping[AccountKey, Usage]:
+        return self.known
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [("", "resource quota evaluation timed out"), ("no such file", "error charging quota: no such file")],
+)
+def test_a_ledger_that_does_not_answer_refuses(reason: str, text: str, *, dry_run: bool) -> None:
+    one = QuotaController(ledger=Silent(reason), evaluation_seconds=0.01)
+    status = asyncio.run(refusal(one, review(pod(), FULL, dry_run=dry_run)))
+    assert status is not None
+    assert (status.code, status.reason) == (500, "InternalError")
+    assert status.message == f"Internal error occurred: {text}"
+
+
+class Telling(SQLLedger):
+    """A ledger that tells when usage has been put right."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.reconciled = asyncio.Event()
+
+    async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
+        done = await super().reconcile(cluster, period_seconds, usage_of)
+        if done:
+            self.reconciled.set()
+        return done
+
+
+def test_usage_is_put_right_beside_reviews() -> None:
+    there = ObjectStore([quota({"pods": "2"}, {"pods": "2"}), pod(name="there")])
+
+    async def reviewed() -> list[bool]:
+        ledger = Telling()
+        one = QuotaController(ledger=ledger, sync_seconds=0.01)
+        refused = [await refusal(one, review(pod(), cluster=there))]
+        beside = asyncio.create_task(one.run_in_background(there))
+        await ledger.reconciled.wait()
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
+        refused.append(await refusal(one, review(pod(), cluster=there)))
+        await ledger.close()
+        return [each is not None for each in refused]
+
+    assert asyncio.run(reviewed()) == [True, False]
+
+
+def at(asked: Review, operation: Operation) -> Review:
+    return dataclasses.replace(asked, operation=operation)
+
+
+POD, BIG, SMALL = (pod(container(cpu=cpu), name="one") for cpu in ("1", "2", "1"))
+SERVICE = document("services", {"type": "NodePort", "ports": [{"port": 1}]})
+QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "objects", "fields", "given"),
+    [
+        (Operation.DELETE, "pods", (None, POD), {}, {"pods": "4", "cpu": "4"}),
+        (Operation.UPDATE, "pods", (SMALL, BIG), {}, {"cpu": "4"}),
+        (Operation.UPDATE, "pods", (BIG, SMALL), {}, {}),
+        (Operation.UPDATE, "services", (QUIET, SERVICE), {}, {"services.nodeports": "4"}),
+        (Operation.DELETE, "services", (None, SERVICE), {}, {"services.nodeports": "4"}),
+        (Operation.DELETE, "pods", (None, POD), {"dry_run": True}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"subresource": "status"}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"charging": QuotaMode.CHECK}, {}),
+        (Operation.DELETE, "pods", (None, None), {}, {}),
+        (Operation.CREATE, "pods", (POD, None), {}, {}),
+    ],
+)
+def test_what_was_done_offline_gives_back_what_it_left_free(
+    operation: Operation, resource: str, objects: tuple[JSON, JSON], fields: JSONObject, given: JSONObject
+) -> None:
+    full = {"pods": "5", "cpu": "5", "services.nodeports": "5"}
+    new, old = objects
+    asked = review(new, quota(full, full), resource=resource, old=old)
+    asked = dataclasses.replace(asked, operation=operation, **fields)
+
+    async def concluded() -> dict[str, dict[str, str]]:
+        async with admission() as one:
+            await one.on_admitted(asked)
+            return await used(one, asked.cluster)
+
+    assert asyncio.run(concluded()) == {"quota": full | given}
+
+
+def test_no_more_is_given_back_than_is_used() -> None:
+    asked = review(None, quota({"pods": "5"}, {"pods": "0"}), old=POD)
+    asked = at(asked, Operation.DELETE)
+
+    async def concluded() -> dict[str, dict[str, str]]:
+        async with admission() as one:
+            await one.on_admitted(asked)
+            return await used(one, asked.cluster)
+
+    assert asyncio.run(concluded()) == {"quota": {"pods": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("subresource", "charged"),
+    [("", {}), ("resize", {"cpu": "2"}), ("status", {}), ("ephemeralcontainers", {})],
+)
+def test_of_a_pod_that_changes_only_its_size_is_charged(subresource: str, charged: JSONObject) -> None:
+    """As in kube-apiserver: nothing else that an UPDATE can change of a Pod takes more of a quota."""
+    before = {"pods": "1", "cpu": "1"}
+    small, big = (each | {"metadata": {**each["metadata"], "resourceVersion": "1"}} for each in (SMALL, BIG))
+    _, after = run(review(big, quota({"pods": "5", "cpu": "5"}, before), old=small, subresource=subresource))
+    assert after == {"quota": before | charged}
+
+
+def test_as_many_quotas_as_a_cluster_may_have_make_no_more_series_than_are_shown() -> None:
+    one = dataclasses.replace(
+        Silent(), known={("shop", f"{n:05}", ""): {"pods": Quantity(n)} for n in range(1200)}
+    )
+    used_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(one))
+    assert len(used_series.samples) == MAX_SERIES
+    assert used_series.samples[7].labels == {
+        "namespace": "shop",
+        "resourcequota": "00007",
+        "resource": "pods",
+    }
+    assert used_series.samples[7].value == 7.0
+    assert left_out.samples[0].value == 200.0
+
+
+def settings(configuration: JSON) -> Settings:
+    return configure_controller(CONTROLLER, configuration).settings  # type: ignore[return-value]  # its own settings
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+        ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+        ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+    ],
+)
+def test_configurations_of_all_versions_are_read(version: str, kind: str) -> None:
+    limited = [{"resource": "pods", "matchContains": ["cpu"], "matchScopes": [{"scopeName": "BestEffort"}]}]
+    read = settings({"apiVersion": version, "kind": kind, "limitedResources": limited})
+    assert read.limited_resources[0].resource == "pods"
+    assert read.limited_resources[0].match_scopes[0].scope_name == "BestEffort"
+
+
+def test_flags_are_read_beside_a_configuration() -> None:
+    read = settings(
+        {"resource-quota-sync-period": "1m", "resource-quota-ledger": "", "limitedResources": None}
+    )
+    assert read.sync_period == "1m"
+    assert not read.limited_resources
+
+
+@pytest.mark.parametrize(
+    ("configuration", "text"),
+    [
+        ({"apiVersion": "v1", "kind": "Pod"}, "apiVersion, kind: must be apiserver.config.k8s.io/v1, Kind="),
+        ({"limitedResources": [{"matchContains": ["cpu"]}]}, "limitedResources[0].resource: Required value"),
+        ({"limitedResources": [{"resources": "pods"}]}, 'unknown field "limitedResources[0].resources"'),
+        ({"resource-quota-sync-period": "often"}, "resource-quota-sync-period: time: invalid duration"),
+        ({"resource-quota-sync-period": "0s"}, "resource-quota-sync-period: must be positive, not 0s"),
+        ({"resource-quota-ledger": "ftp://somewhere"}, "ftp"),
+    ],
+)
+def test_a_bad_configuration_is_refused_at_start(configuration: JSONObject, text: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        settings(configuration)
+    assert str(caught.value).startswith('couldn\'t init admission plugin "ResourceQuota": ')
+    assert text in str(caught.value)
+
+
+@given(st.lists(pods(), min_size=1, max_size=4), quotas())
+def test_no_quota_is_ever_exceeded(every: list[JSONObject], stored: list[JSONObject]) -> None:
+    there = ObjectStore(stored)
+    _, after = run(*(review(one, cluster=there) for one in every))
+    for each in map(read_quota, stored):
+        left = {name for name, amount in (each.used or {}).items() if str(amount) == after[each.name][name]}
+        spent = quota({}, after[each.name])
+        assert exceeding(read_quota(spent).used or {}, each.hard) <= left

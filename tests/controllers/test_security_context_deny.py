@@ -1,0 +1,96 @@
+"""SecurityContextDeny."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.controllers.security_context_deny import CONTROLLER
+from support import vector_cases
+from support.admissions import admit, pod_review, review_of
+from support.expectations import check
+from support.strategies.pods import pods
+
+
+@pytest.mark.parametrize("case", vector_cases.plugin("SecurityContextDeny"), ids=vector_cases.source)
+def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+    check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
+
+
+def pod(context: JSON = None, **containers: JSONObject) -> JSONObject:
+    spec = {
+        field: [{"name": "a"}, {"name": "b", "securityContext": each}] for field, each in containers.items()
+    }
+    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {**spec, "securityContext": context}}
+
+
+def message(reviewed: JSON, operation: str = "CREATE") -> str:
+    status = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed)).status
+    assert status is not None
+    assert (status.code, status.reason) == (403, "Forbidden")
+    return status.message
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize(
+    ("reviewed", "field"),
+    [
+        (pod({"supplementalGroups": [1]}), "pod.Spec.SecurityContext.SupplementalGroups"),
+        (pod({"supplementalGroups": []}), "pod.Spec.SecurityContext.SupplementalGroups"),
+        (pod({"seLinuxOptions": {}}), "pod.Spec.SecurityContext.SELinuxOptions"),
+        (pod({"runAsUser": 0}), "pod.Spec.SecurityContext.RunAsUser"),
+        (pod({"fsGroup": 0}), "pod.Spec.SecurityContext.FSGroup"),
+        (pod({"fsGroup": 1, "runAsUser": 1}), "pod.Spec.SecurityContext.RunAsUser"),
+        (pod({"runAsUser": 1, "seLinuxOptions": {}}), "pod.Spec.SecurityContext.SELinuxOptions"),
+        (pod(containers={"seLinuxOptions": {}}), "SecurityContext.SELinuxOptions"),
+        (pod(containers={"runAsUser": 0}), "SecurityContext.RunAsUser"),
+        (pod(initContainers={"runAsUser": 1000}), "SecurityContext.RunAsUser"),
+        (
+            pod(containers={"seLinuxOptions": {}}, initContainers={"runAsUser": 1}),
+            "SecurityContext.RunAsUser",
+        ),
+        (pod({"fsGroup": 1}, containers={"runAsUser": 1}), "pod.Spec.SecurityContext.FSGroup"),
+    ],
+)
+def test_the_first_field_that_is_set_is_refused(reviewed: JSON, field: str, operation: str) -> None:
+    assert message(reviewed, operation) == f'pods "web" is forbidden: {field} is forbidden'
+
+
+@pytest.mark.parametrize(
+    "reviewed",
+    [
+        pod(),
+        pod({}),
+        pod({"runAsUser": None, "runAsNonRoot": True, "runAsGroup": 1}),
+        pod(containers={"privileged": True, "capabilities": {"add": ["ALL"]}, "runAsGroup": 1}),
+        pod(containers={"fsGroup": 1, "supplementalGroups": [1]}),
+        pod(ephemeralContainers={"runAsUser": 0}),
+        {"kind": "Pod", "spec": {"securityContext": "x", "containers": [None]}},
+    ],
+)
+def test_nothing_else_is_looked_at(reviewed: JSON) -> None:
+    assert admit(CONTROLLER, pod_review(reviewed)).allowed
+
+
+@pytest.mark.parametrize("metadata", [{"generateName": "web-"}, {}, None])
+def test_a_pod_without_a_name_is_refused_without_one(metadata: JSON) -> None:
+    reviewed = {**pod({"runAsUser": 1}), "metadata": metadata}
+    assert message(reviewed) == "pods is forbidden: pod.Spec.SecurityContext.RunAsUser is forbidden"
+
+
+@pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, []])
+def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+    status = admit(CONTROLLER, pod_review(reviewed)).status
+    assert status is not None
+    assert (status.code, status.reason) == (400, "BadRequest")
+    assert status.message == "Resource was marked with kind Pod but was unable to be converted"
+
+
+def test_subresources_are_left_alone() -> None:
+    assert admit(CONTROLLER, pod_review(pod({"runAsUser": 1}), subresource="status")).allowed
+
+
+@given(pods())
+def test_a_pod_that_chooses_nothing_is_let_through(reviewed: JSON) -> None:
+    assert admit(CONTROLLER, pod_review(reviewed)).allowed

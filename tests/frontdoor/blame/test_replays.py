@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import dataclasses
+
+from pratique.admission.controllers import Phase
+from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.apimachinery.statuses import failure
+from pratique_frontdoor.blame.changes import blame_document, blame_of
+from pratique_frontdoor.chain.decisions import Decision, Step
+from support.blame_cases import decided, mutation, told
+
+SET = {"op": "add", "path": "/a", "value": 1}
+SET_AGAIN = {"op": "replace", "path": "/a", "value": 2}
+WEBHOOKS = "MutatingAdmissionWebhook"
+POLICIES = "MutatingAdmissionPolicy"
+
+
+def blamed(
+    final: JSONObject, *steps: Step, allowed: bool = True, received: JSONObject | None = None
+) -> list[object]:
+    status = None if allowed else failure(403, "Forbidden", "no")
+    document = Document.from_data(final)
+    decision = Decision(uid="1", allowed=allowed, status=status, object_document=document, steps=steps)
+    return [told(change) for change in blame_of(decision, received or {}).changes]
+
+
+def amendment(controller: str, *operations: JSONObject) -> Step:
+    return mutation(*operations, controller=controller, phase=Phase.VALIDATE)
+
+
+def test_validating_controllers_that_amend_are_blamed() -> None:
+    steps = (mutation(SET), amendment("ImagePolicyWebhook", SET_AGAIN))
+    assert blamed({"a": 2}, *steps) == [("add", "/a", None, 2, [0, 1])]
+
+
+def test_what_they_wanted_of_a_request_that_is_denied_was_not_done() -> None:
+    denial = mutation(controller="Validator", phase=Phase.VALIDATE, outcome=StepOutcome.DENIED)
+    steps = (mutation(SET), amendment("ImagePolicyWebhook", SET_AGAIN), denial)
+    assert blamed({"a": 1}, *steps, allowed=False) == [("add", "/a", None, 1, [0])]
+
+
+def test_policies_of_which_one_fails_have_done_nothing() -> None:
+    done = mutation(SET_AGAIN, controller=POLICIES, name="a")
+    failed = mutation(controller=POLICIES, name="b", outcome=StepOutcome.FAILED)
+    assert blamed({"a": 1}, mutation(SET), done, failed, allowed=False) == [("add", "/a", None, 1, [0])]
+
+
+def test_webhooks_before_one_that_denies_have_done_something() -> None:
+    done = mutation(SET, controller=WEBHOOKS, name="a")
+    denied = mutation(controller=WEBHOOKS, name="b", outcome=StepOutcome.DENIED)
+    assert blamed({"a": 1}, done, denied, allowed=False) == [("add", "/a", None, 1, [0])]
+
+
+def test_a_webhook_that_leaves_out_the_type_has_not_removed_it() -> None:
+    received = {"apiVersion": "v1", "kind": "Pod"}
+    typeless = mutation({"op": "replace", "path": "", "value": {"a": 1}}, controller=WEBHOOKS)
+    again = mutation({"op": "test", "path": "/kind", "value": "Pod"}, SET_AGAIN, controller=WEBHOOKS)
+    final = {**received, "a": 2}
+    assert blamed(final, typeless, again, received=received) == [("add", "/a", None, 2, [0, 1])]
+
+
+def test_a_patch_that_does_not_fit_is_passed_over_and_nobody_is_blamed_for_it() -> None:
+    misfit = mutation({"op": "remove", "path": "/x/y"}, controller=POLICIES)
+    assert blamed({"a": 1, "b": 2}, misfit, mutation(SET)) == [
+        ("add", "/a", None, 1, [1]),
+        ("add", "/b", None, 2, []),
+    ]
+
+
+def test_what_is_deleted_has_no_changes() -> None:
+    assert blame_of(Decision(uid="1", allowed=True), None).changes == ()
+
+
+def test_a_document_names_steps_as_the_decision_does() -> None:
+    hook = mutation(SET_AGAIN, controller=WEBHOOKS, name="a.example.com", configuration="hooks", round=1)
+    decision = decided({}, [SET])
+    decision = dataclasses.replace(
+        decision, object_document=Document.from_data({"a": 2}), steps=(*decision.steps, hook)
+    )
+    first = {"step": 0, "controller": "Mutator", "name": "Mutator", "configuration": "", "round": 0}
+    last = {"step": 1, "controller": WEBHOOKS, "name": "a.example.com", "configuration": "hooks", "round": 1}
+    assert blame_document(blame_of(decision, {}), decision) == {
+        "changes": [{"op": "add", "path": "/a", "before": None, "after": 2, **last, "earlier": [first]}],
+        "denials": [],
+    }
+
+
+def test_a_change_of_nobody_is_written_without_a_step() -> None:
+    decision = dataclasses.replace(decided({}, [SET]), steps=())
+    (change,) = blame_document(blame_of(decision, {}), decision)["changes"]
+    assert (change["step"], change["controller"], change["earlier"]) == (None, "", [])

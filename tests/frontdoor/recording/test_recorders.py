@@ -1,0 +1,141 @@
+"""Recorders write beside the reviews, and never in their way."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pratique.admission.controllers import BOTH
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.cluster.store import ANY_NAMESPACE
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.http.codecs import ReceivedReview, decode_review
+from pratique_frontdoor.recording import recorders
+from pratique_frontdoor.recording.files import RotatedFile
+from pratique_frontdoor.recording.recorders import ConfigurationDigest, LineWriter, Recorder, open_recorder
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.front_doors.reviews import review_body
+
+DECISION = Decision(uid="u", allowed=True)
+
+
+def received(uid: str = "u") -> ReceivedReview:
+    return decode_review(review_body(uid=uid), ANY_NAMESPACE)
+
+
+def recorder_of(file: RotatedFile, config: Sequence[Path] = ()) -> Recorder:
+    return Recorder(file, LineWriter(b"k" * 32, 1 << 20), ConfigurationDigest(config))
+
+
+class StuckFile(RotatedFile):
+    """A file on a disk that does not answer until it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, max_bytes=1 << 30, files=1)
+        self.reached = threading.Event()
+        self.free = threading.Event()
+
+    def append(self, line: bytes) -> None:
+        self.reached.set()
+        assert self.free.wait(30)
+        super().append(line)
+
+
+def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
+    assert open_recorder(FrontDoorSettings()) is None
+
+
+def test_what_waits_is_written_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.jsonl"
+    recorder = open_recorder(FrontDoorSettings(record=path))
+    assert recorder is not None
+    for number in range(100):
+        recorder.record("/admit", BOTH, received(f"u{number}"), DECISION)
+    recorder.close()
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [line["review"]["request"]["uid"] for line in lines] == [f"u{number}" for number in range(100)]
+    assert (recorder.written, recorder.dropped) == (100, 0)
+
+
+def test_a_disk_that_hangs_costs_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorders, "_WAITING", 10)
+    file = StuckFile(tmp_path / "reviews.jsonl")
+    recorder = recorder_of(file)
+    recorder.record("/admit", BOTH, received(), DECISION)
+    assert file.reached.wait(30)
+    for _ in range(25):
+        recorder.record("/admit", BOTH, received(), DECISION)
+    assert recorder.dropped == 15
+    recorder.close(seconds=0.01)
+    assert [record.getMessage() for record in caplog.records] == ["recording not complete"]
+    file.free.set()
+    recorder.close(seconds=30)
+    assert recorder.written == 11
+    assert vars(caplog.records[-1])["count"] == 15
+
+
+def test_what_waits_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorders, "_WAITING_BYTES", 1000)
+    file = StuckFile(tmp_path / "reviews.jsonl")
+    recorder = recorder_of(file)
+    for _ in range(100):
+        recorder.record("/admit", BOTH, received(), DECISION)
+    assert 80 < recorder.dropped < 100
+    file.free.set()
+    recorder.close(seconds=30)
+    assert recorder.written + recorder.dropped == 100
+
+
+def test_a_full_disk_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = recorder_of(RotatedFile(Path("/dev/full"), max_bytes=1 << 20, files=1))
+    for _ in range(50):
+        recorder.record("/admit", BOTH, received(), DECISION)
+    recorder.close(seconds=30)
+    assert (recorder.written, recorder.dropped) == (0, 50)
+    told = [vars(record) for record in caplog.records]
+    assert {one["reason"] for one in told} == {"No space left on device"}
+    assert sum(one["count"] for one in told) == 50
+    assert len(told) <= 2
+
+
+def test_what_cannot_be_encoded_is_dropped_and_the_next_line_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.jsonl"
+    recorder = recorder_of(RotatedFile(path, max_bytes=1 << 20, files=1))
+    broken = Decision(uid="u", allowed=True, warnings=(object(),))  # type: ignore[arg-type] # it is what is tried
+    recorder.record("/admit", BOTH, received(), broken)
+    recorder.record("/admit", BOTH, received("next"), DECISION)
+    recorder.close(seconds=30)
+    assert (recorder.written, recorder.dropped) == (1, 1)
+    assert json.loads(path.read_bytes())["review"]["request"]["uid"] == "next"
+
+
+def test_a_file_that_cannot_be_written_to_is_bad_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "reviews.jsonl"
+    with pytest.raises(ConfigurationError) as caught:
+        open_recorder(FrontDoorSettings(record=path))
+    assert str(caught.value) == f"--record {path}: cannot be written to: No such file or directory"
+
+
+def test_the_configuration_is_known_by_its_contents(tmp_path: Path) -> None:
+    one = tmp_path / "one.yaml"
+    one.write_text("a: 1")
+    now = 0.0
+    digest = ConfigurationDigest([one], lambda: now)
+    first = digest.current
+    one.write_text("a: 22")
+    assert digest.current == first
+    now = 2.0
+    second = digest.current
+    assert second != first
+    os.utime(one, (1, 1))
+    now = 4.0
+    assert digest.current == second
+    assert ConfigurationDigest([]).current == ""
+    assert first.startswith("sha256:")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSONObject
+from pratique_frontdoor.chain.message_fields import field_of, original_field, parse_field
+
+POD: JSONObject = {
+    "metadata": {"name": "web", "labels": {"app/tier": "a"}},
+    "spec": {
+        "hostNetwork": True,
+        "replicas": 3,
+        "containers": [{"name": "web", "securityContext": {"privileged": True}}, {"name": "side"}],
+        "initContainers": [{"name": "first"}],
+        "volumes": [{"name": "data", "hostPath": {}}],
+    },
+}
+DEPLOYMENT: JSONObject = {"spec": {"template": {"spec": POD["spec"]}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("spec", ("spec",)),
+        ("spec.containers[1].image", ("spec", "containers", 1, "image")),
+        ("metadata.labels[app/tier]", ("metadata", "labels", "app/tier")),
+        ("", None),
+        ("<nil>", None),
+        ("spec..a", None),
+        ("spec.a: Invalid value", None),
+    ],
+)
+def test_a_path_is_read_as_kubernetes_writes_it(text: str, path: tuple[str | int, ...] | None) -> None:
+    assert parse_field(text) == path
+
+
+SIDE = ("spec", "containers", 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ('pods "a" is forbidden: [spec.containers[1].image: Invalid value: "b": no, spec.x: no]', (*SIDE, "image")),
+        ("metadata.labels[app/tier]: Forbidden", ("metadata", "labels", "app/tier")),
+        ("it must hold that spec.replicas <= 5", ("spec", "replicas")),
+        ("spec.replicas is more than spec.hostNetwork", None),
+        ("status.phase: no", None),
+        ("see https://spec.example.com/spec.html and docs.example.com", None),
+        ('privileged (containers "side", "web" must not set securityContext.privileged=true)',
+         (*SIDE, "securityContext", "privileged")),
+        ('hostPort (container "first" uses hostPort 80)', ("spec", "initContainers", 0)),
+        ('container "unknown" is bad', None),
+        ("host namespaces (hostNetwork=true)", ("spec", "hostNetwork")),
+        ('hostPath volumes (volume "data")', ("spec", "volumes", 0)),
+        ("pod must not set securityContext.runAsUser=0", ("spec", "securityContext", "runAsUser")),
+        ('pods "a" is forbidden: no', None),
+    ],
+)  # fmt: skip
+def test_a_message_tells_its_field(message: str, path: tuple[str | int, ...] | None) -> None:
+    assert field_of(message, POD) == path
+
+
+def test_the_pod_of_a_workload_is_found() -> None:
+    path = ("spec", "template", "spec", "containers", 1)
+    assert field_of('container "side" uses hostPort 80', DEPLOYMENT) == path
+
+
+def test_items_are_found_by_name_where_others_were_put_before_them() -> None:
+    changed = {"spec": {"containers": [{"name": "new"}, *POD["spec"]["containers"]]}}
+    assert original_field(("spec", "containers", 2, "image"), changed, POD) == ("spec", "containers", 1)
+    assert original_field(("spec", "containers", 0), changed, POD) == ("spec", "containers")
+    assert original_field(("spec", "replicas"), POD, POD) == ("spec", "replicas")

@@ -1,0 +1,140 @@
+"""Validating controllers, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pratique.admission.controllers import Handler
+from pratique.admission.results import Allowed, Answer, Denied, Failed, FailureKind, Outcome, allow
+from pratique.admission.reviews import Call, Deadline, Review
+from pratique.apimachinery.errors import ReviewError
+from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.hosting.hosts import ValidatorHost
+from support.services import controllers
+from support.services.controllers import hosted, labelling
+from support.services.reviews import review_of
+
+
+def validate(
+    handlers: dict[str, Handler], review: Review | None = None, calls: str = "", *, trusted: bool = False
+) -> list[Outcome]:
+    """Host ``handlers``, and call them in their order or in that of ``calls``."""
+    host = ValidatorHost(
+        [hosted(name, half, trusted=trusted) for name, half in handlers.items()], ANY_NAMESPACE
+    )
+    asked = [Call(name, 0.2) for name in calls or handlers]
+    return asyncio.run(host.validate(review or review_of(), asked))
+
+
+def kinds(outcomes: list[Outcome]) -> list[type]:
+    return [type(outcome.decision) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
+def test_verdicts_come_in_the_order_of_the_calls(*, trusted: bool) -> None:
+    handlers: dict[str, Handler] = {"a": controllers.allowing, "d": controllers.denying}
+    outcomes = validate(handlers, calls="dadxa", trusted=trusted)
+    assert "".join(outcome.controller for outcome in outcomes) == "dadxa"
+    assert kinds(outcomes) == [Denied, Allowed, Denied, Failed, Allowed]
+
+
+@pytest.mark.parametrize(
+    ("half", "kind"),
+    [
+        (controllers.raising(ValueError()), FailureKind.ERROR),
+        (controllers.raising_later(SystemExit()), FailureKind.ERROR),
+        (controllers.hanging, FailureKind.TIMEOUT),
+        (controllers.stubborn, FailureKind.TIMEOUT),
+        (labelling("a"), FailureKind.ERROR),
+    ],
+    ids=["raises", "exits", "hangs", "goes on when cancelled", "patches"],
+)
+def test_one_that_fails_costs_its_own_verdict_alone(half: Handler, kind: FailureKind) -> None:
+    outcomes = validate({"a": controllers.allowing, "x": half, "d": controllers.denying})
+    assert kinds(outcomes) == [Allowed, Failed, Denied]
+    assert isinstance(outcomes[1].decision, Failed)
+    assert outcomes[1].decision.kind is kind
+
+
+def test_controllers_that_wait_wait_together() -> None:
+    async def run() -> list[Outcome]:
+        together = asyncio.Barrier(3)
+
+        async def meeting(_review: Review) -> Answer:
+            await together.wait()
+            return allow()
+
+        host = ValidatorHost([hosted(name, meeting) for name in "abc"], ANY_NAMESPACE)
+        return await host.validate(review_of(), [Call(name, 5) for name in "abc"])
+
+    assert kinds(asyncio.run(run())) == [Allowed] * 3
+
+
+def test_controllers_that_block_block_together() -> None:
+    together = threading.Barrier(3, timeout=5)
+
+    def meeting(_review: Review) -> Answer:
+        together.wait()
+        return allow()
+
+    host = ValidatorHost([hosted(name, meeting) for name in "abc"], ANY_NAMESPACE)
+    outcomes = asyncio.run(host.validate(review_of(), [Call(name, 5) for name in "abc"]))
+    assert kinds(outcomes) == [Allowed] * 3
+
+
+def test_many_that_hang_keep_no_other_from_its_turn() -> None:
+    release = threading.Event()
+    host = ValidatorHost(
+        [hosted("hangs", controllers.blocking(release)), hosted("answers", controllers.allowing)],
+        ANY_NAMESPACE,
+    )
+
+    async def run() -> tuple[list[Outcome], list[Outcome]]:
+        stuck = [Call("hangs", 0.2)] * 50
+        return await asyncio.gather(
+            host.validate(review_of(), stuck), host.validate(review_of(), [Call("answers", 0.2)])
+        )
+
+    try:
+        stuck, [answered] = asyncio.run(run())
+    finally:
+        release.set()
+    assert kinds([answered]) == [Allowed]
+    assert kinds(stuck) == [Failed] * 50
+
+
+def test_everything_is_answered_by_the_deadline() -> None:
+    host = ValidatorHost([hosted("a", controllers.allowing), hosted("h", controllers.hanging)], ANY_NAMESPACE)
+
+    async def run() -> list[Outcome]:
+        return await host.validate(review_of(), [Call("h"), Call("a"), Call("h", 60)], Deadline.after(0.1))
+
+    assert kinds(asyncio.run(run())) == [Failed, Allowed, Failed]
+
+
+def test_an_object_that_is_not_json_is_refused_as_a_whole() -> None:
+    handlers: dict[str, Handler] = {"h": controllers.hanging, "a": lambda review: review.object and allow()}
+    with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
+        validate(handlers, review_of(b"{"), "hah")
+
+
+def test_controllers_look_things_up_in_the_hosts_cluster() -> None:
+    cluster, seen = ObjectStore(), []
+
+    def looking(review: Review) -> Answer:
+        seen.append(review.cluster)
+        return allow()
+
+    asyncio.run(ValidatorHost([hosted("a", looking)], cluster).validate(review_of(), [Call("a")]))
+    assert seen == [cluster]
+
+
+def test_hosts_know_no_transport() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, pratique.hosting.hosts, pratique.hosting.hosts; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,66 @@
+"""What is kept in files is warned of before it ends, and while what came after it cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+
+import pytest
+
+from pratique.https.tls import EXPIRY_WARNING_SECONDS, ReloadedCertificate, keep_certificates_fresh
+from support.waiting import until
+
+
+def number_in(file: Path) -> int:
+    return int(file.read_text())
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path: Path) -> Path:
+    file = tmp_path / "number"
+    file.write_text("1")
+    return file
+
+
+def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,))
+    file.write_text("no number")
+    asyncio.run(one.refresh())
+    assert one.warning() == "number kept, the new one cannot be used"
+    file.write_text("1")
+    asyncio.run(one.refresh())
+    assert not one.warning()
+
+
+@pytest.mark.parametrize(
+    ("left", "warned"),
+    [
+        (EXPIRY_WARNING_SECONDS + 60, ""),
+        (EXPIRY_WARNING_SECONDS - 60, "number ends "),
+        (-60, "number ended "),
+    ],
+)
+def test_what_ends_within_a_week_is_warned_of(file: Path, left: float, warned: str) -> None:
+    end = time.time() + left
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
+    assert one.ends_at == end
+    assert one.warning().startswith(warned)
+    assert bool(one.warning()) is bool(warned)
+
+
+def test_what_ends_soon_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60)
+
+    async def warned() -> bool:
+        return "certificate to be renewed" in caplog.messages
+
+    async def run() -> None:
+        watching = asyncio.ensure_future(keep_certificates_fresh([one]))
+        await until(10, warned)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run())

@@ -1,0 +1,54 @@
+"""Which Pods are promised nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSON
+from pratique.pods.resource_requirements import is_best_effort
+
+
+def pod(resources: JSON = None, /, field: str = "containers", **others: JSON) -> JSON:
+    return {"spec": {field: [{"name": "a"}, {"name": "b", "resources": resources}], **others}}
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        None,
+        {},
+        {"requests": {"example.com/gpu": "1", "ephemeral-storage": "1Gi"}},
+        {"requests": {"cpu": "0"}, "limits": {"memory": "0"}},
+        {"requests": {"cpu": "much"}},
+        {"requests": {"cpu": True}, "limits": "x"},
+    ],
+)
+def test_a_pod_that_asks_for_no_cpu_and_no_memory_is(resources: JSON) -> None:
+    assert is_best_effort(pod(resources))
+
+
+@pytest.mark.parametrize(
+    "resources", [{"requests": {"cpu": "1m"}}, {"limits": {"memory": "1"}}, {"requests": {"memory": 5}}]
+)
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_pod_that_asks_for_some_is_not(resources: JSON, field: str) -> None:
+    assert not is_best_effort(pod(resources, field))
+
+
+def test_ephemeral_containers_never_count() -> None:
+    assert is_best_effort(pod({"requests": {"cpu": "1"}}, "ephemeralContainers"))
+
+
+def test_what_the_pod_asks_for_as_a_whole_counts_before_its_containers() -> None:
+    assert is_best_effort(pod({"requests": {"cpu": "1"}}, resources={"requests": {}}))
+    assert not is_best_effort(pod(resources={"limits": {"cpu": "1"}}))
+
+
+def test_what_the_status_says_counts_first() -> None:
+    assert is_best_effort({**pod({"requests": {"cpu": "1"}}), "status": {"qosClass": "BestEffort"}})
+    assert not is_best_effort({**pod(), "status": {"qosClass": "Burstable"}})
+
+
+@pytest.mark.parametrize("document", [None, {}, {"spec": None}, {"spec": {"containers": "x"}}])
+def test_what_is_malformed_asks_for_nothing(document: JSON) -> None:
+    assert is_best_effort(document)

@@ -1,0 +1,52 @@
+"""Validations are weighed as in Kubernetes' own tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSONObject
+from pratique.cel.errors import EvaluationError
+from pratique.configuration.admissionregistration import AuditAnnotation, Validation
+from pratique.policies.compilation import EvaluationResult
+from pratique.policies.validating_decisions import (
+    ValidationDecision,
+    decide_annotations,
+    decide_validations,
+    failure,
+)
+from support.vector_cases import kind, source
+
+
+def finding(result: JSONObject | None) -> EvaluationResult:
+    if result is None:
+        return None
+    return EvaluationError(result["error"]) if "error" in result else result["result"]
+
+
+def decisions(given: JSONObject, *, fails_open: bool) -> tuple[ValidationDecision, ...]:
+    if "evaluationAborted" in given:
+        return (failure(given["evaluationAborted"], fails_open=fails_open),)
+    results = given["validationResults"]
+    messages = given.get("messageExpressionResults", [None] * len(results))
+    validations = [
+        Validation(one.get("expression", ""), one.get("message", ""), one.get("reason")) for one in results
+    ]
+    found = [finding(one) for one in results]
+    return decide_validations(validations, found, list(map(finding, messages)), fails_open=fails_open)
+
+
+@pytest.mark.parametrize("case", kind("policyDecision"), ids=source)
+def test_a_policy_decides_as_in_kubernetes(case: JSONObject) -> None:
+    given, expected = case["input"], case["expected"]
+    fails_open = given["failurePolicy"] == "Ignore"
+    decided = decisions(given, fails_open=fails_open)
+    assert [one.action.value for one in decided] == [one["action"] for one in expected["decisions"]]
+    for one, wanted in zip(decided, expected["decisions"], strict=True):
+        assert wanted.get("messageContains", "") in one.message
+        assert one.reason == wanted.get("reason", one.reason)
+    results = given.get("auditAnnotationResults", [])
+    annotations = [AuditAnnotation("key", one["valueExpression"]) for one in results]
+    published = decide_annotations(annotations, list(map(finding, results)), fails_open=fails_open)
+    assert [{"action": one.action.value, "value": one.text} for one in published] == expected.get(
+        "auditAnnotations", []
+    )

@@ -1,0 +1,74 @@
+"""By which bindings, and in which version, policies see a review: the same for both kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from pratique.apimachinery.json_values import Document
+from pratique.policies.activation import UNLIMITED
+from pratique.policies.compilation import compile_bindings, compile_policy
+from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from support.validating_policies import EVERYTHING, binding, deployment, deployment_review, loaded, policy
+
+HPA: dict[str, Any] = {
+    "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},
+    "resource": {"group": "autoscaling", "version": "v2", "resource": "horizontalpodautoscalers"},
+}
+
+
+def steps(policy_document: Any, binding_document: Any, dispatcher: PolicyDispatcher) -> list[Any]:
+    found = loaded(policy_document, binding_document)
+    compiled, _ = compile_policy(found.validating_policies[0])
+    return list(dispatcher.invocations(compiled, compile_bindings(compiled, found.validating_bindings)))
+
+
+@pytest.mark.parametrize(
+    ("mutates", "text"),
+    [
+        (False, "failed to configure binding: failed to convert object version: "),
+        (True, "failed to configure policy: "),
+    ],
+)
+def test_who_is_blamed_for_what_cannot_be_converted(mutates: bool, text: str) -> None:  # noqa: FBT001
+    rule = EVERYTHING | {"apiGroups": ["autoscaling"], "apiVersions": ["v1"]}
+    review = deployment_review({"metadata": {"name": "web"}}, **HPA)
+    (step,) = steps(
+        policy("true", matchConstraints={"resourceRules": [rule]}),
+        binding(),
+        PolicyDispatcher(review, mutates=mutates),
+    )
+    assert isinstance(step, Misconfigured)
+    assert step.text.startswith(text)
+    assert "failed to convert" not in step.text.removeprefix(text)
+
+
+def test_bindings_without_parameters_to_be_found_are_passed() -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    ref = {"name": "none", "parameterNotFoundAction": "Allow"}
+    (step,) = steps(
+        policy("true", paramKind=kind), binding(paramRef=ref), PolicyDispatcher(deployment_review())
+    )
+    assert isinstance(step, Unmatched)
+    assert step.reason == "no params found for policy binding with `Allow` parameterNotFoundAction"
+
+
+def test_all_policies_that_match_by_one_version_share_one_sight() -> None:
+    dispatcher = PolicyDispatcher(deployment_review())
+    seen = [steps(policy("true"), binding(), dispatcher)[0] for _ in range(2)]
+    assert all(isinstance(one, Invocation) for one in seen)
+    assert seen[0].activations is seen[1].activations
+
+
+def test_a_sight_can_be_had_of_an_object_that_was_changed() -> None:
+    (step,) = steps(policy("true"), binding(), PolicyDispatcher(deployment_review()))
+    changed = dataclasses.replace(
+        step.activations.review, object_document=Document.from_data(deployment(replicas=9))
+    )
+    activation, _ = step.activations.changed(changed).for_expressions(
+        None, {}, UNLIMITED, has_authorizer=True
+    )
+    assert activation["object"]["spec"]["replicas"] == 9
+    assert activation["namespaceObject"]["metadata"]["name"] == "shop"

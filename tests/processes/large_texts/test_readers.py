@@ -1,0 +1,162 @@
+"""Large texts are read by another process, which comes and goes without anybody noticing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pratique.apimachinery.json_reading import JsonLimitError, read_document
+from pratique.apimachinery.json_values import Document
+from pratique.processes import large_texts
+from pratique.processes.large_text_process import MemberSelection
+from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader, ReaderProcessError
+from support.hostile_json import HARMLESS, HOSTILE
+from support.waiting import within
+
+ROOM = b" " * SEPARATE_PROCESS_BYTES
+"""Behind a text it makes a large one of it, and moves nothing."""
+LARGE = b'{"a":1}' + ROOM
+
+
+def processes() -> set[int]:
+    """The reader processes of this process, which other tests may have left to be collected."""
+    gc.collect()
+    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    pids = {int(pid) for file in children for pid in file.read_text().split()}
+    return {pid for pid in pids if b"large_text_process" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def started(reader: LargeTextReader) -> int:
+    """Have a text read, and tell which process did it."""
+    before = processes()
+    reader.read_document(LARGE)
+    (pid,) = processes() - before
+    return pid
+
+
+def test_a_text_that_is_not_large_starts_no_process() -> None:
+    before, reader = processes(), LargeTextReader()
+    assert reader.read_document(b'{"a":1}') == Document.from_raw(b'{"a":1}')
+    assert processes() == before
+
+
+def test_one_process_reads_all_texts() -> None:
+    reader = LargeTextReader()
+    pid = started(reader)
+    assert all(reader.read_document(LARGE).data == {"a": 1} for _ in range(3))
+    assert pid in processes()
+
+
+def complaint(reader: LargeTextReader, raw: bytes) -> str:
+    try:
+        reader.read_document(raw)
+    except JsonLimitError as error:
+        return str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "is not JSON"
+    return ""
+
+
+@pytest.fixture(name="reader", scope="module")
+def _reader() -> LargeTextReader:
+    return LargeTextReader()
+
+
+@pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_text_is_refused_with_what_and_where(
+    reader: LargeTextReader, raw: bytes, problem: str
+) -> None:
+    assert complaint(reader, raw + ROOM) == problem
+
+
+@pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
+def test_what_only_looks_hostile_is_read(reader: LargeTextReader, raw: bytes) -> None:
+    assert reader.read_document(raw + ROOM).data == read_document(raw).data
+
+
+def test_a_text_in_pieces_is_cut(reader: LargeTextReader) -> None:
+    remainder = reader.cut_out(
+        [b'{"request":{"obj', b'ect":{"a":1}}}'], MemberSelection("request", ("object",))
+    )
+    assert remainder is not None
+    assert remainder.spans == {"object": (21, 28)}
+
+
+def test_a_process_that_was_killed_is_replaced() -> None:
+    reader = LargeTextReader()
+    os.kill(started(reader), signal.SIGKILL)
+    assert reader.read_document(LARGE).data == {"a": 1}
+
+
+def test_a_text_over_which_processes_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_texts, "_MODULE", "pratique.nowhere")
+    with pytest.raises(ReaderProcessError, match="ended over this one"):
+        LargeTextReader().read_document(LARGE)
+
+
+def test_what_was_under_way_is_not_taken_for_another_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_off(*_: object) -> None:
+        raise MemoryError
+
+    reader = LargeTextReader()
+    monkeypatch.setattr(large_texts, "receive", broken_off)
+    with pytest.raises(MemoryError):
+        reader.read_document(LARGE)
+    monkeypatch.undo()
+    with pytest.raises(msgspec.DecodeError):
+        reader.read_document(b"{" + ROOM)
+
+
+def test_many_threads_may_ask_at_a_time() -> None:
+    reader = LargeTextReader()
+    good, bad = LARGE, b"{" + ROOM
+
+    def ask(raw: bytes) -> str:
+        return complaint(reader, raw)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, [good, bad] * 20)) == ["", "is not JSON"] * 20
+
+
+def test_its_process_ends_with_it() -> None:
+    reader = LargeTextReader()
+    pid = started(reader)
+    del reader
+    assert pid not in processes()
+
+
+def test_its_process_ends_with_the_service_however_that_ends() -> None:
+    script = (
+        "import pathlib, time\n"
+        "from pratique.processes.large_texts import LargeTextReader\n"
+        f"reader = LargeTextReader(); reader.read_document(b'1' + b' ' * {SEPARATE_PROCESS_BYTES})\n"
+        "print(*[file.read_text() for file in pathlib.Path('/proc/self/task').glob('*/children')], flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        pid = int(service.stdout.readline().strip())
+        service.kill()
+    assert within(10, lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_the_event_loop_goes_on_meanwhile() -> None:
+    reader, let_go = LargeTextReader(), threading.Event()
+
+    async def run() -> bool:
+        reading = asyncio.ensure_future(reader.run(let_go.wait, 20))
+        await asyncio.sleep(0)
+        let_go.set()
+        return await reading
+
+    assert asyncio.run(run())

@@ -1,0 +1,92 @@
+"""Threads of controllers that may block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from pratique.admission.results import Answer, allow
+from pratique.admission.reviews import Review
+from pratique.processes.thread_pool import ControllerThreads
+from support.services import controllers
+from support.services.reviews import review_of
+
+
+def test_a_thread_serves_one_review_after_another() -> None:
+    names = set()
+
+    def noting(_review: Review) -> Answer:
+        names.add(threading.current_thread().name)
+        return allow()
+
+    async def run() -> None:
+        lane = ControllerThreads("c")
+        for _ in range(20):
+            await lane.submit(noting, review_of())
+            await asyncio.sleep(0.002)  # the thread needs a moment until it counts as idle
+
+    asyncio.run(run())
+    assert names == {"pratique-c"}
+
+
+def test_calls_run_side_by_side() -> None:
+    together = threading.Barrier(4, timeout=10)
+
+    def meeting(_review: Review) -> Answer:
+        together.wait()
+        return allow()
+
+    async def run() -> list[object]:
+        lane = ControllerThreads("c", most_threads=4)
+        return await asyncio.gather(*(lane.submit(meeting, review_of()) for _ in range(4)))
+
+    assert asyncio.run(run()) == [allow()] * 4
+
+
+def test_more_calls_than_threads_wait_in_line() -> None:
+    async def run() -> list[object]:
+        lane = ControllerThreads("c", most_threads=2)
+        return await asyncio.gather(*(lane.submit(controllers.allowing, review_of()) for _ in range(50)))
+
+    assert asyncio.run(run()) == [allow()] * 50
+
+
+def test_calls_that_nobody_waits_for_are_not_run() -> None:
+    release = threading.Event()
+    ran: list[Review] = []
+
+    async def run() -> None:
+        lane = ControllerThreads("c", most_threads=1)
+        first = lane.submit(controllers.blocking(release), review_of())
+        given_up = [lane.submit(ran.append, review_of()) for _ in range(10)]
+        for future in given_up:
+            future.cancel()
+        last = lane.submit(controllers.allowing, review_of())
+        release.set()
+        await first
+        assert await last == allow()
+
+    asyncio.run(run())
+    assert ran == []
+
+
+def test_an_answer_that_comes_after_its_loop_has_closed_is_dropped() -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def late(_review: Review) -> Answer:
+        release.wait(10)
+        done.set()
+        return allow()
+
+    lane = ControllerThreads("c", most_threads=1)
+
+    async def give_up() -> None:
+        lane.submit(late, review_of()).cancel()
+        await asyncio.sleep(0.01)
+
+    async def run() -> object:
+        return await lane.submit(controllers.allowing, review_of())
+
+    asyncio.run(give_up())
+    release.set()
+    assert asyncio.run(run()) == allow()

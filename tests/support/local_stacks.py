@@ -1,0 +1,89 @@
+"""Local stacks for tests: ``pratique up`` as a process, with its parts found."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_READY = re.compile(r"pratique: ready on http://127\.0\.0\.1:(\d+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stack:
+    """A running local stack."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def pids(self, service: str) -> list[int]:
+        """The processes of one service, in the order in which they started."""
+        return sorted(
+            pid
+            for pid in _children(self.process.pid)
+            if f" serve {service} " in _read(Path(f"/proc/{pid}/cmdline"))
+        )
+
+    def connect(self) -> http.client.HTTPConnection:
+        """A keep-alive connection to the front door."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def post(self, path: str, body: Any, connection: http.client.HTTPConnection | None = None) -> Any:
+        """Post an AdmissionReview, which has to be decided, and give the answer's JSON."""
+        code, answer = self.ask(path, body, connection)
+        assert code == 200, (code, answer)
+        return answer
+
+    def ask(
+        self, path: str, body: Any, connection: http.client.HTTPConnection | None = None
+    ) -> tuple[int, Any]:
+        """Post an AdmissionReview; the code and the JSON of the answer."""
+        used = connection or self.connect()
+        used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = used.getresponse()
+        content = answer.read()
+        if connection is None:
+            used.close()
+        return answer.status, json.loads(content)
+
+
+@contextlib.contextmanager
+def running(*flags: str) -> Iterator[Stack]:
+    """Run ``pratique up`` on a free port until the block ends."""
+    command = [sys.executable, "-m", "pratique_cli", "up", "--port", "0", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = _READY.match(process.stdout.readline())
+            assert found is not None
+            yield Stack(process, int(found.group(1)))
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
+
+
+def _children(parent: int) -> list[int]:
+    threads = Path(f"/proc/{parent}/task").iterdir()
+    return [int(pid) for thread in threads for pid in _read(thread / "children").split()]
+
+
+def _read(path: Path) -> str:
+    """What the kernel says; nothing of a thread or a process that has ended meanwhile."""
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def kill(pid: int) -> None:
+    """Kill a process as the kernel does when memory runs out."""
+    os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,105 @@
+"""Policies at work: documents of policies and bindings, loaded as from files, and asked about reviews."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.store import ObjectStore
+from pratique.configuration.loading import Configurations, load_configurations
+from pratique.policies.activation import UNLIMITED, EvaluationLimits
+from pratique.policies.validating import ValidatingPolicies
+from pratique.policies.validating_decisions import PoliciesDecision
+from support.admissions import review_of
+
+GROUP = "admissionregistration.k8s.io"
+EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+
+
+def loaded(*documents: JSONObject) -> Configurations:
+    """Load documents as those of one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "policies.yaml")
+        file.write_text("\n---\n".join(map(json.dumps, documents)), "utf-8")
+        return load_configurations([file])
+
+
+def policies_of(*documents: JSONObject) -> ValidatingPolicies:
+    """Compile the ValidatingAdmissionPolicies of documents."""
+    found = loaded(*documents)
+    return ValidatingPolicies(found.validating_policies, found.validating_bindings)
+
+
+def policy(*expressions: str | JSONObject, name: str = "p", **spec: Any) -> JSONObject:
+    """A policy for everything, which demands that the expressions be true."""
+    validations = [{"expression": one} if isinstance(one, str) else one for one in expressions]
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {"matchConstraints": {"resourceRules": [EVERYTHING]}, "validations": validations, **spec},
+    }
+
+
+def binding(
+    policy_name: str = "p", *, name: str = "b", actions: tuple[str, ...] = ("Deny",), **spec: Any
+) -> JSONObject:
+    """What binds a policy everywhere."""
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": policy_name, "validationActions": list(actions), **spec},
+    }
+
+
+def deployment(replicas: int = 3, **metadata: Any) -> JSONObject:
+    """A Deployment in namespace ``shop``."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", **metadata},
+        "spec": {"replicas": replicas},
+    }
+
+
+def deployment_review(document: JSON = None, *, cluster: ObjectStore | None = None, **request: Any) -> Review:
+    """The CREATE of a Deployment."""
+    return review_of(
+        {
+            "operation": "CREATE",
+            "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+            "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+            "namespace": "shop",
+            "name": "web",
+            "object": deployment() if document is None else document,
+            **request,
+        },
+        ObjectStore(assume_namespaces=True) if cluster is None else cluster,
+    )
+
+
+def verdict(
+    *documents: JSONObject,
+    review: Review | None = None,
+    limits: EvaluationLimits = UNLIMITED,
+    explain: bool = False,
+) -> PoliciesDecision:
+    """What policies say of a review."""
+    asked = deployment_review() if review is None else review
+    return policies_of(*documents).decide(asked, limits, explain=explain)
+
+
+def refusal(*documents: JSONObject, review: Review | None = None) -> str:
+    """Why policies refuse a review, without what stands before it; empty where they let it pass."""
+    status = verdict(*documents, review=review).status
+    return "" if status is None else status.message.partition(" is forbidden: ")[2] or status.message
+
+
+def said(*documents: JSONObject, review: Review | None = None) -> str:
+    """The message of the first validation that refuses a review; empty where none does."""
+    return refusal(*documents, review=review).partition(" denied request: ")[2]

@@ -1,0 +1,195 @@
+"""What is made of files is made anew when they change; what cannot be used leaves what was there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.telemetry.reloading_files import Reloaded, keep_reloading
+from support.waiting import until
+
+PATIENCE_SECONDS = 20  # far more than a change takes to be noticed, so that a busy machine fails nothing
+KEPT = "number kept, the new one cannot be used"
+
+
+def number_in(file: Path) -> int:
+    text = file.read_text()
+    if text == "broken":
+        raise ConfigurationError("it is broken")
+    return int(text)
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path: Path) -> Path:
+    file = tmp_path / "number"
+    file.write_text("1")
+    return file
+
+
+def write(file: Path, text: object) -> None:
+    file.write_text(str(text))
+
+
+def reloaded(file: Path) -> Reloaded[int]:
+    return Reloaded("number", lambda: number_in(file), (file,))
+
+
+@contextlib.asynccontextmanager
+async def watched(*values: Reloaded[int]) -> AsyncIterator[None]:
+    watching = asyncio.ensure_future(keep_reloading(values))
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            yield
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+async def until_it_is(one: Reloaded[int], number: int) -> None:
+    async def it_is() -> bool:
+        return one.value == number
+
+    await until(PATIENCE_SECONDS, it_is)
+
+
+async def until_it_failed(one: Reloaded[int]) -> None:
+    async def it_failed() -> str:
+        return one.failure
+
+    await until(PATIENCE_SECONDS, it_failed)
+
+
+def test_the_first_value_must_be_good(file: Path) -> None:
+    file.write_text("broken")
+    with pytest.raises(ConfigurationError, match="it is broken"):
+        reloaded(file)
+
+
+def test_a_new_value_is_taken_up_and_told(file: Path) -> None:
+    one = reloaded(file)
+    told: list[int] = []
+
+    async def later(value: int) -> None:
+        await asyncio.sleep(0)
+        told.append(-value)
+
+    one.tell(told.append)
+    one.tell(later)
+    file.write_text("2")
+    asyncio.run(one.refresh())
+    assert (one.value, told, one.reloads.successes) == (2, [2, -2], 2)
+
+
+def test_a_value_that_is_the_same_is_no_news(file: Path) -> None:
+    one = reloaded(file)
+    told: list[int] = []
+    one.tell(told.append)
+    asyncio.run(one.refresh())
+    assert (told, one.reloads.successes) == ([], 2)
+
+
+@pytest.mark.parametrize("content", ["broken", "no number", None])
+def test_what_cannot_be_used_leaves_what_was_there(
+    file: Path, content: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = reloaded(file)
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    for _ in range(2):
+        asyncio.run(one.refresh())
+    assert one.value == 1
+    assert one.failure
+    assert (caplog.messages, one.reloads.failures) == ([KEPT], 2)  # told once, however often it is read
+
+
+def test_what_can_be_used_again_is_said(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = reloaded(file)
+    with caplog.at_level(logging.INFO):
+        for content in ("broken", "1"):
+            file.write_text(content)
+            asyncio.run(one.refresh())
+    assert (one.failure, caplog.messages) == ("", [KEPT, "number reloaded"])
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("no use"), RuntimeError("secret")])
+def test_a_listener_that_fails_leaves_what_was_there(file: Path, error: Exception) -> None:
+    one = reloaded(file)
+
+    def refuse(_: int) -> None:
+        raise error
+
+    one.tell(refuse)
+    file.write_text("2")
+    asyncio.run(one.refresh())
+    assert one.value == 1
+    assert one.failure == "no use" or one.failure.startswith("RuntimeError < ")
+    assert "secret" not in one.failure
+
+
+def test_the_watch_goes_on_whatever_a_change_was(file: Path) -> None:
+    one = reloaded(file)
+
+    async def run() -> None:
+        async with watched(one):
+            for broken, good in (("broken", 2), ("no number", 3)):
+                write(file, broken)
+                await until_it_failed(one)
+                write(file, good)
+                await until_it_is(one, good)
+
+    asyncio.run(run())
+
+
+def test_a_change_before_the_watch_begins_is_taken_up_too(file: Path) -> None:
+    one = reloaded(file)
+    file.write_text("2")
+
+    async def run() -> None:
+        async with watched(one):
+            await until_it_is(one, 2)
+
+    asyncio.run(run())
+
+
+def test_one_watch_is_enough_for_many(file: Path) -> None:
+    beside = file.with_name("beside")
+    beside.write_text("10")
+    both = (reloaded(file), reloaded(beside))
+
+    async def run() -> None:
+        async with watched(*both):
+            for number in (2, 3):
+                write(file, number)
+                await until_it_is(both[0], number)
+                write(beside, 10 * number)
+                await until_it_is(both[1], 10 * number)
+
+    asyncio.run(run())
+
+
+def test_a_file_that_is_written_piece_by_piece_ends_up_whole(file: Path) -> None:
+    one = reloaded(file)
+    told: list[int] = []
+    one.tell(told.append)
+
+    async def run() -> None:
+        async with watched(one):
+            for length in range(1, 10):
+                write(file, "7" * length)
+                await asyncio.sleep(0.02)
+            await until_it_is(one, 777_777_777)
+
+    asyncio.run(run())
+    assert not one.failure
+
+
+def test_without_files_there_is_nothing_to_watch() -> None:
+    asyncio.run(keep_reloading([]))
