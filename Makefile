@@ -1,12 +1,12 @@
-# Everything that people and CI run here. `make` alone says what there is.
-# Kept to what GNU make 3.81 knows, because macOS has no newer one.
+# Everything that people and CI run here. `make` alone lists the targets.
+# Written for GNU make 3.81, because macOS has no newer one.
 
 # The interpreter that .venv is made with: the first one here that is new enough and has venv.
 NEW_ENOUGH = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$python && break; done)
 
-# What may be said on the command line: `make up PORT=8443 ARGS="--cluster examples"`, `make test ARGS="-k quota"`.
+# What you can set on the command line: `make up PORT=8443 ARGS="--cluster examples"`, `make test ARGS="-k quota"`.
 PORT ?=
 ARGS ?=
 SECONDS ?= 60
@@ -32,25 +32,25 @@ MUTABLE := $(VENV)/.mutable
 .DELETE_ON_ERROR:
 .PHONY: help up test test-long fuzz mutants lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
-help: ## Say what there is
+help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: protos ## Start the local stack, in the foreground (PORT=8080, ARGS=flags of `pratique up`)
+up: protos ## Start the local stack in the foreground (PORT=8080, ARGS=flags of `pratique up`)
 	@$(BIN)/pratique up $(if $(PORT),--port $(PORT)) $(ARGS)
 
-test: $(TESTABLE) protos ## Pass the whole test suite (ARGS=what pytest takes)
+test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
-test-long: $(TESTABLE) protos ## Pass the tests that take long: soaks, floods, a day of chaos in minutes (ARGS=what pytest takes)
+test-long: $(TESTABLE) protos ## Run the slow tests: soaks, floods, long chaos runs (ARGS=arguments of pytest)
 	@PRATIQUE_LONG=1 $(BIN)/python -m pytest -m long --override-ini faulthandler_timeout=3600 $(ARGS)
 
-fuzz: $(FUZZABLE) protos ## Look for inputs that break what reads them (SECONDS=60 for each target, TARGET=one alone)
+fuzz: $(FUZZABLE) protos ## Look for inputs that break the readers (SECONDS=60 for each target, TARGET=only this one)
 	@$(BIN)/python tests/fuzzing/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
-mutants: $(MUTABLE) protos ## Break lines that security rests on, and see that a test notices (ARGS=flags of tests/mutants/run.py)
+mutants: $(MUTABLE) protos ## Break security-critical lines and check that a test fails (ARGS=flags of tests/mutants/run.py)
 	@PYTHONPATH=tests $(BIN)/python tests/mutants/run.py $(ARGS)
 
-lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, and the contract
+lint: $(TESTABLE) protos ## Check style, types, imports between packages, and the gRPC contract
 	@passed=true; \
 	$(BIN)/ruff check --quiet || passed=false; \
 	$(BIN)/ruff format --check --quiet || passed=false; \
@@ -59,21 +59,21 @@ lint: $(TESTABLE) protos ## Check style, types, the floors between the rooms, an
 	$(BIN)/buf lint || passed=false; \
 	$$passed
 
-fix: $(TESTABLE) ## Let ruff repair what it can, and format
+fix: $(TESTABLE) ## Apply ruff's fixes and format the code
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 
 protos: $(RUNNABLE) ## Generate the gRPC code from proto/
 	@$(BIN)/python scripts/generate_protos.py
 
-check-protos: $(TESTABLE) protos ## Check that the contract is well written and breaks no caller
+check-protos: $(TESTABLE) protos ## Lint the contract and check that it breaks no caller
 	@$(BIN)/buf lint
 	@$(BIN)/buf breaking --against proto/baseline.binpb
 
-baseline: check-protos ## Promise callers what the contract says now: write proto/baseline.binpb anew
+baseline: check-protos ## Accept the present contract as the one that callers rely on: rewrite proto/baseline.binpb
 	@$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
 
-lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrade for newer releases)
+lock: $(TESTABLE) ## Rewrite requirements/ from pyproject.toml (ARGS=--upgrade for newer releases)
 	@$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt
 	@$(LOCK) pyproject.toml --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	@$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
@@ -81,27 +81,27 @@ lock: $(TESTABLE) ## Write requirements/ anew from pyproject.toml (ARGS=--upgrad
 	@$(LOCK) --group flame --output-file requirements/flame.txt
 	@$(LOCK) --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
 
-sbom: | $(BIN)/python ## Write what gets installed as a bill of materials, CycloneDX, to build/sbom.cdx.json
+sbom: | $(BIN)/python ## Write a CycloneDX bill of materials to build/sbom.cdx.json
 	@mkdir -p build
 	@$(BIN)/python scripts/write_sbom.py >build/sbom.cdx.json
 
-bench: $(TESTABLE) protos ## Measure against floors and goals; ARGS=--peers against others too (ARGS=flags of bench/run.py)
+bench: $(TESTABLE) protos ## Run the benchmarks, with ARGS=--peers against other frameworks too (ARGS=flags of bench/run.py)
 	@$(BIN)/python bench/run.py $(ARGS)
 
-bench-check: $(TESTABLE) protos ## Measure again, and fail where a ratio became worse than the one committed
+bench-check: $(TESTABLE) protos ## Run the benchmarks again and fail if a ratio is worse than the committed one
 	@$(BIN)/python bench/run.py --check $(ARGS)
 
-flame: $(WATCHABLE) protos ## Draw where the time goes in each service, into bench/results (ARGS=flags of bench/flames.py)
+flame: $(WATCHABLE) protos ## Draw a flame graph of each service into bench/results (ARGS=flags of bench/flames.py)
 	@$(BIN)/python bench/flames.py $(ARGS)
 
-lock-peers: $(TESTABLE) ## Write the locks of the benchmark's peers anew (ARGS=--upgrade for newer releases)
+lock-peers: $(TESTABLE) ## Rewrite the locks of the benchmarks' peers (ARGS=--upgrade for newer releases)
 	@for peer in kopf fastapi flask; do (cd bench/peers/$$peer && ../../../$(LOCK) requirements.in --output-file requirements.txt) || exit 1; done
 	@cd bench/peers/pepr && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)
 	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
 
-clean: ## Remove all that make made
+clean: ## Remove everything that make created
 	@rm -rf $(VENV) $(GENERATED) bench/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find services tests scripts bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
