@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "practices.md"
+PAGE = ROOT / "docs" / "lint.md"
 NAME = re.compile(r"`([a-z-]+)`")
 COMMAND = re.compile(r"`pratique ([a-z]+)")
 EXAMPLE = re.compile(r"```yaml (\S+)\n(.*?)```\n\n```console\n\$ pratique check (\S+)\n(.*?)```", re.DOTALL)
