@@ -31,7 +31,7 @@ ENTRIES = (
     "## What it refuses",
     "## How it differs from Kubernetes",
     "| phases |",
-    "| wants to see |",
+    "| matches |",
     "| needs |",
 )
 
