@@ -1,4 +1,4 @@
-"""The figures in docs/performance.md: whatever stands between two marks is written from results."""
+"""The figures in docs/performance.md: everything between two marks is generated from the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOT
 
 
 def figures(results: Results) -> str:
-    """All that the page shows of results, in Markdown."""
+    """What the page shows of the results, in Markdown."""
     parts = [_circumstances(results), "### Goals", tables.as_markdown(tables.goals(results))]
     for title, rows in tables.sections(results):
         parts += [f"### {title}", tables.as_markdown(rows)]
@@ -22,12 +22,12 @@ def figures(results: Results) -> str:
 
 
 def _circumstances(results: Results) -> str:
-    told = results.measured
-    if not told:
-        return "Not measured yet: `make bench ARGS='--peers --long --commit'` on a quiet machine does."
+    measured = results.measured
+    if not measured:
+        return "Not measured yet: run `make bench ARGS='--peers --long --commit'` on a quiet machine."
     return (
-        f"Measured {told['at']} on {told['cores']} cores ({told['processor']}), Python {told['python']}: "
-        f"medians of {told['rounds']} rounds of {told['seconds']:g} s each."
+        f"Measured {measured['at']} on {measured['cores']} cores ({measured['processor']}), "
+        f"Python {measured['python']}: medians of {measured['rounds']} rounds of {measured['seconds']:g} s each."
     )
 
 

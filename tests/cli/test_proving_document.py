@@ -36,5 +36,5 @@ def test_the_mended_example_holds(
 
 
 def test_every_column_is_explained() -> None:
-    explained = {name.upper() for name in re.findall(r"^\| \*\*(.+?)\*\* \|", TEXT, re.MULTILINE)}
+    explained = {name.upper() for name in re.findall(r"^- \*\*(.+?)\*\*:", TEXT, re.MULTILINE)}
     assert explained == set(HEADS) - {"ACTED"}

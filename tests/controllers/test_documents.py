@@ -26,7 +26,7 @@ ENTRIES = (
     "## What it refuses",
     "## How it differs from Kubernetes",
     "| phases |",
-    "| wants to see |",
+    "| matches |",
     "| needs |",
 )
 

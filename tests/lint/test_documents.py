@@ -12,7 +12,7 @@ from pratique_cli.main import SUMMARIES
 from support.lint_findings import findings_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "practices.md"
+PAGE = ROOT / "docs" / "lint.md"
 NAME = re.compile(r"`([a-z-]+)`")
 COMMAND = re.compile(r"`pratique ([a-z]+)")
 EXAMPLE = re.compile(r"```yaml (\S+)\n(.*?)```\n\n```console\n\$ pratique check (\S+)\n(.*?)```", re.DOTALL)

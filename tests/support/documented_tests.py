@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 _LIKE_ONE = re.compile(r"`[^`\n]*(?:::|\btest_\w+)[^`\n]*`")
-_ROW = re.compile(r"^\| (.+) \|$")
+_ENTRY = re.compile(r"^### ([^:\n]+)(?:: [^\n]+)?\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r"^- (\w+): ?(.*(?:\n  .+)*)", re.MULTILINE)
 
 
 class NamedTest(NamedTuple):
@@ -51,8 +52,7 @@ def functions_of(path: Path) -> frozenset[str]:
     )
 
 
-def rows_of(text: str, title: str) -> dict[str, list[str]]:
-    """The rows of the first table in a section, by their first cell; without head and rule."""
+def entries_of(text: str, title: str) -> dict[str, dict[str, str]]:
+    """The entries of a section, by what stands before the colon in their headings; of each, its fields by name."""
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    rows = [found[1].split(" | ") for line in section.splitlines() if (found := _ROW.match(line))]
-    return {row[0]: row[1:] for row in rows[1:] if set(row[0]) != {"-"}}
+    return {key: dict(_FIELD.findall(body)) for key, body in _ENTRY.findall(section)}
