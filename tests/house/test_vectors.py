@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 
 def modules_by_id() -> dict[str, set[str]]:
     """The modules of all tests that are called by a case, by its name; asked of pytest itself."""
-    modules = [str(path) for path in TESTS.rglob("test_*.py") if "vectors_of" in path.read_text("utf-8")]
+    modules = [str(path) for path in TESTS.rglob("test_*.py") if "vector_cases" in path.read_text("utf-8")]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *modules]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
