@@ -5,10 +5,10 @@ ARG BASE_IMAGE=python:3.13-slim
 FROM ${BASE_IMAGE} AS build
 WORKDIR /source
 RUN python3 -m venv /build && python3 -m venv --without-pip /opt/pratique
-COPY requirements/ requirements/
-RUN /build/bin/python -m pip install --no-cache-dir --quiet --require-hashes -r requirements/build.txt \
+COPY scripts/requirements/ scripts/requirements/
+RUN /build/bin/python -m pip install --no-cache-dir --quiet --require-hashes -r scripts/requirements/build.txt \
  && /build/bin/python -m pip --python /opt/pratique/bin/python \
-    install --no-cache-dir --quiet --require-hashes -r requirements/run.txt
+    install --no-cache-dir --quiet --require-hashes -r scripts/requirements/run.txt
 COPY . .
 RUN /build/bin/python scripts/generate_protos.py \
  && /build/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels . \

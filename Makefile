@@ -56,7 +56,7 @@ lint: $(TESTABLE) protos ## Check style, types, imports between packages, and th
 	$(BIN)/ruff format --check --quiet || passed=false; \
 	$(BIN)/mypy services tests scripts bench/*.py || passed=false; \
 	$(BIN)/lint-imports --no-logo || passed=false; \
-	$(BIN)/buf lint || passed=false; \
+	$(BIN)/buf lint proto || passed=false; \
 	$$passed
 
 fix: $(TESTABLE) ## Apply ruff's fixes and format the code
@@ -67,19 +67,19 @@ protos: $(RUNNABLE) ## Generate the gRPC code from proto/
 	@$(BIN)/python scripts/generate_protos.py
 
 check-protos: $(TESTABLE) protos ## Lint the contract and check that it breaks no caller
-	@$(BIN)/buf lint
-	@$(BIN)/buf breaking --against proto/baseline.binpb
+	@$(BIN)/buf lint proto
+	@$(BIN)/buf breaking proto --against proto/baseline.binpb
 
 baseline: check-protos ## Accept the present contract as the one that callers rely on: rewrite proto/baseline.binpb
-	@$(BIN)/buf build --exclude-source-info --output proto/baseline.binpb
+	@$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
 
-lock: $(TESTABLE) ## Rewrite requirements/ from pyproject.toml (ARGS=--upgrade for newer releases)
-	@$(LOCK) pyproject.toml --group dev --output-file requirements/dev.txt
-	@$(LOCK) pyproject.toml --group build --constraint requirements/dev.txt --output-file requirements/build.txt
-	@$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
-	@$(LOCK) --group fuzz --output-file requirements/fuzz.txt
-	@$(LOCK) --group flame --output-file requirements/flame.txt
-	@$(LOCK) --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
+lock: $(TESTABLE) ## Rewrite scripts/requirements/ from pyproject.toml (ARGS=--upgrade for newer releases)
+	@$(LOCK) pyproject.toml --group dev --output-file scripts/requirements/dev.txt
+	@$(LOCK) pyproject.toml --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
+	@$(LOCK) pyproject.toml --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
+	@$(LOCK) --group fuzz --output-file scripts/requirements/fuzz.txt
+	@$(LOCK) --group flame --output-file scripts/requirements/flame.txt
+	@$(LOCK) --group mutants --constraint scripts/requirements/dev.txt --output-file scripts/requirements/mutants.txt
 
 sbom: | $(BIN)/python ## Write a CycloneDX bill of materials to build/sbom.cdx.json
 	@mkdir -p build
@@ -111,28 +111,28 @@ $(BIN)/python:
 		"make PYTHON=<interpreter> names one (on Debian, python3-venv brings the module)" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(RUNNABLE): requirements/build.txt pyproject.toml | $(BIN)/python
+$(RUNNABLE): scripts/requirements/build.txt pyproject.toml | $(BIN)/python
 	@echo "make: installing what runs into $(VENV)" >&2
-	@$(PIP) install --require-hashes --requirement requirements/build.txt
+	@$(PIP) install --require-hashes --requirement scripts/requirements/build.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(TESTABLE): requirements/dev.txt $(RUNNABLE)
+$(TESTABLE): scripts/requirements/dev.txt $(RUNNABLE)
 	@echo "make: installing what tests into $(VENV)" >&2
-	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --require-hashes --requirement scripts/requirements/dev.txt
 	@touch $@
 
-$(FUZZABLE): requirements/fuzz.txt $(TESTABLE)
+$(FUZZABLE): scripts/requirements/fuzz.txt $(TESTABLE)
 	@echo "make: installing what fuzzes into $(VENV)" >&2
-	@$(PIP) install --require-hashes --requirement requirements/fuzz.txt
+	@$(PIP) install --require-hashes --requirement scripts/requirements/fuzz.txt
 	@touch $@
 
-$(WATCHABLE): requirements/flame.txt $(RUNNABLE)
+$(WATCHABLE): scripts/requirements/flame.txt $(RUNNABLE)
 	@echo "make: installing what watches into $(VENV)" >&2
-	@$(PIP) install --require-hashes --requirement requirements/flame.txt
+	@$(PIP) install --require-hashes --requirement scripts/requirements/flame.txt
 	@touch $@
 
-$(MUTABLE): requirements/mutants.txt $(TESTABLE)
+$(MUTABLE): scripts/requirements/mutants.txt $(TESTABLE)
 	@echo "make: installing what breaks lines into $(VENV)" >&2
-	@$(PIP) install --require-hashes --requirement requirements/mutants.txt
+	@$(PIP) install --require-hashes --requirement scripts/requirements/mutants.txt
 	@touch $@

@@ -2,10 +2,10 @@
 # ruff: noqa: T201 - a command speaks to whoever runs it
 """Write what a lock installs as a software bill of materials: CycloneDX 1.6, in JSON, to standard output.
 
-Without an argument the lock is ``requirements/run.txt``, which is what the image and ``pip install`` get::
+Without an argument the lock is ``scripts/requirements/run.txt``, which is what the image and ``pip install`` get::
 
     scripts/write_sbom.py >sbom.cdx.json
-    scripts/write_sbom.py requirements/build.txt >build.cdx.json
+    scripts/write_sbom.py scripts/requirements/build.txt >build.cdx.json
 
 Every package that the lock names is a component, with all of the hashes that pip accepts for it: one for each file in
 which its release comes. Nothing is asked of any index, and nothing depends on the time: the same lock gives the same
@@ -98,7 +98,7 @@ def bill_of(lock: str, project: dict[str, Any]) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Write the bill of the lock that is named."""
-    lock = pathlib.Path(arguments[0]) if arguments else ROOT / "requirements" / "run.txt"
+    lock = pathlib.Path(arguments[0]) if arguments else ROOT / "scripts" / "requirements" / "run.txt"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     print(json.dumps(bill_of(lock.read_text(), project), indent=2))
 

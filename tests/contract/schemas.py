@@ -13,7 +13,7 @@ PROTO = ROOT / "proto"
 BASELINE = PROTO / "baseline.binpb"
 
 
-def buf(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[bytes]:
+def buf(*arguments: str, folder: Path = PROTO) -> subprocess.CompletedProcess[bytes]:
     """Run buf in a folder that has a ``buf.yaml``."""
     command = [str(Path(sys.executable).parent / "buf"), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60)

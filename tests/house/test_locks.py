@@ -11,7 +11,7 @@ PIN = re.compile(r"^([a-z0-9.-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
 def lock(root: Path, name: str) -> str:
-    return (root / "requirements" / f"{name}.txt").read_text()
+    return (root / "scripts" / "requirements" / f"{name}.txt").read_text()
 
 
 def pins(root: Path, name: str) -> dict[str, str]:

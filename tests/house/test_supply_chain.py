@@ -43,7 +43,7 @@ def pinned(root: Path, lock: str) -> dict[str, set[str]]:
     """The hashes of each package, by name and version; read otherwise than the bill does."""
     found: dict[str, set[str]] = {}
     current = ""
-    for word in (root / "requirements" / f"{lock}.txt").read_text().split():
+    for word in (root / "scripts" / "requirements" / f"{lock}.txt").read_text().split():
         if "==" in word and word[0].isalnum():
             current = word
         elif word.startswith("--hash=sha256:"):
@@ -53,7 +53,7 @@ def pinned(root: Path, lock: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("lock", ["run", "build", "dev", "fuzz"])
 def test_the_bill_of_materials_lists_all_that_is_locked_with_its_hashes(lock: str, root: Path) -> None:
-    components = bill(root, str(root / "requirements" / f"{lock}.txt"))["components"]
+    components = bill(root, str(root / "scripts" / "requirements" / f"{lock}.txt"))["components"]
     listed = {
         f"{each['name']}=={each['version']}": {one["content"] for one in each["hashes"]}
         for each in components
@@ -75,7 +75,7 @@ def test_the_bill_tells_what_pratique_itself_asks_for(root: Path) -> None:
 
 def test_the_same_lock_gives_the_same_bill(root: Path) -> None:
     assert bill(root) == bill(root)
-    assert bill(root)["serialNumber"] != bill(root, str(root / "requirements" / "dev.txt"))["serialNumber"]
+    assert bill(root)["serialNumber"] != bill(root, str(root / "scripts" / "requirements" / "dev.txt"))["serialNumber"]
 
 
 def test_a_package_without_a_hash_gets_no_bill(root: Path, tmp_path: Path) -> None:
