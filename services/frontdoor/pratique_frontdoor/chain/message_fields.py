@@ -30,13 +30,13 @@ _POD_SPECS: tuple[Path, ...] = (
     ("template", "spec"),
     ("spec",),
 )
-"""Where workloads and Pods keep the spec of a Pod."""
+"""Paths of the Pod spec in workloads and Pods."""
 
 
 def parse_field(text: str) -> Path | None:
-    """Read a path as Kubernetes writes it: ``spec.containers[0].image``, ``metadata.labels[a/b]``.
+    """Parse a field path as Kubernetes writes it: ``spec.containers[0].image``, ``metadata.labels[a/b]``.
 
-    None where it is not written so. Numbers in brackets are taken for indexes.
+    None if it is not a field path. Numbers in brackets are read as indexes.
     """
     steps: list[Step] = []
     end = 0
@@ -52,16 +52,16 @@ def parse_field(text: str) -> Path | None:
 def field_of(message: str, told: JSON) -> Path | None:
     """Find the field that a message is about.
 
-    It is the path that the message names, or that of the container, volume or setting that it names as Pod
-    Security does; None where it names none, or several. ``told`` is the object that the message speaks of.
+    It is the path in the message, or that of the container, volume or setting named in a message of Pod Security. None
+    if the message names no field, or several. ``told`` is the object that the message is about.
     """
     return _named_field(message, told) or _pod_field(message, told)
 
 
 def fields_of(message: str, told: JSON) -> Iterator[Path]:
-    """Find the fields of a message that may tell of several things, as Pod Security's do.
+    """Yield the fields of a message that may report several violations, as messages of Pod Security do.
 
-    It tells one violation after another, each with a remark in parentheses.
+    It lists violations one after another, each with details in parentheses.
     """
     for part in message.split("), "):
         if (path := field_of(part, told)) is not None:
@@ -69,7 +69,7 @@ def fields_of(message: str, told: JSON) -> Iterator[Path]:
 
 
 def _named_field(message: str, told: JSON) -> Path | None:
-    """A path that is followed by a colon is what is wrong; another one is, where it is the only one."""
+    """Prefer a path followed by a colon; take another path only if it is the only one."""
     named: dict[Path, bool] = {}
     for text, colon in _FIELD.findall(message):
         path = parse_field(text)
@@ -87,7 +87,7 @@ def _pod_field(message: str, told: JSON) -> Path | None:
 
 
 def _fields_in_pod(message: str, told: JSON, spec: Path) -> Iterator[Path]:
-    """Yield what can be told, most telling first."""
+    """Yield the fields found, the most specific first."""
     if found := _HOST_NAMESPACE.search(message):
         yield (*spec, found[1])
     if container := _CONTAINER.search(message):
@@ -110,9 +110,9 @@ def _items_named(told: JSON, path: Path, name: str) -> Iterator[Path]:
 
 
 def original_field(path: Path, told: JSON, written: JSON) -> Path:
-    """Turn the path of a field into its path in the object as somebody wrote it, before it was changed.
+    """Convert the path of a field to its path in the original object, before mutation.
 
-    Items that have a name are found by it. The path ends early at what was not written.
+    Items with a name are matched by it. The path ends where the original object has no such field.
     """
     steps: list[Step] = []
     for step in path:
@@ -129,7 +129,7 @@ def original_field(path: Path, told: JSON, written: JSON) -> Path:
 
 
 REFUSING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
-"""How steps end that refuse a request."""
+"""Results of steps that deny a request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,15 +137,15 @@ class Cause:
     """One cause of a denial."""
 
     step: int | None
-    """The index of the step that it comes from; None where no step refused anything."""
+    """The index of the step; None if no step denied the request."""
     field: str
-    """The field that it names, such as ``spec.containers[0]``; empty where it names none."""
+    """The field that it names, such as ``spec.containers[0]``; empty without one."""
     text: str
-    """What it says."""
+    """The message."""
 
 
 def causes(decision: Decision, status: Status) -> Iterator[Cause]:
-    """Tell each cause of a denial, then each step that denied and is in none of them."""
+    """Yield each cause of a denial, then each denying step that is in none of them."""
     steps = [index for index, step in enumerate(decision.steps) if step.outcome in REFUSING]
     told = status.details.causes if status.details else ()
     speaking = steps[0] if steps else None
@@ -162,7 +162,7 @@ def causes(decision: Decision, status: Status) -> Iterator[Cause]:
 
 
 def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int]) -> int | None:
-    """The step that a cause comes from: its message holds the step's reason."""
+    """Return the step of a cause: the cause's message contains the step's reason."""
     reasons = ((step, decision.steps[step].reason) for step in steps)
     return next((step for step, reason in reasons if reason and reason in cause.message), None)
 

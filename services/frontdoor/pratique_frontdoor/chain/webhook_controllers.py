@@ -51,28 +51,28 @@ class WebhookEffect:
     """What a webhook's answer does to the review."""
 
     denial: Status | None = None
-    """Why the request is refused; None where it is not."""
+    """Why the request is denied; None if it is not."""
     code: int = 0
-    """The HTTP code of a refusal or failure as the API server's metrics count it."""
+    """The HTTP code of a denial or failure, as the API server's metrics count it."""
     operations: tuple[JSONObject, ...] = ()
-    """What the webhook asked for, on the object as it saw it."""
+    """The operations of the webhook, on the object as it saw it."""
     applied: tuple[JSONObject, ...] = ()
-    """What that is on the object as the request has it."""
+    """The same operations on the object in the version of the request."""
     document: Document | None = None
-    """The object, as the request has it, once it has changed; None where it has not."""
+    """The changed object in the version of the request; None if it has not changed."""
 
     @property
     def changed(self) -> bool:
-        """Whether the object is another one now."""
+        """Whether the object changed."""
         return self.document is not None
 
 
 def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) -> WebhookEffect:
-    """Apply a webhook's patch. What cannot be applied refuses the request, whatever the failure policy.
+    """Apply a webhook's patch. A patch that cannot be applied denies the request, whatever the failure policy.
 
     Args:
         webhook: The webhook's name.
-        result: What it answered.
+        result: The webhook's result.
         seen: The review as the webhook saw it.
         asked: The same review in the version of the request.
     """
@@ -87,7 +87,7 @@ def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) 
         patched = _restore_type(patch_document(before, decision.operations), before.data)
         document = decode_changed(seen.kind, before.data, patched)
         if identical(before.data, document.data):
-            # A patch to what the request calls otherwise would be none that anybody could apply.
+            # A patch of a converted object cannot be applied to the object of the request.
             applied = decision.operations if seen is asked else ()
             return WebhookEffect(operations=decision.operations, applied=applied)
         if seen is asked:
@@ -102,11 +102,11 @@ def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) 
 
 
 class _RetypedError(PratiqueError):
-    """A patch made something else of the object."""
+    """A patch changed the type of the object."""
 
 
 def _restore_type(document: Document, before: JSON) -> Document:
-    """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+    """Return a patched object with the type it had: a patch may omit the type, but not change it."""
     patched = document.data
     if not isinstance(patched, dict):
         raise _RetypedError(f"the patched object is {json_type(patched)}")
@@ -118,22 +118,22 @@ def _restore_type(document: Document, before: JSON) -> Document:
 
 
 _FEW_OPERATIONS = 200
-"""Up to here a patch is applied in the event loop. 200 usual ones take 1 ms; 140,000, which a webhook may send, take
-0.8 s, for which reviews of others would wait."""
+"""Up to this many operations, a patch is applied in the event loop. 200 usual operations take 1 ms; 140,000, which a
+webhook may send, take 0.8 s and would delay other reviews."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatingWebhooks:
-    """All mutating webhooks of the chain."""
+    """The mutating webhooks of the chain."""
 
     hooks: WebhookIndex
 
     def __post_init__(self) -> None:
-        """Read the schemas that patches are held against before the first review."""
+        """Load the schemas that patched objects are checked against, before the first review."""
         schemas.load()
 
     async def admit(self, context: AdmissionContext) -> bool:
-        """Call those that match, one after another; the first refusal ends it."""
+        """Call the matching webhooks one after another; the first denial ends the phase."""
         context.reinvocation.begin(context.review.object_document, context.round)
         try:
             every = context.explain and context.round == 0
@@ -193,7 +193,7 @@ def _conclude(
     _record_effect(hook, context, result, effect)
     denial = effect.denial
     if result.failed_open and context.deadline.passed:
-        # The request's own time is up, not only the webhook's: nothing after it can be asked.
+        # The request's own deadline has passed, not only the webhook's: no later stage can be called.
         denial = statuses.timeout("request did not complete within requested timeout")
     if denial is not None:
         context.record.deny(denial)
@@ -258,12 +258,12 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingWebhooks:
-    """All validating webhooks of the chain."""
+    """The validating webhooks of the chain."""
 
     hooks: WebhookIndex
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
-        """Match all of them first, then call those that match, side by side."""
+        """Match all webhooks first, then call the matching ones concurrently."""
         record = Record()
         candidates = self.hooks.candidates(review, every=explain)
         matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
@@ -283,7 +283,7 @@ class ValidatingWebhooks:
 async def _matching_webhooks(
     candidates: Sequence[MatchedWebhook], review: Review, deadline: Deadline, record: Record, *, explain: bool
 ) -> list[tuple[ChainWebhook, Matched]]:
-    """The hooks to call. One that cannot be matched refuses the request before any is called."""
+    """Return the webhooks to call. One that cannot be matched denies the request before any is called."""
     matching, subject = [], MatchContext(review)
     for hook, target in candidates:
         match = hook.matcher.match(subject, target)
@@ -301,7 +301,7 @@ async def _matching_webhooks(
 
 
 async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadline) -> WebhookResult:
-    """Ask one hook. What breaks here breaks for this one alone, as a panic does in the API server."""
+    """Call one webhook. An exception here fails this webhook alone, as a panic does in the API server."""
     try:
         return await call_webhook(hook, review, Phase.VALIDATE, deadline)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard

@@ -1,7 +1,7 @@
-"""Trials: requests put to the real chain while the servers behind all webhooks are down.
+"""Simulated outages: requests run through the real chain while the servers of all webhooks are down.
 
-Rules, selectors, match conditions, policies and failure policies decide as ever; only the calls are not made. Each is
-noted, and the chain goes on: so one run tells what the silence of every webhook would lead to, however many there are.
+Rules, selectors, match conditions, policies and failure policies work as usual; only the calls are not made. Each call
+is recorded and the chain continues, so one run shows the effect of every webhook's outage, however many there are.
 """
 
 from __future__ import annotations
@@ -37,41 +37,41 @@ _CONFIGURATION_KINDS = {
     "ValidatingAdmissionWebhook": WebhookConfigurationKind.VALIDATING,
 }
 _SECONDS = 60.0
-"""How long one request may take. Nothing is waited for: it is there because every decision has a deadline."""
+"""The deadline of one request. Nothing is waited for, but every decision needs a deadline."""
 _ASKS_OTHERS = frozenset({"InitialResources", "NamespaceAutoProvision"})
-"""Controllers that ask a server for its measurements, or write to the cluster."""
+"""Controllers that query a metrics server, or write to the cluster."""
 
 
 class _CalledWebhooks(NamedTuple):
-    """Which webhooks have been called."""
+    """The webhooks that have been called."""
 
     names: set[WebhookName]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _SilentTransport:
-    """A transport to a server that is down: the call is noted, and the chain goes on as though it had been answered."""
+    """A transport to a server that is down: the call is recorded, and the chain continues as if it had been allowed."""
 
     name: WebhookName
     heard: _CalledWebhooks
     endpoint: str = ""
 
     async def mutate(self, _: Review, calls: Sequence[Call], __: Deadline) -> Sequence[Outcome]:
-        """Note the call, and let everything through unchanged."""
+        """Record the call, and allow the request unchanged."""
         self.heard.names.add(self.name)
         return [Outcome(controller=call.name, decision=ALLOWED) for call in calls]
 
     validate = mutate
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no connections."""
 
 
 class OutageSimulation:
-    """Tries requests on the chain of some configurations. To be left by ``with``."""
+    """Simulates an outage of all webhooks on the chain of some configurations. Use it as a context manager."""
 
     def __init__(self, settings: ChainSettings, configurations: Configurations, cluster: Cluster) -> None:
-        """Make the chain; nothing is called, charged or written by it.
+        """Build the chain; it calls, charges and writes nothing.
 
         Raises:
             ConfigurationError: the settings cannot be used.
@@ -104,37 +104,37 @@ class OutageSimulation:
             for webhook in one.webhooks
             if webhook.failure_policy == "Fail"
         }
-        """Those whose silence refuses. Of several of one name, it is enough that one does."""
+        """Webhooks whose outage denies requests. Among several of one name, one that does is enough."""
         self._chains = (self._chain(shaping, configurations), self._chain(callers, configurations))
 
     @property
     def controllers(self) -> frozenset[str]:
-        """The names of the admission controllers that are on."""
+        """The names of the enabled admission controllers."""
         return self._controllers
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of what the controllers hold."""
+        """Close the controllers."""
         with self._runner as runner:
             runner.run(self._hosts.close())
 
     def __call__(self, review: Review) -> OutageResult:
-        """Try one request: which webhooks refuse it by their silence, one by one."""
+        """Return which webhooks would deny one request by their outage, and which would fail open."""
         return self._runner.run(self._try(review))
 
     async def _try(self, review: Review) -> OutageResult:
         whole, bare = self._chains
         tried, is_admitted = await self._try_on(whole, review)
         if not is_admitted:
-            # What other controllers refuse is no matter of webhooks, and must not hide what these do.
+            # A denial by another controller must not hide what webhooks do.
             tried, _ = await self._try_on(bare, review)
         return tried
 
     async def _try_on(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
-        """Ask once, and tell from the failure policies what the silence of those called would have led to."""
+        """Run the chain once, and derive from failure policies what an outage of the called webhooks would do."""
         self._heard.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
         failed = frozenset(_names(decision, StepOutcome.FAILED))
@@ -144,7 +144,7 @@ class OutageSimulation:
         return tried, decision.allowed
 
     def reached(self, review: Review) -> frozenset[WebhookName]:
-        """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
+        """Return the webhooks that would be called for a request, each on its own, or would deny it without a call."""
         return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
 
     async def _reach(self, review: Review) -> frozenset[WebhookName]:
@@ -152,7 +152,7 @@ class OutageSimulation:
         if any(
             name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)
         ):
-            # The chain has ended there. What comes after it is asked by itself.
+            # The chain ended there, so the webhooks after it are tried separately.
             for chain in self._single_chains:
                 more, _ = await self._called(chain, review)
                 found |= more
@@ -200,7 +200,7 @@ def _split_by_webhook(owners: Iterable[WebhookConfiguration]) -> Iterator[Webhoo
 
 
 def _may_change_objects(controller: Controller) -> bool:
-    """Whether a controller may change what webhooks look at, and asks and writes to nobody for that."""
+    """Return whether a controller may change what webhooks match, and neither queries nor writes to a server for it."""
     return (
         Phase.MUTATE in controller.phases
         and controller.trusted

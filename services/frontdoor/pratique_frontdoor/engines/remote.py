@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
-"""After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
+"""After this time, no review is in flight that began with the previous configuration: ``timeoutSeconds`` is at most
+30."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _DecisionInputs:
-    """What decides by one set of inputs."""
+    """The chain and cluster of one set of inputs."""
 
     chain: Chain
     webhooks: WebhookTransports
@@ -54,14 +55,14 @@ class _DecisionInputs:
 
 
 class RemoteEngine:
-    """Decides reviews by asking the services.
+    """Decides reviews by calling the services.
 
-    Configuration and cluster are read again when their files change. What cannot be used is told in the log and
-    left aside; reviews go on with the last that could.
+    Configuration and cluster are reloaded when their files change. Invalid content is logged and ignored; reviews
+    continue with the last valid content.
     """
 
     def __init__(self, settings: FrontDoorSettings) -> None:
-        """Read all configuration and make the chain. Needs a running event loop.
+        """Read all configuration and build the chain. Needs a running event loop.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -122,11 +123,11 @@ class RemoteEngine:
         hops.show_services(self._services, self._held)
         watched = [one for one in (cluster, configurations) if one.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
-        """What is read again when its files change."""
+        """What is reloaded when its files change."""
         reloads = ReloadCollector([one.reloads for one in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
         self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
-        """What it counts, for metrics."""
+        """Its collectors of metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
         self._advise(self._tell_unread, cluster.value)
         self._advise(self._tell_idle, configurations.value)
@@ -136,7 +137,7 @@ class RemoteEngine:
             self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
-        """Look in a thread for what is worth a warning: no review waits for it, and it refuses nothing."""
+        """Look for warnings in a thread: no review waits for it, and nothing is refused because of it."""
         telling = asyncio.ensure_future(asyncio.to_thread(_advise, tell, value))
         self._background.add(telling)
         telling.add_done_callback(self._background.discard)
@@ -164,7 +165,7 @@ class RemoteEngine:
         return chain, webhooks
 
     def _tell_idle(self, configurations: Configurations) -> None:
-        """Warn of what can do nothing. It is valid, so that it keeps nobody from starting."""
+        """Warn of configuration without effect. It is valid, so it does not prevent a start."""
         for line in self._sources.idle(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
             _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
@@ -190,7 +191,7 @@ class RemoteEngine:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Close the connections to webhooks that are in no chain any more, when no review uses them any more."""
+        """Close the connections to webhooks of earlier chains, when no review uses them any more."""
         used = [decider.webhooks for _, decider in self._held]
         unused = [one for one in self._webhooks if one not in used]
         self._webhooks = [one for one in self._webhooks if one in used]
@@ -205,29 +206,30 @@ class RemoteEngine:
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for, all of it by the newest inputs that the services decide by."""
+        """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
         digests, decider = self._agreed()
         review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
     def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
-        """The newest inputs by which the services decide, too; those of this front door where there are none such."""
+        """Return the newest inputs that the services also decide by; without any, those of this front door."""
         for digests, decider in self._held:
             if all(service.agrees(digests.whole) for service in self._services):
                 return digests, decider
         return self._held.digests, self._held.current
 
     async def unready(self) -> Sequence[str]:
-        """Why the services cannot be asked now."""
+        """Return the reasons why the services cannot be called now."""
         digests, _ = self._agreed()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
         return [reason for reason in reasons if reason]
 
     def warnings(self) -> Mapping[str, Sequence[str]]:
-        """What is no reason to send reviews elsewhere, and yet worth knowing, by what it is about.
+        """Return warnings that do not fail the readiness probe, by topic.
 
-        ``inputs`` names replicas that are left out because they decide by something else, or are asked for what was
-        before; ``replicas`` those that are left out because they are slow; ``webhooks`` those that are not called now.
+        ``inputs`` names replicas that are not called, or only for earlier inputs, because their inputs differ;
+        ``replicas`` those that are excluded because they are slow; ``webhooks`` those whose circuit breakers are not
+        closed.
         """
         differing = [told for service in self._services for told in service.differing(self._held.digests)]
         slow = [told for service in self._services for told in service.left_out()]
@@ -236,7 +238,7 @@ class RemoteEngine:
         return {about: told for about, told in found.items() if told or about == "inputs"}
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

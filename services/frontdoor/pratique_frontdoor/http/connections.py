@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 _END_OF_HEAD = b"\r\n\r\n"
 _MOST_LINE_BYTES = 1024
-"""The longest line that tells the size of a chunk: 16 digits, and extensions, which nobody sends. Go has 4096."""
+"""The longest line with the size of a chunk: 16 digits, and extensions, which nobody sends. Go allows 4096."""
 _FRAMING_SHARE = 16
-"""A chunked body may spend one byte on framing for each 16 of data, beside the length of a head: chunks of 100 bytes
-are fine without end, and those of one byte, which cost a thousand times as much to read, for some thousands."""
+"""A chunked body may have one byte of framing for every 16 of data, besides the length of a head: chunks of 100 bytes
+are fine without limit, and chunks of one byte, which cost a thousand times as much to read, for some thousands."""
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
 _HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
-"""``uri-host [":" port]`` of RFC 9110, 7.2, by its characters; it may be empty."""
+"""The characters of ``uri-host [":" port]`` of RFC 9110, 7.2; it may be empty."""
 
 
 class FramingError(ValueError):
-    """What came is no HTTP message that can be answered; the text is for who sent it."""
+    """The received bytes are not an HTTP message that can be answered; the message is for the client."""
 
 
 class MessagePart(enum.Enum):
-    """What comes next on a connection."""
+    """The part of a message that is expected next."""
 
     HEAD = enum.auto()
     BODY = enum.auto()
@@ -66,12 +66,12 @@ class MessagePart(enum.Enum):
 
 
 class Framing:
-    """Where one connection is within its messages."""
+    """The position of one connection within its messages."""
 
     __slots__ = ("_bytes_left", "_data_bytes", "_line", "_max_head_bytes", "_tail", "framing_bytes", "part")
 
     def __init__(self, max_head_bytes: int) -> None:
-        """Begin with the head of a message; ``framing_bytes`` are those of it, or of what goes round a body's data."""
+        """Expect a head first. ``framing_bytes`` counts the bytes of the head, or those around the data of a body."""
         self._max_head_bytes = max_head_bytes
         self.begin()
 
@@ -83,11 +83,11 @@ class Framing:
         self._bytes_left = self._data_bytes = self.framing_bytes = 0
 
     def begin_body(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Expect the body that a head with these fields tells of.
+        """Expect the body that a head with these fields announces.
 
         Raises:
-            FramingError: the head ended in another way than by an empty line, or has a body in another transfer
-                coding than ``chunked``, of which RFC 9112 (6.1) lets a server know no more.
+            FramingError: the head did not end with an empty line, or the body has another transfer coding than
+                ``chunked``, which a server cannot delimit (RFC 9112, 6.1).
         """
         if self._tail != _END_OF_HEAD:
             raise FramingError("lines end in CR LF, and nothing else")
@@ -103,10 +103,10 @@ class Framing:
             self._bytes_left = int(lengths[0])
 
     def end_of_part(self, data: bytes, start: int) -> int:
-        """Tell up to where ``data`` is of one part from ``start`` on, and expect what comes after that.
+        """Return where the part that begins at ``start`` ends in ``data``, and expect the next part.
 
         Raises:
-            FramingError: it is too much, or what is never read.
+            FramingError: the part is too large, or is not accepted here.
         """
         match self.part:
             case MessagePart.HEAD:
@@ -124,7 +124,7 @@ class Framing:
         return start + size
 
     def _head(self, data: bytes, start: int) -> int:
-        # An end may have begun in what came before.
+        # The end may have begun in earlier bytes.
         before = self._tail[-3:]
         found = (before + data[start : start + 3]).find(_END_OF_HEAD)
         if found >= 0:
@@ -161,7 +161,7 @@ class Framing:
         self.part = MessagePart.CHUNK_DATA if self._bytes_left else MessagePart.LAST_LINE
 
     def _last_line(self, data: bytes, start: int) -> int:
-        """The empty line at the end of a chunked body. In its place trailers could come, which nothing here needs."""
+        """Read the empty line at the end of a chunked body. Trailers could take its place, and are refused."""
         end = min(start + 2 - len(self._tail), len(data))
         self._tail += data[start:end]
         if not b"\r\n".startswith(self._tail):
@@ -170,10 +170,10 @@ class Framing:
 
 
 def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """Refuse what RFC 9112 (3.2) has a server refuse, and versions that an answer of HTTP/1.1 would not fit.
+    """Refuse what a server must refuse by RFC 9112 (3.2), and versions that a response of HTTP/1.1 would not fit.
 
     Raises:
-        FramingError: it is neither HTTP/1.1 nor HTTP/1.0, or has not one valid Host; 1.0 may have none.
+        FramingError: it is neither HTTP/1.1 nor HTTP/1.0, or does not have exactly one valid Host; HTTP/1.0 needs none.
     """
     if version not in {"1.0", "1.1"}:
         raise FramingError("HTTP/1.1 is spoken here, and HTTP/1.0")
@@ -187,28 +187,28 @@ def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]])
 class Timeouts:
     """The time limits of all requests in flight.
 
-    ``asyncio.timeout`` sets a timer for each, and nearly always takes it back, which takes uvloop 12 µs:
-    as long as it takes to read a review. Here one timer waits for the limit that comes first.
+    ``asyncio.timeout`` sets a timer for each, and nearly always cancels it, which takes uvloop 12 µs: as long as
+    decoding a review. Here one timer waits for the earliest limit.
     """
 
     def __init__(self) -> None:
-        """Start with no limits."""
+        """Start without limits."""
         self._limits: set[TimeLimit] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
 
     def limit(self, seconds: float) -> TimeLimit:
-        """Limit the time of what runs in a ``with`` of this, which raises TimeoutError once it is over."""
+        """Limit the time of a ``with`` block, which raises TimeoutError when the time is over."""
         return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
 
     def add(self, limit: TimeLimit) -> None:
-        """Begin to watch a limit."""
+        """Start to enforce a limit."""
         self._limits.add(limit)
         if self._timer is None or limit.at < self._timer_at:
             self._wake_at(limit.at)
 
     def remove(self, limit: TimeLimit) -> None:
-        """Watch a limit no longer. The timer stays: it will find the next one, or none."""
+        """Stop enforcing a limit. The timer stays: it will find the next one, or none."""
         self._limits.discard(limit)
 
     def _wake_at(self, at: float) -> None:
@@ -228,18 +228,18 @@ class Timeouts:
 
 
 class TimeLimit:
-    """A time limit on the current task, as a context manager. Made by :meth:`Timeouts.limit`, for one use."""
+    """A time limit on the current task, as a context manager for one use. Created by :meth:`Timeouts.limit`."""
 
     __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
 
     def __init__(self, timeouts: Timeouts, at: float) -> None:
-        """End at ``at``, in the loop's time."""
+        """End at ``at``, in the time of the event loop."""
         self.at = at
         self._timeouts = timeouts
         self._expired = False
 
     def expire(self) -> None:
-        """Cancel what runs."""
+        """Cancel the task."""
         self._expired = True
         self._task.cancel()
 
@@ -255,7 +255,7 @@ class TimeLimit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._timeouts.remove(self)
-        # Somebody else may have cancelled the task as well; then that is what counts.
+        # If the task was also cancelled from outside, that cancellation takes precedence.
         if (
             self._expired
             and self._task.uncancel() <= self._cancelling
@@ -266,9 +266,9 @@ class TimeLimit:
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection.
+    """One HTTP connection.
 
-    ``overdue`` is asked once a second for each connection: cheaper than a timer for each request.
+    ``overdue`` is checked once a second for each connection: cheaper than a timer for each request.
     """
 
     _waiting_since: float | None = None
@@ -277,7 +277,7 @@ class Protocol(HttpToolsProtocol):
     _body_since: float | None = None
     _body_bytes = 0
     _unread = b""
-    """What came and is not parsed, up to ``_read``."""
+    """Received bytes, parsed up to ``_read``."""
     _read = 0
     _complaint = ""
     _socket: socket.socket | None = None
@@ -296,7 +296,7 @@ class Protocol(HttpToolsProtocol):
         connections: UnauthenticatedConnections,
         callers: Callers | None,
     ) -> None:
-        """Keep the limits of ``settings``, and have ``connections`` count it until its caller is let in."""
+        """Enforce the limits of ``settings``; ``connections`` counts the connection until authentication."""
         super().__init__(config=config, server_state=state, app_state={})
         self._settings = settings
         self._framing = Framing(settings.max_head_bytes)
@@ -305,12 +305,12 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being read or answered on it."""
+        """Whether a request is being read or answered on the connection."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
         return cycle is not None and not cycle.response_complete
 
     def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
-        """Count the connection, whether or not anything is ever sent on it; without TLS there is no ``accepted``."""
+        """Count the connection, whether or not anything is ever sent on it; ``accepted`` is None without TLS."""
         self._socket = accepted
         self._size = size
         self._address = network_address(peer[0] if isinstance(peer, tuple) else None)
@@ -320,7 +320,7 @@ class Protocol(HttpToolsProtocol):
         self._connections.opened(self, self._address, size)
 
     def let_in(self) -> None:
-        """From now on what it takes up is for its caller to answer for."""
+        """Stop counting it as unauthenticated: its memory now counts against its caller."""
         if not self._is_let_in:
             self._is_let_in = True
             self.forget()
@@ -328,38 +328,41 @@ class Protocol(HttpToolsProtocol):
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CALLER_WINDOW_BYTES)
 
     def forget(self) -> None:
-        """Count the connection no more."""
+        """Stop counting the connection."""
         self.app_state.pop("let_in", None)
         self._connections.left(self, self._address)
 
     def abandon(self) -> None:
-        """Close it at once, and let go of what was read and not looked at."""
+        """Close the connection immediately, and drop what was read but not processed."""
         self._unread = b""
         if self.is_busy:
             self.cycle.body = bytearray()
         if self.transport is not None:
             self.transport.abort()
         if self._socket is not None:
-            # Where a handshake is going on there is nothing else to end it by.
+            # During a handshake, this is the only way to end the connection.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _resize(self, read: int = 0) -> None:
-        """Have it counted what the connection holds: what came and was not taken, and answers that were not sent."""
+        """Update the memory counted for the connection: unprocessed bytes and unsent responses."""
         if self._is_let_in or self.transport.is_closing():
             return
         taken = len(self.cycle.body) if self.is_busy else 0
         unsent = self.transport.get_write_buffer_size()
         if self._socket is not None:
-            # uvloop and OpenSSL each have a buffer for each connection over TLS; what of it was used once stays.
+            # uvloop and OpenSSL each have a buffer per connection over TLS; used parts of it stay allocated.
             self._most_read = max(self._most_read, 2 * read)
-        # Of a head there are two copies at a time, as bytes that came and as fields; they stay until the next one.
+        # There are two copies of a head at a time, as received bytes and as fields; they stay until the next one.
         self._most_head = max(self._most_head, 2 * self._framing.framing_bytes)
         held = self._most_read + self._most_head + len(self._unread) - self._read + taken + unsent
         self._connections.resize(self, self._address, self._size + held)
 
     def close_overdue(self, now: float) -> None:
-        """Close it where the client has kept the front door waiting for too long. ``now`` is the loop's time."""
+        """Close the connection if the client has kept the front door waiting for too long.
+
+        ``now`` is the event loop's time.
+        """
         if self._is_stalled(now):
             self._connections.count("stalled", self._address)
             self.abandon()
@@ -367,7 +370,7 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def _is_stalled(self, now: float) -> bool:
-        """Whether there has been an answer to send each time that somebody looked, for longer than a body may take."""
+        """Return whether responses have been unsent at every check for longer than a body may take."""
         if not self.transport.get_write_buffer_size():
             self._unsent_since = None
             return False
@@ -375,10 +378,10 @@ class Protocol(HttpToolsProtocol):
         return now - self._unsent_since > self._settings.body_seconds
 
     def overdue(self, now: float) -> bool:
-        """True where the client has kept the front door waiting for too long. ``now`` is the loop's time.
+        """Return whether the client has kept the front door waiting for too long. ``now`` is the event loop's time.
 
-        The wait is for a head that was begun, or never came on a new connection, for a body, or for the rest of one
-        that is answered already.
+        The front door waits for the rest of a head, for the first head of a new connection, for a body, or for the rest
+        of a body that is already answered.
         """
         if self._waiting_since is not None:
             return now - self._waiting_since > self._settings.head_seconds
@@ -386,7 +389,7 @@ class Protocol(HttpToolsProtocol):
 
     def _body_lags(self, now: float) -> bool:
         if self.flow.read_paused:
-            # It is the front door that keeps the client waiting, for an earlier answer or for room.
+            # The front door keeps the client waiting, for an earlier response or for memory.
             self._expect_body(now)
             return False
         settings, seconds = self._settings, now - (self._body_since or now)
@@ -394,7 +397,7 @@ class Protocol(HttpToolsProtocol):
         return seconds > settings.body_seconds or self._body_bytes < due
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Begin to wait for the first head."""
+        """Start to wait for the first head."""
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
         if connection is None:
@@ -406,12 +409,15 @@ class Protocol(HttpToolsProtocol):
         self._wait()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the rest of a head."""
+        """Start to wait for the rest of a head."""
         self._wait()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Stop waiting; the application waits for the body. Raising makes httptools refuse the request."""
+        """Stop waiting for the head; the application waits for the body.
+
+        An exception makes httptools refuse the request.
+        """
         self._waiting_since = None
         self._head_came_at = self.loop.time()
         try:
@@ -428,21 +434,21 @@ class Protocol(HttpToolsProtocol):
         if len(self.headers) > self._settings.max_head_fields:
             raise FramingError(f"a head has at most {self._settings.max_head_fields} fields")
         if self.parser.should_upgrade():
-            # httptools would take the body for another protocol, and drop it.
+            # httptools would treat the body as another protocol, and drop it.
             raise FramingError("no other protocol is spoken here")
         check_version_and_host(self.parser.get_http_version(), self.headers)
         self._framing.begin_body(self.headers)
 
     def on_body(self, body: bytes) -> None:
-        """Count what comes."""
+        """Count the received bytes."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Wait for the rest of a body that is answered already, and go on with what came after the request.
+        """Wait for the rest of a body that is already answered, and continue with what came after the request.
 
-        The time for the rest counts from its head. So a body that was too large has time to end, and one that was too
-        slow has had it.
+        The time for the rest counts from its head. So a body that was too large has time to finish, and one that was
+        too slow has none left.
         """
         super().on_response_complete()
         self.cycle.body = bytearray()  # what came of it after the answer was decided on; nobody reads it
@@ -461,11 +467,11 @@ class Protocol(HttpToolsProtocol):
         self._framing.begin()
         if self.cycle.response_complete:
             self._waiting_since = None
-            # uvicorn leaves this true where it discarded the body.
+            # uvicorn leaves this true after it has discarded the body.
             self.cycle.more_body = False
 
     def data_received(self, data: bytes) -> None:
-        """Read requests one after another: the next one waits, unparsed, until the one before it is answered."""
+        """Parse requests one after another: the next one stays unparsed until the previous one is answered."""
         self._unread = self._unread[self._read :] + data if self._unread else data
         self._read = 0
         self._read_on()
@@ -474,7 +480,7 @@ class Protocol(HttpToolsProtocol):
     def _read_on(self) -> None:
         while self._unread and not self.transport.is_closing():
             if self._is_answering():
-                # What has been read is one packet; the rest waits with the client.
+                # One packet has been read; the rest waits at the client.
                 self.flow.pause_reading()
                 return
             try:
@@ -490,11 +496,11 @@ class Protocol(HttpToolsProtocol):
             super().data_received(part)
 
     def _is_answering(self) -> bool:
-        """Whether a request has come whole, and is not answered."""
+        """Return whether a complete request is not answered yet."""
         return self._framing.part is MessagePart.HEAD and self.is_busy
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of what nobody will read."""
+        """Release what the connection held."""
         self.forget()
         self._unread, self._socket = b"", None
         self.app_state.clear()
@@ -502,7 +508,7 @@ class Protocol(HttpToolsProtocol):
             super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
-        """Answer what is no HTTP request that can be answered, and close."""
+        """Answer a malformed request, and close the connection."""
         text = f"not an HTTP/1.1 request that can be answered: {self._complaint or 'it is malformed'}"
         body = status_reply(statuses.bad_request(text)).body
         head = [

@@ -51,14 +51,14 @@ BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTr
 _CLIENT_GONE = 499  # as nginx has it: nobody was there any more to be answered
 
 _MOST_MARGIN_SECONDS = 0.05
-"""What the front door keeps of a review's time for itself: as much as a service keeps for its answer
-(``pratique.rpc.handlers``), or a tenth where that is less. So what hangs is given up, and what others said until then
-is answered, before the limit on the whole request ends everything."""
+"""What the front door reserves of a review's time: as much as a service reserves for its answer
+(``pratique.rpc.handlers``), or a tenth if that is less. Hanging calls then end before the limit on the whole request
+does, and other outcomes are still used."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EndpointContext:
-    """What all endpoints of one front door share."""
+    """What all endpoints of a front door share."""
 
     engine: Engine
     settings: FrontDoorSettings
@@ -74,12 +74,12 @@ class EndpointContext:
 class DecisionEndpoint:
     """An ASGI application for one path.
 
-    It is one, instead of a function of a Starlette Request, because it is where every review passes: Request
-    and Response objects would cost a sixth of the time that Starlette and uvicorn take together.
+    It is not a function of a Starlette Request, because every review passes through it: Request and Response objects
+    would cost a sixth of the time that Starlette and uvicorn take together.
     """
 
     def __init__(self, path: str, phases: frozenset[Phase] | None, surroundings: EndpointContext) -> None:
-        """Run ``phases`` for every review; None: those that ``?phase=`` asks for, and explain them."""
+        """Run ``phases`` for every review. None runs the phases of ``?phase=`` and returns a decision document."""
         self._path = path
         self._phases = phases
         self._engine = surroundings.engine
@@ -105,14 +105,14 @@ class DecisionEndpoint:
             _end_trace(trace, _CLIENT_GONE)
             return
         except asyncio.CancelledError:
-            # The server cancels what outlives the drain; this task has nothing else to do than to say so.
+            # The server cancels requests that outlive the drain; they are still answered.
             reply = status_reply(shutting_down())
         except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
             if isinstance(error, OutageError):
                 self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))
         if log is not None and seen is not None:
-            # Whatever is answered comes by here, decision or outage, before anybody hears of it.
+            # Every response passes here before it is sent, whether it has a decision or not.
             seen.answered(reply.code, reply.body)
             log.take(seen)
         await reply.send(send)
@@ -128,7 +128,7 @@ class DecisionEndpoint:
         query = self._read_query(scope["query_string"])
         check_head(scope["headers"], self._max_body_bytes)
         deadline = Deadline.after(query.seconds - min(_MOST_MARGIN_SECONDS, query.seconds / 10))
-        # A client that goes away is not noticed: its review ends by its deadline, and watching for it would
+        # A client that disconnects is not noticed: its review ends at its deadline, and watching the connection would
         # cost every review a task.
         with LoadShare(self._load, _share_holder(scope)) as share, self._timeouts.limit(query.seconds):
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
@@ -158,7 +158,7 @@ class DecisionEndpoint:
         explain = self._phases is None
         phases = query.phases if self._phases is None else self._phases
         decision = await self._engine.decide(received.review, phases, deadline, explain=explain)
-        # In the next turn of the loop, after uvloop has written the answer.
+        # In the next iteration of the event loop, after uvloop has written the response.
         asyncio.get_running_loop().call_soon(
             self._metrics.observe_decision, received.review.operation, decision
         )
@@ -178,13 +178,13 @@ class DecisionEndpoint:
 
 
 def _share_holder(scope: Scope) -> str:
-    """Who counts for what a request holds: its caller, or the address that it came from."""
+    """Return whose limits a request counts against: those of its caller, or of its address."""
     state = scope["state"]
     holder: str = state.get("caller") or state.get("address", "")
     return holder
 
 
 def _end_trace(trace: ReviewTrace | None, code: int) -> None:
-    """End a trace, in the next turn of the loop, after uvloop has written the answer."""
+    """End a trace in the next iteration of the event loop, after uvloop has written the response."""
     if trace is not None:
         asyncio.get_running_loop().call_soon(trace.end, code, time.perf_counter_ns())

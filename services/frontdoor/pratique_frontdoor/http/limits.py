@@ -33,16 +33,16 @@ _NODE_RESOURCES = frozenset({("", "nodes"), _LEASES})
 
 
 class PriorityLevel(enum.StrEnum):
-    """How urgent a review is, by the names that API Priority and Fairness has for it."""
+    """The priority of a review, by the names of API Priority and Fairness."""
 
     EXEMPT = "exempt"
     """Administrators (``system:masters``) and the API server itself."""
     LEADER_ELECTION = "leader-election"
-    """Leases of components: who loses one ends its work."""
+    """Leases of components: a component that loses its lease stops."""
     NODE_HIGH = "node-high"
-    """Nodes that say that they are alive; the Pods of one that cannot are evicted."""
+    """Heartbeats of nodes; the Pods of a node without heartbeats are evicted."""
     SYSTEM = "system"
-    """All else of nodes."""
+    """Other requests of nodes."""
     WORKLOAD_HIGH = "workload-high"
     """The controller manager, the scheduler, and service accounts in ``kube-system``."""
     ORDINARY = "ordinary"
@@ -50,7 +50,7 @@ class PriorityLevel(enum.StrEnum):
 
 
 def priority_of(review: Review) -> PriorityLevel:
-    """Tell how urgent a review is."""
+    """Return the priority of a review."""
     user, resource = review.user, (review.resource.group, review.resource.resource)
     if "system:masters" in user.groups or user.username == "system:apiserver":
         return PriorityLevel.EXEMPT
@@ -64,28 +64,28 @@ def priority_of(review: Review) -> PriorityLevel:
 
 
 MIN_REVIEW_BYTES = 64 * 1024
-"""What a review counts for at least once it is complete: small ones cost objects and tasks, not bytes."""
+"""The minimum a complete review counts for: small reviews cost objects and tasks, not bytes."""
 SMALL_BODY_BYTES = 256 * 1024
-"""Up to here a body may use what is reserved while it comes, as nobody knows yet how urgent it is. A Node with fifty
-images and their names has 30 KiB."""
+"""Up to this size, an incomplete body may use the reserve, as its priority is not known yet. A Node with fifty images
+and their names has 30 KiB."""
 UNREAD = "unread"
-"""What stands for the priority of a review whose body has not come whole."""
+"""The label for the priority of a review whose body is incomplete."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadLimits:
-    """How much may be held. In all but the first, 0 is no limit."""
+    """How many bytes and reviews may be held. 0 is no limit, except in the first."""
 
     total_bytes: int
-    """By all reviews together."""
+    """Bytes of all reviews together."""
     reserved_bytes: int = 0
-    """Beyond that, by urgent ones."""
+    """Additional bytes for urgent reviews."""
     unfinished_bytes: int = 0
-    """Of the total, by bodies that are still coming."""
+    """Bytes of incomplete bodies, part of the total."""
     holder_requests: int = 0
-    """Reviews in flight of one caller, or of one address where callers are not known."""
+    """Reviews in flight of one caller, or of one address if callers are not authenticated."""
     holder_bytes: int = 0
-    """Bytes that those hold."""
+    """Bytes of those reviews."""
 
 
 class Load:
@@ -107,20 +107,20 @@ class Load:
         self.held_bytes = 0
         self.unfinished_bytes = 0
         self.reviews = 0
-        """How many share it now."""
+        """Requests in flight."""
         self.refused: collections.Counter[tuple[str, ...]] = collections.Counter()
-        """How often it would have been too much, by the priority of the review and by the limit."""
+        """Refused requests, by the priority of the review and by the limit."""
         self._bytes_of: collections.Counter[str] = collections.Counter()
         self._requests_of: collections.Counter[str] = collections.Counter()
 
     @property
     def limit_bytes(self) -> int:
-        """How many bytes may be held by reviews that are not urgent."""
+        """The bytes that reviews that are not urgent may hold."""
         return self._limits.total_bytes
 
     @property
     def shed(self) -> int:
-        """How often it would have been too much."""
+        """The number of refused requests."""
         return self.refused.total()
 
     def come(self, holder: str) -> None:
@@ -129,7 +129,7 @@ class Load:
         self._requests_of[holder] += 1
 
     def go(self, holder: str, size: int) -> None:
-        """Forget a request, and what it held."""
+        """Forget a request, and release what it held."""
         self.reviews -= 1
         self._requests_of[holder] -= 1
         self._bytes_of[holder] -= size
@@ -138,10 +138,10 @@ class Load:
             del self._requests_of[holder], self._bytes_of[holder]
 
     def take(self, size: int, holder: str, priority: PriorityLevel | None, *, may_use_reserve: bool) -> None:
-        """Hold more.
+        """Hold more bytes.
 
         Raises:
-            RequestError: it would be too much (503). Nothing is changed then.
+            RequestError: a limit would be exceeded (503); nothing has changed then.
         """
         reason = self._excess(size, holder, priority, may_use_reserve=may_use_reserve)
         if reason:
@@ -154,7 +154,7 @@ class Load:
     def _excess(
         self, size: int, holder: str, priority: PriorityLevel | None, *, may_use_reserve: bool
     ) -> str | None:
-        """Name the limit that would be exceeded; None where there is none."""
+        """Return the limit that would be exceeded; None if there is none."""
         limits = self._limits
         reserved = limits.reserved_bytes if may_use_reserve else 0
         if self.held_bytes + size > limits.total_bytes + reserved:
@@ -172,19 +172,19 @@ class Load:
 
 
 class LoadShare:
-    """What one request holds, until the ``with`` ends."""
+    """What one request holds until its ``with`` block ends."""
 
     __slots__ = ("_bytes", "_holder", "_load", "_unfinished")
 
     def __init__(self, load: Load, holder: str = "") -> None:
-        """Start with nothing held; ``holder`` is the caller, or the address where callers are not known."""
+        """Start with nothing held; ``holder`` is the caller, or the address if callers are not authenticated."""
         self._load = load
         self._holder = holder
         self._bytes = 0
         self._unfinished = 0
 
     def hold(self, size: int) -> None:
-        """Hold that many more bytes of a body; raises RequestError (503) where that is too much."""
+        """Hold more bytes of a body; raises RequestError (503) if a limit would be exceeded."""
         small = self._bytes + size <= SMALL_BODY_BYTES
         self._load.take(size, self._holder, None, may_use_reserve=small)
         self._bytes += size
@@ -194,7 +194,7 @@ class LoadShare:
     def complete(self, priority: PriorityLevel = PriorityLevel.ORDINARY) -> None:
         """Count the request as a review; until then, a client that sends nothing costs nothing.
 
-        Raises RequestError (503) where that is too much for a review of that priority.
+        Raises RequestError (503) if that exceeds a limit for a review of that priority.
         """
         more = max(0, MIN_REVIEW_BYTES - self._bytes)
         is_urgent = priority is not PriorityLevel.ORDINARY
@@ -218,58 +218,61 @@ class LoadShare:
 
 
 TLS_BYTES = 64 * 1024
-"""What a connection over TLS takes before anything came: 61 KiB were seen, most of them OpenSSL's and uvloop's."""
+"""Memory of a connection over TLS before it receives anything: 61 KiB measured, most of them OpenSSL's and uvloop's."""
 PLAIN_BYTES = 8 * 1024
-"""The same without TLS: 6 KiB were seen."""
+"""The same without TLS: 6 KiB measured."""
 UNAUTHENTICATED_WINDOW_BYTES = 16 * 1024
-"""What the kernel takes of a stranger before it is read: as much as a head may have, because Linux doubles it."""
+"""Bytes that the kernel buffers for an unauthenticated connection: as much as a head may have, because Linux doubles
+it."""
 CALLER_WINDOW_BYTES = 1024 * 1024
-"""What it takes of a caller, as far as the system lets it: a body of 7 MiB comes in some round trips."""
+"""Bytes that it buffers for an authenticated caller, if the system allows it: a body of 7 MiB arrives in a few round
+trips."""
 _LOG_SECONDS = 10.0
-"""A line of log in that time for each reason, however many connections are closed."""
+"""At most one log line per reason in that time, however many connections are closed."""
 
 _log = logging.getLogger(__name__)
 
 
 class CountedConnection(Protocol):
-    """One connection, as seen from here."""
+    """A connection that is counted."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being read or answered on it."""
+        """Whether a request is being read or answered on the connection."""
 
     def abandon(self) -> None:
-        """Close it at once, and let go of all that it holds."""
+        """Close it immediately, and release everything that it holds."""
 
 
 class UnauthenticatedConnections:
-    """Those that are open and were not let in.
+    """The open connections that are not authenticated.
 
-    Too much is closed, not kept waiting: where strangers could fill the places, whoever may call would find none. So it
-    is a connection of the address that has most, and the oldest of them that does nothing: an honest one is let in
-    within a round trip.
+    Excess connections are closed, not queued: if attackers could fill the queue, allowed callers would find no place.
+    The oldest idle connection of the address with the most is closed: an honest client is authenticated within a round
+    trip.
     """
 
     def __init__(self, settings: FrontDoorSettings) -> None:
-        """Start with none."""
+        """Start without connections."""
         self._max_connections = settings.max_address_connections
         self._max_bytes = settings.max_unauthenticated_bytes
         self._sizes: dict[str, dict[CountedConnection, int]] = {}
         self._totals: dict[str, int] = {}
         self.held_bytes = 0
-        """What all of them take up together."""
+        """The bytes of all connections."""
         self.closed: collections.Counter[tuple[str, ...]] = collections.Counter(
             {("address",): 0, ("memory",): 0, ("stalled",): 0}
         )
-        """How many were closed, by the reason: too many from an address, too much memory, answers that nobody reads."""
+        """Closed connections by reason: too many from an address, too much memory, responses that the client does not
+        read."""
         self._logged: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of connections."""
         return sum(map(len, self._sizes.values()))
 
     def opened(self, connection: CountedConnection, address: str, size: int) -> None:
-        """Take one in, and close others, or that one, where it is too much."""
+        """Count a new connection, and close others, or this one, if a limit is exceeded."""
         of_address = self._sizes.setdefault(address, {})
         of_address[connection] = 0
         self.resize(connection, address, size)
@@ -277,7 +280,7 @@ class UnauthenticatedConnections:
             self._close(_oldest_idle(of_address, connection), address, "address")
 
     def resize(self, connection: CountedConnection, address: str, size: int) -> None:
-        """Note what a connection takes up now, in bytes."""
+        """Update the bytes of a connection."""
         of_address = self._sizes.get(address, {})
         if connection not in of_address:
             return  # let in, or closed
@@ -295,7 +298,7 @@ class UnauthenticatedConnections:
                 return
 
     def left(self, connection: CountedConnection, address: str) -> None:
-        """Forget a connection that is closed, or was let in. Again has no effect."""
+        """Forget a connection that is closed or authenticated. Calling it again has no effect."""
         of_address = self._sizes.get(address, {})
         size = of_address.pop(connection, None)
         if size is None:
@@ -306,7 +309,7 @@ class UnauthenticatedConnections:
             del self._sizes[address], self._totals[address]
 
     def count(self, reason: str, address: str) -> None:
-        """Count one that is closed, and log it where that was not done for a while."""
+        """Count a closed connection, and log it unless that was done recently."""
         self.closed[reason,] += 1
         now = time.monotonic()
         if now - self._logged.get(reason, -_LOG_SECONDS) >= _LOG_SECONDS:
@@ -329,9 +332,9 @@ def _oldest_idle(
 
 @functools.lru_cache(maxsize=4096)
 def network_address(host: str | None) -> str:
-    """Give what counts as one address: of IPv6 the first 64 bits, which is what one machine gets of a network.
+    """Return what counts as one address: for IPv6 the first 64 bits, which is what one machine gets of a network.
 
-    Sockets without an address, such as Unix ones, are all ``local``.
+    Sockets without an address, such as Unix ones, all count as ``local``.
     """
     try:
         address = ipaddress.ip_address((host or "").partition("%")[0])

@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""What ``?phase=`` may be."""
+"""The values of ``?phase=``."""
 
 _BLAMES = {"true": True, "false": False}
 
 
 class RequestError(InputError):
-    """A request cannot be answered with a decision; ``status`` says why, and gives the HTTP code."""
+    """A request cannot be decided; ``status`` has the reason and the HTTP code."""
 
     def __init__(self, status: Status) -> None:
-        """Refuse with ``status``."""
+        """Refuse the request with ``status``."""
         super().__init__(status.message)
         self.status = status
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its request was complete. There is nobody to answer."""
+    """The client closed the connection before its request was complete, so no response can be sent."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Query:
     """The query of a request for a decision."""
 
     seconds: float
-    """Time until the answer has to leave."""
+    """Seconds until the response must be sent."""
     phases: frozenset[Phase]
-    """What ``?phase=`` asks for; both phases where it is not there."""
+    """The phases of ``?phase=``; both without it."""
     blame: bool = False
-    """Whether ``?blame=`` asks who changed what."""
+    """Whether ``?blame=`` requests the blame."""
 
 
 def query_reader(settings: FrontDoorSettings) -> Callable[[bytes], Query]:
-    """Make the function that reads the query of a URL, as bytes.
+    """Return a function that parses the query of a URL, given as bytes.
 
-    It remembers what it read last, because an API server sends the same few queries again and again. It
-    raises RequestError (400) on a bad ``timeout``, ``phase`` or ``blame``.
+    It caches its last results, because an API server sends the same few queries again and again. It raises RequestError
+    (400) on an invalid ``timeout``, ``phase`` or ``blame``.
     """
     return functools.lru_cache(maxsize=64)(functools.partial(_read_query, settings))
 
@@ -78,7 +78,7 @@ def _read_query(settings: FrontDoorSettings, query: bytes) -> Query:
 
 
 def _seconds(timeout: str, settings: FrontDoorSettings) -> float:
-    """As ``k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go``: zero or less means no wish."""
+    """Source: ``k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go``; zero or less means the default."""
     seconds = settings.default_timeout_seconds
     if timeout:
         try:
@@ -112,10 +112,10 @@ def _unsupported_value(parameter: str, value: str, supported: Iterable[str]) -> 
 
 
 def check_head(headers: Sequence[tuple[bytes, bytes]], max_body_bytes: int) -> None:
-    """Refuse a body by its headers, before it is read.
+    """Check the headers of a request before its body is read.
 
     Raises:
-        RequestError: it is not JSON, or in an encoding (415), or too long (413).
+        RequestError: the body is not JSON or is encoded (415), or is too large (413).
     """
     media_type = b""
     for name, value in headers:
@@ -125,7 +125,7 @@ def check_head(headers: Sequence[tuple[bytes, bytes]], max_body_bytes: int) -> N
             if int(value) > max_body_bytes:
                 raise _too_large(max_body_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
-            # An API server never encodes a review, and whoever decodes one can be made to decode a bomb.
+            # An API server never encodes a review, and a decoder could be attacked with a decompression bomb.
             raise _unsupported_media_type("was encoded - accepted content encodings include: identity")
     if media_type != b"application/json" and not _is_utf8_json(media_type):
         raise _unsupported_media_type(
@@ -141,13 +141,13 @@ def _is_utf8_json(media_type: bytes) -> bool:
 
 
 async def read_body(receive: Receive, max_body_bytes: int, hold: Callable[[int], None]) -> list[bytes]:
-    """Read a body in the pieces in which it comes, and tell ``hold`` the size of each.
+    """Read a body in the pieces in which it arrives, and pass the size of each to ``hold``.
 
-    To put megabytes together takes some milliseconds, and is not for an event loop.
+    Joining megabytes takes some milliseconds, so the event loop does not do it.
 
     Raises:
-        RequestError: it is too long (413), or ``hold`` refuses it.
-        ClientGoneError: the connection closed before the end.
+        RequestError: the body is too large (413), or ``hold`` refuses it.
+        ClientGoneError: the client closed the connection before the end of the body.
     """
     pieces: list[bytes] = []
     size = 0
@@ -180,17 +180,17 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JSONReply:
-    """An answer with a JSON body."""
+    """A response with a JSON body."""
 
     code: int
     """HTTP status code."""
     body: bytes
-    """JSON text."""
+    """The JSON text."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Headers beside those that tell about the body, names in lower case."""
+    """Headers other than those about the body, with names in lower case."""
 
     async def send(self, send: Send) -> None:
-        """Send it whole."""
+        """Send the response."""
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(self.body)),
@@ -201,28 +201,28 @@ class JSONReply:
 
 
 def status_reply(status: Status, headers: tuple[tuple[bytes, bytes], ...] = ()) -> JSONReply:
-    """Tell of a failure; the Status' code is the HTTP code."""
+    """Return a response for a failure; its HTTP code is the code of the Status."""
     return JSONReply(status.code, encode(statuses.to_document(status)), headers)
 
 
 def not_found() -> Status:
-    """404, in the words of ``NewGenericServerResponse``."""
+    """Return a 404 with the message of ``NewGenericServerResponse``."""
     return statuses.failure(404, "NotFound", "the server could not find the requested resource")
 
 
 def method_not_allowed() -> Status:
-    """405, in the words of ``NewGenericServerResponse``."""
+    """Return a 405 with the message of ``NewGenericServerResponse``."""
     text = "the server does not allow this method on the requested resource"
     return statuses.failure(405, "MethodNotAllowed", text)
 
 
 def shutting_down() -> Status:
-    """503, for what is still undecided when the time for draining is over."""
+    """Return a 503 for reviews that are undecided when the time for draining is over."""
     return statuses.service_unavailable("the server is shutting down")
 
 
 def failure_status(error: Exception, path: str) -> Status:
-    """Find the Status for what was raised while a request was answered.
+    """Return the Status for an exception that was raised while a request was handled.
 
     ============================ ==== =======================================================================
     raised                       code meaning
@@ -255,22 +255,22 @@ def _internal_error(error: Exception, path: str) -> Status:
 
 
 _INFORMATIONAL = b"HTTP/1.1 1"
-"""How a head begins that another follows: ``100 Continue``."""
+"""How the head of an informational response starts, which another head follows: ``100 Continue``."""
 
 
 class ResponseWriter:
-    """Writes one response that has a body to a connection: its head together with what comes next."""
+    """Writes one response with a body to a connection, its head together with the first part of the body."""
 
     __slots__ = ("_head", "_is_begun", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """Write to ``transport``; nothing has been."""
+        """Start with nothing written to ``transport``."""
         self._transport = transport
         self._head: bytes | None = None
         self._is_begun = False
 
     def write(self, data: bytes) -> None:
-        """Write, or keep what is the head; a connection that is being closed gets nothing more."""
+        """Write data, but hold the head back; a closing connection gets nothing more."""
         if self._transport.is_closing():
             return
         if self._head is not None:
@@ -282,7 +282,7 @@ class ResponseWriter:
             self._head, self._is_begun = data, True
 
     def close(self) -> None:
-        """Close the connection when all is written, be it a head that nothing follows."""
+        """Close the connection when everything is written, including a head without a body."""
         if self._head is not None:
             self._transport.write(self._head)
             self._head = None

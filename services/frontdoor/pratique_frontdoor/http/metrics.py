@@ -1,7 +1,7 @@
-"""Metrics: the API server's own admission metrics, and those of the front door.
+"""The API server's own admission metrics, and those of the front door.
 
-Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so that what was
-made to watch an API server can watch this chain too. A decision is observed after its answer has left.
+Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so dashboards and alerts
+for an API server work for this chain too. A decision is observed after its response is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HIGHEST_CODE = 600  # metrics.go cuts codes there to bound the number of series
 
 
 class Metrics:
-    """Everything that ``GET /metrics`` shows, in a registry of its own."""
+    """All metrics of ``GET /metrics``, in their own registry."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -106,7 +106,7 @@ class Metrics:
         return durations
 
     def show_recording(self, recorder: Recorder) -> None:
-        """Show what has become of the lines of a recording, as it is whenever metrics are asked for."""
+        """Show how many lines of a recording were written and dropped, read on every scrape."""
         self._registry.register(
             CallbackMetric(
                 "pratique_recording_written_total", "Lines that were recorded.", lambda: recorder.written
@@ -121,7 +121,7 @@ class Metrics:
         )
 
     def show_decision_log(self, log: DecisionLog) -> None:
-        """Show how a decision log fares, as it is whenever metrics are asked for."""
+        """Show the state of a decision log, read on every scrape."""
         for name, documentation, read in (
             ("written_total", "Decisions and outages that were logged.", lambda: log.written),
             (
@@ -139,7 +139,7 @@ class Metrics:
             self._registry.register(CallbackMetric(f"pratique_decision_log_{name}", documentation, read))
 
     def show_load(self, load: Load) -> None:
-        """Show what is in flight, as it is whenever metrics are asked for."""
+        """Show the load, read on every scrape."""
         for name, documentation, read in (
             ("in_flight_bytes", "Bytes of reviews that are held now.", lambda: load.held_bytes),
             ("in_flight_reviews", "Reviews that are being decided now.", lambda: load.reviews),
@@ -162,7 +162,7 @@ class Metrics:
         )
 
     def show_connections(self, connections: UnauthenticatedConnections) -> None:
-        """Show what connections take up whose callers were not let in, and how many were closed for that."""
+        """Show the memory of unauthenticated connections, and how many were closed for it."""
         for name, documentation, read in (
             (
                 "connections",
@@ -184,23 +184,23 @@ class Metrics:
         )
 
     def show(self, collector: Collector) -> None:
-        """Show what somebody else has counted, as it is whenever metrics are asked for."""
+        """Show the metrics of another collector, read on every scrape."""
         self._registry.register(collector)
 
     def text(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return render_metrics(self._registry)
 
     def count_request(self, path: str, code: int) -> None:
-        """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""
+        """Count an HTTP request. ``path`` is from a fixed set, never from the client."""
         self._requests.add(path, str(code))
 
     def count_outage(self, service: str, cause: str) -> None:
-        """Count a review that was not decided. Both are of a fixed set."""
+        """Count an outage. Both labels are from fixed sets."""
         self._outages.add(service, cause)
 
     def observe_request(self, path: str, seconds: float) -> None:
-        """Observe how long a request for a decision took."""
+        """Observe the duration of a request for a decision."""
         self._request_seconds.observe(seconds, path)
 
     def observe_decision(self, operation: str, decision: Decision) -> None:
@@ -221,7 +221,7 @@ class Metrics:
 
     def _observe_controller(self, operation: str, name: str, phase: Phase, steps: Sequence[Step]) -> None:
         durations = [step.duration_seconds for step in steps]
-        # Webhooks and policies take turns in the mutating phase, and run side by side in the validating one.
+        # Webhooks and policies run one after another in the mutating phase, and concurrently in the validating one.
         seconds = sum(durations) if phase is Phase.MUTATE else max(durations)
         self._controllers.observe(
             seconds, name, _STEP_TYPE[phase], operation, _boolean_label(_rejects(phase, steps))

@@ -1,7 +1,7 @@
-"""One stream to one replica, on which many calls are under way at a time.
+"""One stream to one replica, with many calls in flight.
 
-Each call has its own deadline, can be cancelled by itself, and fails by itself. Where the stream breaks, all that are
-under way fail as UNAVAILABLE, and whoever made them may make them again elsewhere.
+Each call has its own deadline, and can be cancelled and fail separately. If the stream breaks, all calls in flight fail
+as UNAVAILABLE, and callers may retry them elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pratique.rpc.streams import StreamedAnswer, StreamedMethod, streamed_call
 from pratique.telemetry.tracing import TraceMetadata
 
 _BATCH_BYTES = 256 * 1024
-"""When a request has to wait for the next message: as long as it takes to send a quarter of a MiB."""
+"""Bytes of requests in one message; further requests wait for the next. A quarter of a MiB, so that none waits for
+longer than that takes to send."""
 _CODES = {code.value[0]: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
 _STREAM_ERRORS = (
     grpc.aio.AioRpcError,
@@ -33,16 +34,16 @@ _STREAM_ERRORS = (
 
 
 class StreamedCallError(Exception):
-    """A call failed, as :class:`grpc.aio.AioRpcError` has it of a call of its own."""
+    """A call on a stream failed; like :class:`grpc.aio.AioRpcError` for a unary call."""
 
     def __init__(self, code: grpc.StatusCode, *, begun: bool = True) -> None:
-        """Fail with a code; ``begun`` says that the service may have carried the call out."""
+        """Fail with a code; ``begun`` says that the service may have executed the call."""
         super().__init__(code.name)
         self._code = code
         self.begun = begun
 
     def code(self) -> grpc.StatusCode:
-        """What kind of failure it was."""
+        """Return the gRPC status code."""
         return self._code
 
 
@@ -57,10 +58,10 @@ class _PendingCall:
 
 
 class CallStream:
-    """The stream, from its opening to its end. It is used while it is ``usable``."""
+    """A stream from its opening to its end. Calls can be made while it is ``usable``."""
 
     def __init__(self, channel: grpc.aio.Channel, method: StreamedMethod) -> None:
-        """Open it; :meth:`run` has to run for anything to happen."""
+        """Open the stream; nothing happens until :meth:`run` runs."""
         opened: Any = channel.stream_stream(method.stream_path, None, None)
         self._call = opened()
         self._method = method
@@ -71,11 +72,12 @@ class CallStream:
         self._news = asyncio.Event()
         self._left = False
         self.held: tuple[InputDigests, ...] = ()
-        """What the service says that it decides by, now first and then what it has kept of before."""
+        """Digests of the inputs that the service decides by: the current ones, then earlier ones that it still
+        accepts."""
         self.greeted = False
-        """Whether the service ever said that it takes calls."""
+        """Whether the service has ever reported that it takes calls."""
         self.over = asyncio.Event()
-        """Set when no more calls are to be made: the service said so, or the stream broke, or it was left."""
+        """Set when no more calls can be made: the service said so, the stream broke, or :meth:`leave` was called."""
 
     @property
     def usable(self) -> bool:
@@ -84,14 +86,14 @@ class CallStream:
 
     @property
     def in_flight(self) -> int:
-        """How many calls wait for their answers."""
+        """The number of calls without an answer."""
         return len(self._waiting)
 
     async def ask(self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
         """Make one call.
 
         Raises:
-            StreamedCallError: it has no answer.
+            StreamedCallError: the call has no answer.
         """
         loop = asyncio.get_running_loop()
         self._number += 1
@@ -109,13 +111,13 @@ class CallStream:
             timer.cancel()
 
     def leave(self) -> None:
-        """Make no more calls, and end the stream when those under way are answered."""
+        """Make no more calls, and end the stream when those in flight are answered."""
         self._left = True
         self.over.set()
         self._news.set()
 
     async def run(self) -> grpc.StatusCode:
-        """Carry calls until the stream ends; gives its code. Calls that are under way then have failed."""
+        """Exchange messages until the stream ends, and return its status code. Calls in flight have failed then."""
         both = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
         try:
             await asyncio.gather(*both)
@@ -178,7 +180,7 @@ class CallStream:
             pending.answered.set_exception(StreamedCallError(code))
 
     async def _write(self) -> None:
-        """Send what is there at a time in one message."""
+        """Send all queued calls in one message at a time."""
         while self._waiting or self._given_up or not self._left:
             if not self._queue and not self._given_up:
                 self._news.clear()

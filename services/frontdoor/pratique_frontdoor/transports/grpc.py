@@ -1,4 +1,4 @@
-"""The gRPC transport: the services of this suite, and anybody's that speaks ``proto/``."""
+"""The gRPC transport, for the services of this suite and for any service that implements ``proto/``."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ Observe: TypeAlias = "Callable[[str, float], None]"
 Options: TypeAlias = tuple[tuple[str, int | str], ...]
 
 _MESSAGE_LIMIT = 16 * 1024 * 1024
-"""Both ways. A legal review holds two objects of 3 MiB; gRPC's own limit of 4 MiB would refuse it."""
+"""Both ways. A legal review has two objects of 3 MiB; gRPC's own limit of 4 MiB would refuse it."""
 
 _RETRIED_BYTES = 2 * _MESSAGE_LIMIT
-"""gRPC counts the metadata and its own structures as well."""
+"""gRPC counts metadata and its own structures as well."""
 
 _SERVICE_CONFIG: dict[str, object] = {
     "loadBalancingConfig": [{"round_robin": {}}],
@@ -63,8 +63,8 @@ _SERVICE_CONFIG: dict[str, object] = {
                 {"service": "pratique.admission.v1.MutatorService"},
                 {"service": "pratique.admission.v1.ValidatorService"},
             ],
-            # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC
-            # tells the one that charges that it repeats.
+            # Both calls are pure by contract, so a call whose replica died can be retried on another. gRPC marks
+            # retries for the call that charges quota.
             "retryPolicy": {
                 "maxAttempts": MAX_ATTEMPTS,
                 "initialBackoff": "0.02s",
@@ -78,46 +78,46 @@ _SERVICE_CONFIG: dict[str, object] = {
 }
 
 _HEALTH_CHECKED_CONFIG = _SERVICE_CONFIG | {"healthCheckConfig": {"serviceName": ""}}
-"""A replica that drains says NOT_SERVING before it stops, and gets no more calls from then on."""
+"""A draining replica reports NOT_SERVING before it stops, and gets no more calls from then on."""
 
 _COMMON_OPTIONS: Options = (
     ("grpc.max_send_message_length", _MESSAGE_LIMIT),
     ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
-    # What is longer than this is not made again. gRPC's 256 KiB would leave out every review of a large object.
+    # Larger requests are not retried. gRPC's 256 KiB would exclude every review of a large object.
     ("grpc.per_rpc_retry_buffer_size", _RETRIED_BYTES),
-    # 100 ms to 2 s: a replica that comes back is to be found within a review's time, not within gRPC's two minutes.
+    # 100 ms to 2 s: a returning replica must be found within the timeout of a review, not within gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # How long an attempt to connect may take, whatever gRPC calls it: TLS from one continent to the next is 1 s.
+    # The timeout of a connection attempt, whatever gRPC calls it: TLS between continents takes 1 s.
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 2000),
-    # A channel of its own for each transport, so that closing one does not share a broken subchannel.
+    # Each transport has its own subchannels, so that closing one does not affect another.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 _SUITE_OPTIONS: Options = (
-    # A replica that is frozen, or behind a network that swallows everything, is noticed 7 s after its last sign of
-    # life, and the calls that it holds are made again on another: within the 10 s that a review has by default.
+    # A replica that is frozen, or cut off by the network, is noticed 7 s after its last sign of life, and its calls are
+    # retried on another: within the 10 s that a review has by default.
     ("grpc.keepalive_time_ms", 4_000),
     ("grpc.keepalive_timeout_ms", 3_000),
-    # gRPC's default of 60 s is for the pings by which it measures, and a frozen replica may owe such a one.
+    # gRPC's default of 60 s is for the pings by which it measures bandwidth, and a frozen replica may owe one of those.
     ("grpc.http2.ping_timeout_ms", 3_000),
-    # Its default of 2 would make the third ping wait for a minute where no call is made meanwhile.
+    # Its default of 2 would delay the third ping by a minute while no call is made.
     ("grpc.http2.max_pings_without_data", 0),
 )
 
 _WEBHOOK_OPTIONS: Options = (
-    # Servers with gRPC's default send clients away that ping three times while a call waits; none waits for longer
-    # than 30 s.
+    # Servers with gRPC's defaults disconnect clients that ping three times during one call; no call takes longer than
+    # 30 s.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 )
 
 
 def channel_options(*, ours: bool, server_name: str = "", retries: bool = True) -> Options:
-    """The options of a channel to services of this suite, which answer for their health, or to somebody else's.
+    """Return the options of a channel to services of this suite, which have health checks, or to other services.
 
-    ``server_name`` is the name that is looked for in their certificates, where it is not that of the target. Without
-    ``retries`` whoever makes the calls makes them again.
+    ``server_name`` is the expected name in their certificates, if it is not that of the target. Without ``retries``,
+    the caller retries calls itself.
     """
     config = json.dumps(_HEALTH_CHECKED_CONFIG if ours else _SERVICE_CONFIG)
     named: Options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
@@ -132,15 +132,15 @@ def channel_options(*, ours: bool, server_name: str = "", retries: bool = True) 
 
 
 _CONNECT_SECONDS = 5.0
-"""How long a new channel may take to connect before it is used all the same, or given up."""
+"""How long a new channel may take to connect before it is used anyway, or given up."""
 _DRAIN_SECONDS = 30.0
-"""How long calls under way keep the channel that they began on: the longest timeout of a webhook."""
+"""How long calls in flight keep the channel that they began on: the longest timeout of a webhook."""
 
 
 class RenewableChannel:
-    """A channel that another one takes the place of: for new addresses behind a name, or new credentials.
+    """A channel that can be replaced: for new addresses behind a name, or new credentials.
 
-    The new one connects first; calls go to it from then on, and those under way finish on the one that they began on.
+    The new channel connects first and gets all new calls; calls in flight finish on the old one.
     """
 
     def __init__(
@@ -149,8 +149,8 @@ class RenewableChannel:
         """Open the first channel; it connects on first use.
 
         Args:
-            open_channel: Makes a channel, as things are when it is called.
-            use: Given each channel when calls are to go to it, the first one at once.
+            open_channel: Returns a new channel with the current addresses and credentials.
+            use: Called with each channel that is to get calls, with the first one immediately.
         """
         self._open = open_channel
         self._use = use
@@ -161,15 +161,15 @@ class RenewableChannel:
 
     @property
     def current(self) -> grpc.aio.Channel:
-        """The channel that calls go to now."""
+        """The channel of new calls."""
         return self._current
 
     async def renew(self, *, only_if_ready: bool = False) -> bool:
-        """Let a new channel take over, and drain the one that was used; gives whether that was done.
+        """Replace the channel with a new one, and drain the old one; return whether that was done.
 
         Args:
-            only_if_ready: Stay with the present channel where the new one does not connect in time. Without it the new
-                one takes over in either case, as it must where what the present one was made of is not to be used.
+            only_if_ready: Keep the present channel if the new one does not connect in time. Otherwise the new one
+                replaces it in either case, as it must if the old credentials must not be used any more.
         """
         async with self._renewing:
             fresh = self._open()
@@ -189,7 +189,7 @@ class RenewableChannel:
             return True
 
     async def close(self) -> None:
-        """Close all channels; calls under way are cancelled."""
+        """Close all channels; calls in flight are cancelled."""
         draining = tuple(self._draining)
         for task in draining:
             task.cancel()
@@ -198,7 +198,7 @@ class RenewableChannel:
 
 
 async def _wait_until_ready(channel: grpc.aio.Channel) -> bool:
-    """Wait until calls would find somebody, but not for long."""
+    """Wait until the channel is ready, within a time limit; return whether it is."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             state = channel.get_state(try_to_connect=True)
@@ -219,19 +219,19 @@ async def _drain(channel: grpc.aio.Channel) -> None:
 
 
 _DEFAULT_PORT = "443"
-"""gRPC's own, of names without one."""
+"""gRPC's default port."""
 _SCHEME = re.compile("[a-z][a-z0-9+.-]*")
-"""RFC 3986, in lower case as gRPC's are: ``ipv4`` and ``unix-abstract`` among them."""
+"""A scheme of RFC 3986, in lower case as gRPC's are: ``ipv4`` and ``unix-abstract`` among them."""
 
 
 def grpc_target(addresses: Sequence[str]) -> str:
-    """Make one gRPC target of addresses.
+    """Return one gRPC target for addresses.
 
-    One may be a name (``validator:9002``), which stands for every address that it resolves to, or a target in gRPC's
-    own syntax (``dns:///…``, ``unix:…``, ``xds:///…``). Several are IP addresses with ports.
+    A single address may be a name (``validator:9002``), which stands for all addresses that it resolves to, or a target
+    in gRPC's own syntax (``dns:///…``, ``unix:…``, ``xds:///…``). Several must be IP addresses with ports.
 
     Raises:
-        ConfigurationError: there are several, and one of them is no IP address with a port.
+        ConfigurationError: one of several addresses is not an IP address with a port.
     """
     if len(addresses) == 1:
         address = addresses[0]
@@ -247,14 +247,14 @@ def grpc_target(addresses: Sequence[str]) -> str:
 
 
 def replica_target(name_target: str, address: str) -> str:
-    """The target of one of the addresses that the name in a target like ``dns:///validator:9002`` has."""
+    """Return the target of one address of the name in a target like ``dns:///validator:9002``."""
     _, colon, port = name_target.rpartition("/")[2].rpartition(":")
     port = port if colon and port.isdigit() else _DEFAULT_PORT
     return f"ipv6:[{address}]:{port}" if ":" in address else f"ipv4:{address}:{port}"
 
 
 def fixed_targets(target: str) -> tuple[str, ...]:
-    """A target for each address that a target holds itself; none where only gRPC knows what it stands for."""
+    """Return a target for each address that a target contains; none if only gRPC can resolve it."""
     scheme, _, rest = target.partition(":")
     if scheme in ("ipv4", "ipv6"):
         return tuple(f"{scheme}:{address}" for address in rest.split(","))
@@ -278,27 +278,27 @@ def _ip_version(address: str) -> int | None:
 _log = logging.getLogger(__name__)
 
 Resolve: TypeAlias = Callable[[str], Awaitable[frozenset[str]]]
-"""Gives the addresses of a name; raises OSError where it has none."""
+"""Returns the addresses of a name; raises OSError if it has none."""
 
 LOOKUP_SECONDS = 10.0
-"""How often to look. A new replica is to be found within 30 s, and a look may come too early for the name server's
-cache: CoreDNS keeps the answers for Services for 5 s. The third look still is in time."""
+"""How often to resolve names. A new replica is to be found within 30 s, and a lookup may come too early for the cache
+of the name server: CoreDNS caches answers for Services for 5 s. The third lookup is still in time."""
 
 _DNS_TARGET = re.compile(r"dns://[^/]*/(?P<host>\[[^]]+\]|[^:/]+)(?::\d+)?")
 
 
 async def resolve(name: str) -> frozenset[str]:
-    """Ask the system.
+    """Resolve a name with the system's resolver.
 
     Raises:
-        OSError: the name has no addresses, or nobody knows.
+        OSError: the name has no addresses, or cannot be resolved.
     """
     found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return frozenset(str(address[0]) for _, _, _, _, address in found)
 
 
 def watched_name(target: str) -> str:
-    """The name in a gRPC target that may come to have more addresses; empty where it has none such."""
+    """Return the name in a gRPC target whose addresses may change; empty if there is none."""
     match = _DNS_TARGET.fullmatch(target)
     if match is None:
         return ""
@@ -312,16 +312,16 @@ def watched_name(target: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NameWatch:
-    """Looks a name up again and again."""
+    """Resolves a name periodically."""
 
     name: str
     renew: Callable[[], Awaitable[bool]]
-    """Called when the name has an address that it had not the last time; gives whether that one is used now."""
+    """Called when the name has a new address; returns whether it is used now."""
     resolve: Resolve = resolve
     seconds: float = LOOKUP_SECONDS
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Resolve until cancelled."""
         known: frozenset[str] | None = None
         while True:
             found = await self._look()
@@ -330,7 +330,7 @@ class NameWatch:
             await asyncio.sleep(self.seconds)
 
     async def _look(self) -> frozenset[str]:
-        """The addresses; none where nobody knows, which says nothing of those that are connected."""
+        """Return the addresses; none if the name cannot be resolved, which says nothing about existing connections."""
         try:
             return await self.resolve(self.name)
         except OSError:
@@ -345,13 +345,13 @@ class NameWatch:
 
 _SYSTEM_RESOLVER = resolve
 _UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
-"""As Go's client says it, without what its parser has to say about the bytes."""
+"""The message of Go's client, without its parser's details about the bytes."""
 
 _MessageT = TypeVar("_MessageT", bound=Message)
 
 
 class GrpcTransport:
-    """Asks a service over gRPC, spread over all addresses that its name resolves to."""
+    """Calls a service over gRPC, balanced over all addresses that its name resolves to."""
 
     def __init__(  # noqa: PLR0913 - named, and each with a default
         self,
@@ -370,34 +370,36 @@ class GrpcTransport:
         slow_seconds: float = 10.0,
         ours: bool = False,
     ) -> None:
-        """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams at once.
+        """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams connect immediately.
 
         Args:
-            target: The service, which may be many replicas.
-            endpoint: What people are shown in place of the target.
-            credentials: For TLS; a function gives those of each new channel; None connects without TLS.
-            server_name: The name that the service's certificate has to have; that in the target where not given.
-            failure_prefix: Begins the text of every failed call.
-            health_checked: The service answers ``grpc.health.v1``, which somebody else's need not.
-            resolve: Looks the target's name up, so that new replicas are found.
-            look_seconds: How often it does.
-            observe: Told of each call when it has ended: gRPC's code by Go's name, and seconds.
-            streamed: The phase whose calls go to replicas that are known one by one, where that is possible. It takes a
-                service of this suite.
-            streams: Those go on a stream to each replica, where that is possible; else each by itself.
-            slow_seconds: For how long one of those that is much slower than others is left out at first; 0: never.
-            ours: A mutator or validator of this suite: its answers name the review, and what it was decided by.
+            target: The service, which may have many replicas.
+            endpoint: What is displayed instead of the target.
+            credentials: The TLS credentials, or a function that returns those of each new channel; None connects
+                without TLS.
+            server_name: The name that the service's certificate must have; by default the name in the target.
+            failure_prefix: The start of the message of every failed call.
+            health_checked: Whether the service implements ``grpc.health.v1``, which other services need not.
+            resolve: Resolves the target's name, so that new replicas are found.
+            look_seconds: How often the name is resolved.
+            observe: Called after each call with gRPC's code by Go's name, and seconds.
+            streamed: The phase whose calls go to individually known replicas where possible. Only services of this
+                suite support it.
+            streams: Make those calls on a stream to each replica where possible; otherwise they are unary.
+            slow_seconds: How long a replica that is much slower than others is excluded at first; 0 excludes none.
+            ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
+                inputs.
         """
         self.endpoint = endpoint or target
         self._failure_prefix = failure_prefix
         self._observe = observe
         self._ours = ours
         self.mismatched: Callable[[str], str] = _no_differences
-        """Says of a digest in what the replicas differ from it."""
+        """Returns how the replicas' inputs differ from those of a digest."""
         self.addresses = 1
-        """How many addresses its name has, as far as anybody looked."""
+        """The number of addresses at the last lookup of its name."""
         options = channel_options(ours=health_checked, server_name=server_name)
-        # The certificate of a replica has the name by which it was found, not its address.
+        # The certificate of a replica has the name that it was found by, not its address.
         name = server_name or (watched_name(target) if credentials is not None else "")
         replica_options = channel_options(ours=True, server_name=name, retries=False)
 
@@ -421,20 +423,20 @@ class GrpcTransport:
         self._watching = self._watch(target, resolve, look_seconds)
 
     def _use(self, channel: grpc.aio.Channel) -> None:
-        """Let calls go through a channel from now on."""
-        # Answers stay bytes in there: one that is no message would come as None, and be logged.
+        """Make new calls on a channel."""
+        # Answers stay bytes here: grpc would turn an invalid message into None and log it.
         self._alone = {
             phase: channel.unary_unary(method.path, None, None) for phase, method in STREAMED_METHODS.items()
         }
 
     def _watch(self, target: str, resolve: Resolve, seconds: float) -> asyncio.Task[None] | None:
-        """Look for new replicas where the target is a name."""
+        """Watch for new replicas if the target is a name."""
         name = watched_name(target)
         if not name:
             self._stream_to(fixed_targets(target))
             return None
         renew = functools.partial(self._channel.renew, only_if_ready=True)
-        # Where the target names its own name server, only gRPC asks that one.
+        # If the target names a name server, only gRPC asks that one.
         streams = target.startswith("dns:///") or resolve is not _SYSTEM_RESOLVER
 
         async def look(name: str) -> frozenset[str]:
@@ -448,12 +450,12 @@ class GrpcTransport:
 
     @property
     def streams(self) -> int:
-        """How many replicas get calls other than over that channel."""
+        """The number of replicas that get calls directly."""
         return len(self.replicas)
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """The replicas that can be asked now, as far as they are known one by one."""
+        """The individually known replicas that can be called now."""
         return tuple(one for streamed in self._streamed.values() for one in streamed.usable)
 
     def _stream_to(self, targets: Iterable[str]) -> None:
@@ -463,11 +465,11 @@ class GrpcTransport:
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel that calls go to now, for health checks."""
+        """The channel of new calls, for health checks."""
         return self._channel.current
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run mutating halves one after another, in one call."""
+        """Run mutating controllers one after another, in one call."""
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, MutateResponse, digest)
@@ -475,7 +477,7 @@ class GrpcTransport:
         return messages.outcomes_from_mutate(answer, calls, endpoint)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run validating halves side by side, in one call."""
+        """Run validating controllers concurrently, in one call."""
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, ValidateResponse, digest)
@@ -491,13 +493,13 @@ class GrpcTransport:
         )
 
     async def renew(self) -> None:
-        """Go on with new credentials: new channels take the place of these, whether they connect or not."""
+        """Replace all channels, to use new credentials, whether the new ones connect or not."""
         await self._channel.renew()
         for streamed in self._streamed.values():
             streamed.renew()
 
     async def close(self) -> None:
-        """Close the channel; calls under way are cancelled."""
+        """Close all channels; calls in flight are cancelled."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -544,7 +546,10 @@ def _no_differences(_: str) -> str:
 
 
 def _call_error(code: grpc.StatusCode, prefix: str) -> CallError:
-    """Make a CallError in the words of Go's gRPC, without the details that the peer sent: they could hold anything."""
+    """Return a CallError with the message of Go's gRPC.
+
+    The details of the peer are left out: they could contain anything.
+    """
     match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return CallTimeoutError(

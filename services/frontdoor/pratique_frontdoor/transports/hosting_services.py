@@ -1,4 +1,4 @@
-"""The mutator and the validators, as the front door knows them."""
+"""The mutator and the validators: how the front door connects to them, and what it measures of them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class CallKind(enum.StrEnum):
-    """What carries calls to the services of this suite. Those to webhooks are always made by themselves."""
+    """How calls to the services of this suite are made. Calls to webhooks are always unary."""
 
     STREAM = "stream"
-    """A stream to each replica, on which many are under way at a time; by themselves where a service knows none."""
+    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
     UNARY = "unary"
-    """Each by itself, balanced and made again by gRPC."""
+    """Unary, balanced and retried by gRPC."""
 
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. A hop on one machine takes 1 ms, and none has more than 30 s."""
+"""Seconds. A call on one machine takes 1 ms, and none has more than 30 s."""
 
 
 class HopMetrics:
-    """All hops of one front door, by service."""
+    """Metrics of the calls of one front door, by service."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -59,7 +59,7 @@ class HopMetrics:
         self._held: RecentInputs[Any] | None = None
 
     def observer(self, service: str) -> Callable[[str, float], None]:
-        """What is to be told of each hop to a service: gRPC's code for it by Go's name, and seconds."""
+        """Return the function to call after each call to a service, with gRPC's code by Go's name, and seconds."""
         return functools.partial(self._observe, service)
 
     def _observe(self, service: str, code: str, seconds: float) -> None:
@@ -67,11 +67,11 @@ class HopMetrics:
         self._seconds.observe(seconds, service)
 
     def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
-        """Show how many addresses of these are known, and which of their replicas decide by what is ``held`` here."""
+        """Show the known addresses of services, and which replicas agree with the ``held`` inputs."""
         self._services, self._held = services, held
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all of them, for a registry."""
+        """Yield all metrics, for a registry."""
         yield from self._hops.collect()
         yield from self._seconds.collect()
         yield from CallbackMetric(
@@ -129,13 +129,13 @@ _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
 
 
 class ServicesTls:
-    """What every channel to the mutator and the validators is made with."""
+    """The TLS of all channels to the mutator and the validators."""
 
     def __init__(self, settings: FrontDoorSettings) -> None:
         """Read the files.
 
         Raises:
-            ConfigurationError: one cannot be used, or is given without another that it needs.
+            ConfigurationError: a file is unusable, or is set without another that it needs.
         """
         files = KeyPairFiles.given(
             settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS
@@ -156,14 +156,14 @@ class ServicesTls:
         self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
             one for one in (self._pair, self._authorities) if one is not None
         )
-        """What is read again, and how it is with each."""
+        """The reloaded files and their states."""
 
     @classmethod
     def of(cls, settings: FrontDoorSettings) -> ServicesTls | None:
-        """The TLS that the settings ask for; None where services are asked without.
+        """Return the TLS of the settings; None if services are called without.
 
         Raises:
-            ConfigurationError: as above, or names are given for services that are not to show any.
+            ConfigurationError: as above, or server names are set without TLS.
         """
         tls = cls(settings)
         if tls.kept:
@@ -175,7 +175,7 @@ class ServicesTls:
         return None
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """Make what a channel is opened with, of what is in the files now."""
+        """Return credentials for a channel from the current content of the files."""
         bundle = None if self._authorities is None else self._authorities.value.pem
         if self._pair is None:
             return grpc.ssl_channel_credentials(bundle)
@@ -199,7 +199,7 @@ def _check_names(settings: FrontDoorSettings) -> None:
 
 
 _PROBE_SECONDS = 1.0
-"""The timeout of a kubelet's readiness probe, unless it is told otherwise: a later answer would not be heard."""
+"""The default timeout of a kubelet's readiness probe: a later response would not be read."""
 
 _PHASES = {
     Phase.MUTATE: catalogue_service_pb2.PHASE_MUTATE,
@@ -209,16 +209,16 @@ _PHASES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostingService:
-    """A service that hosts one phase's halves of the controllers that are on."""
+    """A service that hosts the enabled controllers of one phase."""
 
     name: str
-    """For people."""
+    """The name for display."""
     transport: GrpcTransport
-    """How it is asked."""
+    """The transport that calls it."""
     phase: Phase
-    """The halves that it runs."""
+    """The phase that it runs."""
     expected: frozenset[str]
-    """The controllers that it is to host."""
+    """The controllers that it must host."""
 
     @classmethod
     def open(  # noqa: PLR0913 - named, and each with a default but the first four
@@ -234,10 +234,10 @@ class HostingService:
         calls: CallKind = CallKind.STREAM,
         slow_seconds: float = 10.0,
     ) -> HostingService:
-        """Make the way to a service that hosts something; it connects on first use, or at once for a stream.
+        """Connect to a service that hosts controllers: on first use, or immediately for streams.
 
-        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty. A replica
-        that is much slower than others is left out, at first for ``slow_seconds``; 0: never.
+        With ``tls`` its certificate must have ``server_name``, or the name in the address if that is empty. A replica
+        that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
@@ -259,7 +259,7 @@ class HostingService:
         return cls(name, transport, phase, expected)
 
     def agree_with(self, held: RecentInputs[Any]) -> None:
-        """Ask only replicas that decide by what is ``held`` here, and say in what others differ."""
+        """Call only replicas that decide by the ``held`` inputs, and report how others differ."""
 
         def differences(digest: str) -> str:
             held.mismatches += 1
@@ -270,12 +270,12 @@ class HostingService:
         self.transport.mismatched = differences
 
     def agrees(self, digest: str) -> bool:
-        """Tell whether a replica decides by the inputs of a digest, as far as replicas are known one by one."""
+        """Return whether a replica decides by the inputs of a digest; true if no replicas are known individually."""
         replicas = self.transport.replicas if self.expected else ()
         return not replicas or any(one.holds(digest) for one in replicas)
 
     def differing(self, digests: InputDigests) -> list[str]:
-        """Say which replicas do not decide by these inputs, and in what they differ."""
+        """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
             f"{self.name} at {one.endpoint} {_describe_difference(digests, one.held)}"
@@ -284,7 +284,7 @@ class HostingService:
         ]
 
     def left_out(self) -> list[str]:
-        """Say which replicas get no calls because they are slow."""
+        """Return which replicas get no calls because they are slow."""
         return [
             f"{self.name} at {one.endpoint} is much slower than others, and left out for now"
             for one in self.transport.replicas
@@ -292,9 +292,9 @@ class HostingService:
         ]
 
     async def unready(self, digests: InputDigests) -> str:
-        """Why it cannot be asked now for what is decided by these inputs.
+        """Return why it cannot be called now for decisions by these inputs.
 
-        Empty where it can, or where there is nothing to ask it.
+        Empty if it can, or if it hosts nothing.
         """
         if not self.expected:
             return ""

@@ -1,4 +1,4 @@
-"""The replicas of a service, with a stream to each, and which of them is asked."""
+"""The replicas of a service: their channels, streams and retries."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus,
 from pratique_frontdoor.transports.call_streams import CallStream, StreamedCallError
 
 MAX_TOKENS = 600
-"""Each failed call costs a token, and calls are made again while more than half are left. 600 is what a kube-apiserver
-with default flags has in flight: when one of two replicas dies, the 300 calls that it had can be made again."""
+"""Each failed call costs a token, and calls are retried while more than half are left. 600 is what a kube-apiserver
+with default flags has in flight: when one of two replicas dies, its 300 calls can be retried."""
 MAX_ATTEMPTS = 4
-"""How often gRPC makes a call by itself, the first time included."""
+"""How often gRPC itself tries a call, the first time included."""
 TOKEN_RATIO = 0.1
-"""What each call that comes through brings back: in the long run at most a tenth of the calls is made again."""
+"""Tokens that each successful call returns: in the long run at most a tenth of the calls is retried."""
 
 
 class RetryBudget:
-    """The tokens of one service."""
+    """The retry tokens of one service."""
 
     def __init__(self) -> None:
-        """Start with all of them."""
+        """Start with all tokens."""
         self._tokens: float = MAX_TOKENS
 
     def spend(self, attempts: int = 1) -> bool:
-        """Count attempts that failed; tells whether another may be made."""
+        """Count failed attempts; return whether another may be made."""
         self._tokens = max(0.0, self._tokens - attempts)
         return self._tokens > MAX_TOKENS / 2
 
     def earn(self) -> None:
-        """Count a call that came through."""
+        """Count a successful call."""
         self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
 
 
 _MAX_IN_FLIGHT = 512
-"""Calls on one stream; others are made by themselves meanwhile. 512: nearly the 600 that a kube-apiserver with default
-flags has in flight, and half of the 1,000 that a service takes."""
+"""Calls in flight on one stream; further calls are unary. 512: nearly the 600 that a kube-apiserver with default
+flags has in flight, and half of the 1,000 that a service accepts."""
 _DESCRIBE_SECONDS = 1.0
-"""How often a replica without streams is asked what it decides by, and how long it may take to say so. Within the grace
-for which services keep what was before, this is often."""
+"""How often a replica without streams is asked for its digests, and the timeout of that call. It is short compared
+with the grace period in which services keep earlier inputs."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 2.0
-"""How long to wait before a stream that ended is opened again; as long as for connections."""
+"""How long to wait before an ended stream is reopened; as long as for connections."""
 _DRAIN_SECONDS = 30.0
-"""How long calls under way keep a channel that is no longer used: the longest timeout of a webhook."""
+"""How long calls in flight keep a channel that is no longer used: the longest timeout of a webhook."""
 
 
 class Replica:
-    """Whoever is at one address. Its channel is ready only while that one is alive, answers pings, and says SERVING."""
+    """The replica at one address. Its channel is ready only while it is alive, answers pings, and reports SERVING."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Replica:
         *,
         streams: bool = True,
     ) -> None:
-        """Connect, and go on doing so until closed.
+        """Connect, and reconnect until closed.
 
         Args:
-            open_channel: Makes a channel to it, each with a connection of its own.
-            method: What is called.
-            load: What it has to do, which goes on where another object has taken the place of this one.
-            endpoint: Where it is, for people.
-            streams: Open a stream; else each call is made by itself.
+            open_channel: Returns a new channel to it, each with its own connection.
+            method: The method to call.
+            load: Its load, which a replacement of this object takes over.
+            endpoint: Its address for display.
+            streams: Open a stream; otherwise all calls are unary.
         """
         self.endpoint = endpoint
         self.load = load
@@ -99,29 +99,29 @@ class Replica:
 
     @property
     def held(self) -> tuple[InputDigests, ...]:
-        """What it says that it decides by, now first and then what it has kept of before."""
+        """Digests of the inputs that it decides by: the current ones, then earlier ones that it still accepts."""
         stream = self._stream
         return stream.held if stream is not None and stream.usable else self._described
 
     def holds(self, digest: str) -> bool:
-        """Tell whether it decides by the inputs of a digest, now or still."""
+        """Return whether it decides by the inputs of a digest, or still accepts them."""
         return any(one.whole == digest for one in self.held)
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel that its stream is on."""
+        """The channel of its stream."""
         return self._channel
 
     async def ask(
         self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, aside: bool = False
     ) -> bytes:
-        """Make one call: on the stream, or by itself where the service knows no streams or the stream is full.
+        """Make one call: on the stream, or as a unary call if the service has no streams or the stream is full.
 
-        One that goes ``aside`` has a connection of its own, so that what is behind it need not wait.
+        A call that goes ``aside`` has a separate connection, so that calls behind it need not wait.
 
         Raises:
-            StreamedCallError: it has no answer.
-            AioRpcError: likewise, of one made by itself.
+            StreamedCallError: the call has no answer.
+            AioRpcError: the same for a unary call.
         """
         stream = self._stream
         if not aside and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
@@ -137,7 +137,7 @@ class Replica:
         return self._aside
 
     async def _keep(self) -> None:
-        """Have a stream whenever the channel is ready."""
+        """Keep a stream open whenever the channel is ready."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
             changed: asyncio.Future[Any] = asyncio.ensure_future(self._channel.wait_for_state_change(state))
@@ -153,7 +153,7 @@ class Replica:
                     self._stream.leave()
 
     async def _keep_ready(self, changed: asyncio.Future[Any]) -> None:
-        """Make calls possible, until the channel is in another state."""
+        """Make calls possible, until the state of the channel changes."""
         if self._streams and await self._keep_stream(changed):
             return
         while not changed.done():
@@ -166,7 +166,7 @@ class Replica:
             await asyncio.wait([changed], timeout=_DESCRIBE_SECONDS)
 
     async def _keep_stream(self, changed: asyncio.Future[Any]) -> bool:
-        """Open streams, one after another, until the channel is in another state; False where it knows none."""
+        """Keep opening streams until the state of the channel changes; return False if the service has none."""
         pause = _FIRST_PAUSE_SECONDS
         while not changed.done():
             stream = self._stream = CallStream(self._channel, self._method)
@@ -187,7 +187,7 @@ class Replica:
         return True
 
     async def retire(self) -> None:
-        """Make no more calls, and let go when those under way have ended."""
+        """Make no more calls, and close the channels when those in flight have ended."""
         await self._stop_keeping()
         try:
             await self._close_channels(_DRAIN_SECONDS)
@@ -198,7 +198,7 @@ class Replica:
             await self._settle()
 
     async def close(self) -> None:
-        """Let go at once; calls under way have failed."""
+        """Close immediately; calls in flight fail."""
         await self._stop_keeping()
         await self._close_channels(None)
         await self._settle()
@@ -221,15 +221,15 @@ _log = logging.getLogger(__name__)
 
 _BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
 _MAX_STREAMED_BYTES = 64 * 1024
-"""What is longer goes by itself, for it would hold up what is behind it. 64 KiB: a frame of HTTP/2 has 16, and few Pods
-have more than 20."""
+"""Larger requests are unary calls on a separate connection, because they would delay the requests behind them. 64
+KiB: an HTTP/2 frame has 16, and few Pods have more than 20."""
 _REFUSED_SECONDS = 1.0
-"""How long a refused call counts as in flight. One that refuses at once would have least to do, and get all calls. 1:
-the others then have the calls of a second before that one has another."""
+"""How long a refused call counts as in flight. Otherwise a replica that refuses immediately would have the fewest
+calls, and get all new ones. 1: the others then get the calls of a second before it gets another."""
 
 
 class DisagreementError(Exception):
-    """There are replicas that can be asked, and none decides by what the call is to be decided by."""
+    """Replicas are available, but none decides by the required inputs."""
 
 
 class ReplicaAnswer(NamedTuple):
@@ -237,11 +237,11 @@ class ReplicaAnswer(NamedTuple):
 
     answer: bytes
     endpoint: str = ""
-    """Who gave it; empty where only gRPC knows."""
+    """The endpoint of the replica; empty if only gRPC knows it."""
 
 
 class StreamedReplicas:
-    """Makes calls of one method."""
+    """Calls one method on the replicas of a service."""
 
     def __init__(
         self,
@@ -252,14 +252,14 @@ class StreamedReplicas:
         streams: bool = True,
         slow_seconds: float = 10.0,
     ) -> None:
-        """Know no replicas yet.
+        """Start without replicas.
 
         Args:
-            method: What is called.
-            open_channel: Makes a channel to one target, as things are when it is called.
-            scheme: Of endpoints, for people.
-            streams: Open a stream to each; else each call is made by itself.
-            slow_seconds: For how long a slow one is left out the first time; 0: never.
+            method: The method to call.
+            open_channel: Returns a new channel to one target, with the current credentials.
+            scheme: The scheme of endpoints for display.
+            streams: Open a stream to each; otherwise all calls are unary.
+            slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
         """
         self._method = method
         self._open = open_channel
@@ -273,11 +273,11 @@ class StreamedReplicas:
 
     @property
     def usable(self) -> tuple[Replica, ...]:
-        """The replicas that get calls now, if they agree with whoever calls."""
+        """The replicas that can be called now, if they agree with the caller's inputs."""
         return tuple(one for one in self._replicas.values() if one.usable)
 
     def use(self, targets: Iterable[str]) -> None:
-        """Ask these from now on, and those that were known before for as long as they can be asked."""
+        """Call these replicas from now on, and earlier ones as long as they are available."""
         wanted = frozenset(targets)
         for target in wanted - self._replicas.keys():
             self._replicas[target] = self._replica(target, self._balancer.add(self._endpoint(target)))
@@ -288,7 +288,7 @@ class StreamedReplicas:
                 self._retire(gone)
 
     def renew(self) -> None:
-        """Go on with new channels; calls under way finish on those that they began on."""
+        """Replace all channels; calls in flight finish on the old ones."""
         for target, before in self._replicas.items():
             self._replicas[target] = self._replica(target, before.load)
             self._retire(before)
@@ -303,14 +303,14 @@ class StreamedReplicas:
     async def ask(
         self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, alone: Any, digest: str = ""
     ) -> ReplicaAnswer:
-        """Make one call, and make it again where whoever was asked broke off. ``alone`` makes calls by themselves.
+        """Make one call, and retry it if the replica broke off. ``alone`` makes unary calls without choosing a replica.
 
-        Where ``digest`` is given, only replicas are asked that decide by its inputs.
+        With a ``digest``, only replicas are called that decide by its inputs.
 
         Raises:
-            DisagreementError: there are replicas, and none decides by these.
-            StreamedCallError: it has no answer.
-            AioRpcError: likewise, of one made by itself.
+            DisagreementError: there are replicas, and none decides by these inputs.
+            StreamedCallError: the call has no answer.
+            AioRpcError: the same for a unary call.
         """
         aside = len(request) > _MAX_STREAMED_BYTES
         usable = self._usable(digest)
@@ -368,7 +368,7 @@ class StreamedReplicas:
         metadata: TraceMetadata | None,
         digest: str,
     ) -> ReplicaAnswer:
-        """Ask another than the one that has just changed its mind; nothing has been done there."""
+        """Call another replica than the one whose inputs have just changed; it has not executed the call."""
         others = self._usable(digest, but=replica)
         if not others:
             raise DisagreementError
@@ -399,7 +399,7 @@ class StreamedReplicas:
             raise
 
     async def close(self) -> None:
-        """Let go of everything; calls under way have failed."""
+        """Close all replicas; calls in flight fail."""
         self._closed = True
         retiring = tuple(self._retiring)
         for task in retiring:
@@ -408,10 +408,10 @@ class StreamedReplicas:
         await asyncio.gather(*retiring, *(one.close() for one in replicas.values()), return_exceptions=True)
 
     def _usable(self, digest: str, but: Replica | None = None) -> list[Replica]:
-        """Those to whom a call could be made.
+        """Return the replicas that a call could go to.
 
         Raises:
-            DisagreementError: there are such, and none decides by these inputs.
+            DisagreementError: there are replicas, and none decides by these inputs.
         """
         usable = [one for one in self._replicas.values() if one.usable and one is not but]
         if digest and usable:
