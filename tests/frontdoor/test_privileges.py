@@ -103,14 +103,14 @@ def chains() -> Iterator[Chains]:
         yield found
 
 
-def test_many_mutators_and_validators_are_there() -> None:
+def test_the_chain_has_many_mutators_and_validators() -> None:
     assert len(MUTATORS) >= 15
     assert len(VALIDATORS) >= 15
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pod=pods(), name=st.sampled_from(MUTATORS))
-def test_no_mutator_adds_a_privilege_or_what_is_refused(chains: Chains, pod: JSONObject, name: str) -> None:
+def test_no_mutator_adds_a_privilege_or_a_denied_field(chains: Chains, pod: JSONObject, name: str) -> None:
     chains.loop.run(chains.check(pod, name))
 
 

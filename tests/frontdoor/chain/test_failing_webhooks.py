@@ -101,7 +101,7 @@ def check(decision: Decision, policy: str, code: int) -> None:
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 @pytest.mark.parametrize(("behaviour", "code"), WRONG.values(), ids=list(WRONG))
-def test_the_failure_policy_decides_about_every_failure(
+def test_the_failure_policy_applies_to_every_failure(
     behaviour: Behaviour, code: int, kind: str, policy: str
 ) -> None:
     with serve(behaviour) as server:
@@ -135,7 +135,7 @@ def _without_tls() -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 @pytest.mark.parametrize("place", [_refusing, _untrusted, _misnamed, _without_tls])
-def test_the_failure_policy_decides_where_no_connection_is_made(
+def test_the_failure_policy_applies_to_failed_connections(
     place: Callable[[], contextlib.AbstractContextManager[tuple[str, bytes]]], kind: str, policy: str
 ) -> None:
     with place() as (url, ca_bundle):
@@ -143,13 +143,13 @@ def test_the_failure_policy_decides_where_no_connection_is_made(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_ca_bundle_that_is_none_is_a_fault_of_the_client(policy: str) -> None:
+def test_an_invalid_ca_bundle_fails_the_call(policy: str) -> None:
     check(run("Validating", "https://localhost/", policy, b"none"), policy, 500)
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("operations", [UNFIT, NESTING], ids=["unfit", "nesting"])
-def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(
+def test_a_patch_that_cannot_be_applied_denies_whatever_the_policy(
     operations: list[JSONObject], policy: str
 ) -> None:
     with serve(patched(operations)) as server:
@@ -159,7 +159,7 @@ def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(
     assert (decision.steps[0].outcome, decision.steps[0].code) == (StepOutcome.FAILED, 0)
 
 
-def test_a_status_that_a_webhook_answers_in_place_of_a_review_gives_the_code() -> None:
+def test_a_status_instead_of_a_review_gives_the_code() -> None:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "busy", "code": 429}
     with serve(respond(500, json.dumps(body).encode(), content_type="application/json")) as server:
         decision = run("Validating", f"{server.url}/asked", "Fail")

@@ -34,7 +34,7 @@ def webhook(outcome: StepOutcome, phase: Phase = VALIDATE, **fields: object) -> 
     return step(outcome, controller=controller, name="a.example.com", phase=phase, **fields)
 
 
-def test_phases_are_observed_as_steps_of_admission() -> None:
+def test_phases_are_observed_as_admission_steps() -> None:
     decision = Decision(
         uid="u",
         allowed=False,
@@ -63,13 +63,15 @@ def test_controllers_are_observed_by_name_and_type() -> None:
 
 
 @pytest.mark.parametrize(("phase", "kind", "seconds"), [(MUTATE, "admit", 0.75), (VALIDATE, "validate", 0.5)])
-def test_webhooks_are_observed_as_one_controller(phase: Phase, kind: str, seconds: float) -> None:
+def test_all_webhooks_of_a_phase_are_observed_as_one_controller(
+    phase: Phase, kind: str, seconds: float
+) -> None:
     steps = [webhook(StepOutcome.ALLOWED, phase, duration_seconds=took) for took in (0.25, 0.5)]
     sums = observed(decision_of(*steps))["controller_admission_duration_seconds_sum"]
     assert [(labels[1:], value) for labels, value in sums.items()] == [(("CREATE", "false", kind), seconds)]
 
 
-def test_a_second_round_is_observed_by_itself() -> None:
+def test_the_second_round_is_observed_separately() -> None:
     rounds = [webhook(StepOutcome.MUTATED, MUTATE, round=number) for number in (0, 1)]
     counts = observed(decision_of(*rounds))["controller_admission_duration_seconds_count"]
     assert list(counts.values()) == [2]
@@ -107,7 +109,7 @@ def test_webhook_requests_are_counted_as_the_api_server_counts_them(
     assert found.get("webhook_rejection_count", {}) == expected
 
 
-def test_a_webhook_of_which_nobody_knows_whether_to_call_it_is_not_counted() -> None:
+def test_a_webhook_that_cannot_be_matched_is_not_counted() -> None:
     found = observed(decision_of(webhook(StepOutcome.FAILED), allowed=False))
     assert not [name for name in found if name.startswith("webhook")]
 
@@ -117,12 +119,12 @@ def test_failing_open_is_counted() -> None:
     assert found["webhook_fail_open_count"] == {("a.example.com", "admit"): 1}
 
 
-def test_what_was_skipped_is_not_observed() -> None:
+def test_skipped_steps_are_not_observed() -> None:
     found = observed(decision_of(step(StepOutcome.SKIPPED), webhook(StepOutcome.SKIPPED)))
     assert not [name for name in found if name.startswith(("controller", "webhook"))]
 
 
-def test_names_of_controllers_are_escaped_as_labels() -> None:
+def test_controller_names_are_escaped_in_labels() -> None:
     found = observed(decision_of(step(StepOutcome.ALLOWED, controller='a"b\nc')))
     assert list(found["controller_admission_duration_seconds_count"]) == [
         ('a"b\nc', "CREATE", "false", "validate")

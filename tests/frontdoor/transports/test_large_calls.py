@@ -52,7 +52,5 @@ async def answers(size: int, streamed: Phase | None) -> int:
 
 @pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])
 @pytest.mark.parametrize("size", [1_000, 100_000, 300_000, 6_000_000])
-def test_a_call_whose_replica_broke_off_is_made_again_however_large_it_is(
-    size: int, streamed: Phase | None
-) -> None:
+def test_a_large_call_is_retried_when_its_replica_breaks_off(size: int, streamed: Phase | None) -> None:
     assert asyncio.run(answers(size, streamed)) > 0

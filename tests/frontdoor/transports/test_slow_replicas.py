@@ -98,7 +98,7 @@ async def decide_until(asked: GrpcTransport, callers: int, wanted: int) -> None:
 
 
 @pytest.mark.parametrize(("callers", "streams"), [(8, True), (1, False)], ids=["stream", "unary"])
-def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_ever(
+def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
     callers: int, caplog: pytest.LogCaptureFixture, *, streams: bool
 ) -> None:
     async def run() -> None:
@@ -131,7 +131,7 @@ def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_
 
 
 @both_ways
-def test_a_slow_replica_gets_few_calls_even_where_it_is_never_left_out(*, streams: bool) -> None:
+def test_a_slow_replica_gets_few_calls_even_without_exclusion(*, streams: bool) -> None:
     async def run() -> int:
         async with two(streams=streams, slow_seconds=0) as (first, asked):
             first.seconds = 0.15
@@ -148,7 +148,7 @@ def test_a_slow_replica_gets_few_calls_even_where_it_is_never_left_out(*, stream
 
 
 @both_ways
-def test_one_that_refuses_at_once_does_not_get_all_calls(*, streams: bool) -> None:
+def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, streams: bool) -> None:
     shedding, taking = Validator(), Validator()
     shedding.seconds, taking.seconds = 1, 0.02  # the one that it takes keeps it from taking another
     refused: collections.Counter[bool] = collections.Counter()
