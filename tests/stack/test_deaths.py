@@ -14,7 +14,8 @@ import pytest
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services.processes import Process, running
 from support.waiting import streams_to

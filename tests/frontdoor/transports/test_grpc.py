@@ -27,7 +27,8 @@ from pratique.apimachinery.errors import (
 )
 from pratique.hosting.catalogue import HostedController
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import decided, pod_review
 from support.services.controllers import allowing, denying, hosted, labelling
 from support.services.faulty_services import echoing, speaking

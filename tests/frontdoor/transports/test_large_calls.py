@@ -11,7 +11,8 @@ import pytest
 from chaos.links import linked
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Call, Deadline
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services import controllers
 from support.services.faulty_services import CONTROLLER, hosting

@@ -18,7 +18,8 @@ from pratique.admission.results import Answer, allow
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
+from pratique_frontdoor.transports.channels import grpc_target, watched_name
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.name_servers import name_server
 from support.services.controllers import hosted

@@ -17,8 +17,10 @@ from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.json_values import Document
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
-from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService
+from pratique_frontdoor.http.metrics import ServiceCallMetrics
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
+from pratique_frontdoor.transports.hosting_services import HostingService
 from support.chains import pod_review
 from support.services.controllers import hosted
 from support.services.servers import VALIDATOR
@@ -75,12 +77,12 @@ async def decide(asked: GrpcTransport) -> None:
 def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
     """What readiness warns of, and what metrics show for each replica, by their last words."""
     service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
-    hops = HopMetrics()
+    metrics = ServiceCallMetrics()
     digests = InputDigests.of("", "", "")
-    hops.show_services([service], RecentInputs(digests, None, 0))
+    metrics.show_services([service], RecentInputs(digests, None, 0))
     values = {
         one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
-        for one in hops.collect()
+        for one in metrics.collect()
         if "replica_" in one.name
     }
     return service.left_out(), values
@@ -109,7 +111,7 @@ def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
             await decide_until(asked, callers, 1)
             [warned], values = shown(asked)
             assert warned.startswith("validator at grpc://127.0.0.1:")
-            assert warned.endswith(" is much slower than others, and left out for now")
+            assert warned.endswith(" is much slower than others, and excluded for now")
             assert (values["left_out"], values["exclusions"]) == ([0, 1], [0, 1])
             first.seconds = 0
             await decide_until(asked, callers, 0)
@@ -121,12 +123,12 @@ def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
             await asyncio.gather(*(decide(asked) for _ in range(50)))
             assert first.got > before
 
-    with caplog.at_level(logging.INFO, "frontdoor"):
+    with caplog.at_level(logging.INFO, "pratique_frontdoor"):
         asyncio.run(run())
-    told = [one.message for one in caplog.records if "replica" in one.message]
-    assert told == [
-        "a replica is left out: it is much slower than others",
-        "a replica that was left out is asked again",
+    messages = [record.message for record in caplog.records if "replica" in record.message]
+    assert messages == [
+        "a replica is excluded: it is much slower than others",
+        "an excluded replica is used again",
     ]
 
 

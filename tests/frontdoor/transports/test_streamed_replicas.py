@@ -19,7 +19,8 @@ from pratique.hosting.catalogue import HostedController
 from pratique.rpc.handlers import is_retry
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.streams import STREAMED_METHODS
-from pratique_frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
+from pratique_frontdoor.transports.channels import fixed_targets, grpc_target, replica_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services import controllers
 from support.services.controllers import hosted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique_frontdoor.transports.grpc import grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
 
 
 @pytest.mark.parametrize(

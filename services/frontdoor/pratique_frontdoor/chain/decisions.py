@@ -289,12 +289,14 @@ class AdmissionContext:
     policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
     """Decides the same for mutating policies."""
 
-    subject: MatchContext = dataclasses.field(init=False)
-    """The review as selectors match it."""
+    _match_context: MatchContext | None = None
 
-    def __post_init__(self) -> None:
-        """Start with the received review."""
-        self.subject = MatchContext(self.review)
+    @property
+    def match_context(self) -> MatchContext:
+        """The review as selectors match it. Only webhooks need it, so it is created on first use."""
+        if self._match_context is None:
+            self._match_context = MatchContext(self.review)
+        return self._match_context
 
     @property
     def wants_second_round(self) -> bool:
@@ -304,7 +306,7 @@ class AdmissionContext:
     def change_object(self, document: Document) -> None:
         """Continue with another object."""
         self.review = self.review.with_object(document)
-        self.subject = MatchContext(self.review)
+        self._match_context = None
 
 
 class MutatingStage(Protocol):

@@ -146,7 +146,7 @@ class MutatingWebhooks:
 
 
 async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
-    match = hook.matcher.match(context.subject, target)
+    match = hook.matcher.match(context.match_context, target)
     if hook.matcher.conditions is not None:
         match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):

@@ -30,9 +30,10 @@ from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Chain, Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients
+from pratique_frontdoor.http.metrics import ServiceCallMetrics
 from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
-from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService, ServicesTls
+from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
 from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class RemoteEngine:
         hosted = [one for one in self._sources.selected if one.hosted]
         tls = ServicesTls.of(settings)
         self.kept: Sequence[ReloadedCertificate[Any]] = () if tls is None else tls.kept
-        self._conditions, hops = MatchConditionMetrics(), HopMetrics()
+        self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
         self._mutator = HostingService.open(
             "mutator",
             (settings.mutator,),
@@ -88,7 +89,7 @@ class RemoteEngine:
             hosted,
             tls=tls,
             server_name=settings.mutator_server_name,
-            observe=hops.observer("mutator"),
+            observe=call_metrics.observer("mutator"),
             calls=settings.calls,
             slow_seconds=settings.slow_replica_seconds,
         )
@@ -99,7 +100,7 @@ class RemoteEngine:
             hosted,
             tls=tls,
             server_name=settings.validator_server_name,
-            observe=hops.observer("validator"),
+            observe=call_metrics.observer("validator"),
             calls=settings.calls,
             slow_seconds=settings.slow_replica_seconds,
         )
@@ -120,13 +121,19 @@ class RemoteEngine:
         self._held.listen(self._let_go)
         for service in self._services:
             service.agree_with(self._held)
-        hops.show_services(self._services, self._held)
+        call_metrics.show_services(self._services, self._held)
         watched = [one for one in (cluster, configurations) if one.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is reloaded when its files change."""
         reloads = ReloadCollector([one.reloads for one in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
-        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
+        self.collectors: Sequence[Collector] = (
+            call_metrics,
+            self._conditions,
+            reloads,
+            self._held,
+            *breakers,
+        )
         """Its collectors of metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
         self._advise(self._tell_unread, cluster.value)
@@ -214,7 +221,7 @@ class RemoteEngine:
     def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
         """Return the newest inputs that the services also decide by; without any, those of this front door."""
         for digests, decider in self._held:
-            if all(service.agrees(digests.whole) for service in self._services):
+            if all(service.transport.agrees(digests.whole) for service in self._services):
                 return digests, decider
         return self._held.digests, self._held.current
 

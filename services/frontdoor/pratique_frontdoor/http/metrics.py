@@ -1,4 +1,4 @@
-"""The API server's own admission metrics, and those of the front door.
+"""The API server's own admission metrics, and those of the front door and its calls to services.
 
 Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so dashboards and alerts
 for an API server work for this chain too. A decision is observed after its response is sent.
@@ -6,19 +6,24 @@ for an API server work for this chain too. A decision is observed after its resp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.http.limits import Load, UnauthenticatedConnections
 from pratique_frontdoor.recording.recorders import Recorder
+from pratique_frontdoor.transports.balancing import ReplicaLoad
+from pratique_frontdoor.transports.hosting_services import HostingService
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -266,3 +271,93 @@ def _code_label(step: Step) -> str:
 
 def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
     return "true" if flag else "false"
+
+
+_CALL_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds. A call on one machine takes 1 ms, and none has more than 30 s."""
+
+
+class ServiceCallMetrics:
+    """Metrics of the calls of one front door, by service."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._calls = LabeledCounter(
+            "pratique_frontdoor_hops_total",
+            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
+            ("service", "code"),
+        )
+        self._seconds = DurationHistogram(
+            "pratique_frontdoor_hop_duration_seconds",
+            "Time from a call to a service to its answer, by service.",
+            _CALL_BUCKETS,
+            ("service",),
+        )
+        self._services: Sequence[HostingService] = ()
+        self._held: RecentInputs[Any] | None = None
+
+    def observer(self, service: str) -> Callable[[str, float], None]:
+        """Return the function to call after each call to a service, with gRPC's code by Go's name, and seconds."""
+        return functools.partial(self._observe, service)
+
+    def _observe(self, service: str, code: str, seconds: float) -> None:
+        self._calls.add(service, code)
+        self._seconds.observe(seconds, service)
+
+    def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
+        """Show the known addresses of services, and which replicas agree with the ``held`` inputs."""
+        self._services, self._held = services, held
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, for a registry."""
+        yield from self._calls.collect()
+        yield from self._seconds.collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_service_addresses",
+            "Addresses of a service that are known: its replicas, where each has one.",
+            lambda: {(service.name,): service.transport.addresses for service in self._services},
+            "service",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_agrees",
+            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
+            self._agreements,
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_calls_in_flight",
+            "Calls to a replica without an answer; refused ones count for a second longer.",
+            lambda: self._loads(lambda load: load.in_flight),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_left_out",
+            "1 where a replica gets no calls for a while because it is much slower than others.",
+            lambda: self._loads(lambda load: load.left_out),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_exclusions_total",
+            "How often a replica was left out because it was much slower than others.",
+            lambda: self._loads(lambda load: load.times_left_out),
+            "service",
+            "endpoint",
+        ).collect()
+
+    def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
+        return {
+            (service.name, replica.endpoint): read(replica.load)
+            for service in self._services
+            for replica in service.transport.replicas
+        }
+
+    def _agreements(self) -> dict[tuple[str, ...], float]:
+        digest = "" if self._held is None else self._held.digests.whole
+        return {
+            (service.name, replica.endpoint): int(replica.holds(digest))
+            for service in self._services
+            for replica in service.transport.replicas
+        }

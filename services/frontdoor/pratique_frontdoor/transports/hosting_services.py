@@ -1,11 +1,11 @@
-"""The mutator and the validators: how the front door connects to them, and what it measures of them."""
+"""The mutator and the validators: how the front door connects to them, and whether they are ready."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -16,13 +16,10 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
 from pratique.rpc.handlers import inputs_from_messages
-from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
-from pratique_frontdoor.transports.balancing import ReplicaLoad
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
     from pratique_frontdoor.settings import FrontDoorSettings
 
 
@@ -33,96 +30,6 @@ class CallKind(enum.StrEnum):
     """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
     UNARY = "unary"
     """Unary, balanced and retried by gRPC."""
-
-
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. A call on one machine takes 1 ms, and none has more than 30 s."""
-
-
-class HopMetrics:
-    """Metrics of the calls of one front door, by service."""
-
-    def __init__(self) -> None:
-        """Start at zero."""
-        self._hops = LabeledCounter(
-            "pratique_frontdoor_hops_total",
-            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
-            ("service", "code"),
-        )
-        self._seconds = DurationHistogram(
-            "pratique_frontdoor_hop_duration_seconds",
-            "Time from a call to a service to its answer, by service.",
-            _BUCKETS,
-            ("service",),
-        )
-        self._services: Sequence[HostingService] = ()
-        self._held: RecentInputs[Any] | None = None
-
-    def observer(self, service: str) -> Callable[[str, float], None]:
-        """Return the function to call after each call to a service, with gRPC's code by Go's name, and seconds."""
-        return functools.partial(self._observe, service)
-
-    def _observe(self, service: str, code: str, seconds: float) -> None:
-        self._hops.add(service, code)
-        self._seconds.observe(seconds, service)
-
-    def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
-        """Show the known addresses of services, and which replicas agree with the ``held`` inputs."""
-        self._services, self._held = services, held
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, for a registry."""
-        yield from self._hops.collect()
-        yield from self._seconds.collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_service_addresses",
-            "Addresses of a service that are known: its replicas, where each has one.",
-            lambda: {(one.name,): one.transport.addresses for one in self._services},
-            "service",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_agrees",
-            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
-            self._agreements,
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_calls_in_flight",
-            "Calls to a replica without an answer; refused ones count for a second longer.",
-            lambda: self._loads(lambda load: load.in_flight),
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_left_out",
-            "1 where a replica gets no calls for a while because it is much slower than others.",
-            lambda: self._loads(lambda load: load.left_out),
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_exclusions_total",
-            "How often a replica was left out because it was much slower than others.",
-            lambda: self._loads(lambda load: load.times_left_out),
-            "service",
-            "endpoint",
-        ).collect()
-
-    def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
-        return {
-            (service.name, replica.endpoint): read(replica.load)
-            for service in self._services
-            for replica in service.transport.replicas
-        }
-
-    def _agreements(self) -> dict[tuple[str, ...], float]:
-        digest = "" if self._held is None else self._held.digests.whole
-        return {
-            (service.name, replica.endpoint): int(replica.holds(digest))
-            for service in self._services
-            for replica in service.transport.replicas
-        }
 
 
 _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
@@ -269,11 +176,6 @@ class HostingService:
 
         self.transport.mismatched = differences
 
-    def agrees(self, digest: str) -> bool:
-        """Return whether a replica decides by the inputs of a digest; true if no replicas are known individually."""
-        replicas = self.transport.replicas if self.expected else ()
-        return not replicas or any(one.holds(digest) for one in replicas)
-
     def differing(self, digests: InputDigests) -> list[str]:
         """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
@@ -286,7 +188,7 @@ class HostingService:
     def left_out(self) -> list[str]:
         """Return which replicas get no calls because they are slow."""
         return [
-            f"{self.name} at {one.endpoint} is much slower than others, and left out for now"
+            f"{self.name} at {one.endpoint} is much slower than others, and excluded for now"
             for one in self.transport.replicas
             if one.load.left_out
         ]

@@ -136,7 +136,8 @@ class WebhookTransports:
 def _grpc_transport(url: str, ca_bundle: bytes) -> Transport:
     import grpc  # noqa: PLC0415  # an eighth of a second that a review without gRPC webhooks need not wait
 
-    from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # likewise
     from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
 
     parts = urlsplit(url)
