@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fuzzing import clusters
 from pratique.admission.controllers import MUTATE, VALIDATE, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.configuration.settings import ChainSettings
@@ -51,7 +51,7 @@ class Chains:
     async def refusing(self, review: Review) -> set[str]:
         """The validators that refuse a Pod, or fail."""
         decision = await self.validators.decide(review, VALIDATE, Deadline.after(SECONDS))
-        refusals = {StepOutcome.DENIED, StepOutcome.FAILED}
+        refusals = {OutcomeStatus.DENIED, OutcomeStatus.FAILED}
         return {step.controller for step in decision.steps if step.outcome in refusals}
 
     async def check(self, pod: JSONObject, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSON, JSONObject, pointer
 from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
 from pratique_frontdoor.blame.changes import blame_document, blame_of
@@ -36,7 +36,7 @@ def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
     decision = decided(received, *PATCHES)
     status = failure(422, "Invalid", message, StatusDetails(causes=causes))
     denial = mutation(
-        controller="Validator", phase=Phase.VALIDATE, outcome=StepOutcome.DENIED, reason=message
+        controller="Validator", phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED, reason=message
     )
     denied = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
     found = blame_of(denied, received).denials
@@ -98,7 +98,9 @@ def test_every_cause_has_its_own_field() -> None:
 def test_every_denial_names_its_step() -> None:
     decision = decided(POD, *PATCHES)
     denials = [
-        mutation(controller=name, phase=Phase.VALIDATE, outcome=StepOutcome.DENIED, reason=f"{field}: {name}")
+        mutation(
+            controller=name, phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED, reason=f"{field}: {name}"
+        )
         for name, field in (("First", "spec.hostPID"), ("Second", "spec.containers[1].image"))
     ]
     causes = tuple(StatusCause(message=denial.reason) for denial in denials)

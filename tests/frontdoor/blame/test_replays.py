@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.apimachinery.statuses import failure
 from pratique_frontdoor.blame.changes import blame_document, blame_of
@@ -35,20 +35,20 @@ def test_validating_controllers_that_patch_are_blamed() -> None:
 
 
 def test_patches_of_validating_controllers_do_not_apply_to_a_denied_request() -> None:
-    denial = mutation(controller="Validator", phase=Phase.VALIDATE, outcome=StepOutcome.DENIED)
+    denial = mutation(controller="Validator", phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED)
     steps = (mutation(SET), amendment("ImagePolicyWebhook", SET_AGAIN), denial)
     assert blamed({"a": 1}, *steps, allowed=False) == [("add", "/a", None, 1, [0])]
 
 
 def test_policies_change_nothing_when_one_of_them_fails() -> None:
     done = mutation(SET_AGAIN, controller=POLICIES, name="a")
-    failed = mutation(controller=POLICIES, name="b", outcome=StepOutcome.FAILED)
+    failed = mutation(controller=POLICIES, name="b", outcome=OutcomeStatus.FAILED)
     assert blamed({"a": 1}, mutation(SET), done, failed, allowed=False) == [("add", "/a", None, 1, [0])]
 
 
 def test_webhooks_before_a_denying_one_are_blamed_for_their_changes() -> None:
     done = mutation(SET, controller=WEBHOOKS, name="a")
-    denied = mutation(controller=WEBHOOKS, name="b", outcome=StepOutcome.DENIED)
+    denied = mutation(controller=WEBHOOKS, name="b", outcome=OutcomeStatus.DENIED)
     assert blamed({"a": 1}, done, denied, allowed=False) == [("add", "/a", None, 1, [0])]
 
 

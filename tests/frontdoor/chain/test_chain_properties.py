@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -113,7 +113,7 @@ def test_skipped_webhooks_do_not_depend_on_the_order(
 ) -> None:
     def skipped(order: list[Script]) -> dict[str, str]:
         steps = decide(pod_review(pod), (), order, explain=True).steps
-        return {step.name: step.reason for step in steps if step.outcome is StepOutcome.SKIPPED}
+        return {step.name: step.reason for step in steps if step.outcome is OutcomeStatus.SKIPPED}
 
     shuffled = random.sample(validating, len(validating))
     assert skipped(validating) == skipped(shuffled)

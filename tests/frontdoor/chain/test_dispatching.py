@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pratique.admission.controllers import MUTATE, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import NULL, Document
@@ -85,7 +85,7 @@ def test_an_invalid_selector_denies_what_the_rules_match(field: str) -> None:
     for mutating, validating in (([script], []), ([], [script])):
         decision = decide(pod_review(), mutating, validating)
         assert message(decision) == BROKEN
-        assert decision.steps[0].outcome is StepOutcome.FAILED
+        assert decision.steps[0].outcome is OutcomeStatus.FAILED
     assert script.calls == 0
 
 
@@ -156,7 +156,7 @@ SPREAD: Any = {"status": {"phase": "Pending"}}
 def test_values_that_only_python_considers_equal_are_changes(before: Any, after: Any) -> None:
     widget = POD | {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"x": before}}
     decision = decide(pod_review(widget), [Script(NAME, Act.CHANGE, widget | {"spec": {"x": after}})])
-    assert decision.steps[0].outcome is StepOutcome.MUTATED
+    assert decision.steps[0].outcome is OutcomeStatus.MUTATED
     assert repr(decision.object_document.data["spec"]["x"]) == repr(after)
     assert repr(apply_patch(widget, decision.patch)["spec"]) == repr({"x": after})
 

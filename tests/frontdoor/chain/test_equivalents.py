@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.kinds import (
     GroupVersionKind,
@@ -211,7 +211,7 @@ def test_removed_versions_are_not_equivalent_to_served_ones(tmp_path: Path, serv
     current = converted(OLD_DEPLOYMENT, "apps/v1")
     decision = run(review_of(current), configured(tmp_path, "Validating", hook), explain=True)
     assert server.received == []
-    assert [step.outcome for step in decision.steps] == [StepOutcome.SKIPPED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.SKIPPED]
 
 
 def test_a_scale_is_converted_as_a_scale(tmp_path: Path, server: WebhookServer) -> None:
@@ -258,7 +258,7 @@ def test_a_patch_of_a_converted_object_is_converted_back(tmp_path: Path) -> None
     assert server.received[1].review["request"]["object"] == after
     assert apply_patch(AUTOSCALER, decision.patch) == after
     assert apply_patch(AUTOSCALER, decision.steps[0].patch) == after
-    assert decision.steps[0].outcome is StepOutcome.MUTATED
+    assert decision.steps[0].outcome is OutcomeStatus.MUTATED
     told = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
     assert json.loads(told)["patch"] == operations
 
@@ -270,7 +270,7 @@ def test_an_empty_change_of_a_converted_object_changes_nothing(tmp_path: Path) -
     assert decision.object_document.data == AUTOSCALER
     assert decision.patch == ()
     assert decision.steps[0].patch == ()
-    assert decision.steps[0].outcome is StepOutcome.UNCHANGED
+    assert decision.steps[0].outcome is OutcomeStatus.UNCHANGED
 
 
 def test_webhooks_of_different_versions_see_each_others_changes(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_an_object_that_cannot_be_converted_is_denied_even_under_ignore(
         f"{beginning}conversion webhook for example.com/v1, Kind=Order failed: "
         "conversion webhooks are not supported"
     )
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
     assert server.received == []
 
 

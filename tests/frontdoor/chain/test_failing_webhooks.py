@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
 from pratique_frontdoor.chain.decisions import Decision
 from support.chains import decide, pod_review, webhook_controllers
@@ -90,7 +90,7 @@ def check(decision: Decision, policy: str, code: int) -> None:
     (step,) = decision.steps
     assert step.code == code
     assert decision.allowed is (policy == "Ignore")
-    assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+    assert step.outcome is (OutcomeStatus.FAILED_OPEN if policy == "Ignore" else OutcomeStatus.FAILED)
     if decision.status is not None:
         assert (decision.status.code, decision.status.reason) == (500, "InternalError")
         assert decision.status.message.startswith(
@@ -156,7 +156,7 @@ def test_a_patch_that_cannot_be_applied_denies_whatever_the_policy(
         decision = run("Mutating", f"{server.url}/asked", policy)
     assert decision.status is not None
     assert decision.status.code == 500
-    assert (decision.steps[0].outcome, decision.steps[0].code) == (StepOutcome.FAILED, 0)
+    assert (decision.steps[0].outcome, decision.steps[0].code) == (OutcomeStatus.FAILED, 0)
 
 
 def test_a_status_instead_of_a_review_gives_the_code() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.admission.controllers import MUTATE, VALIDATE
-from pratique.admission.results import Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
@@ -122,7 +121,7 @@ def test_first_denial_only_reports_one_denial() -> None:
 def test_a_denial_in_the_mutating_phase_ends_it() -> None:
     decision = decide(pod_review(), [mutator_that_denies, first, team])
     assert [(step.name, step.outcome) for step in decision.steps] == [
-        ("MutatorThatDenies", StepOutcome.DENIED)
+        ("MutatorThatDenies", OutcomeStatus.DENIED)
     ]
 
 
@@ -134,7 +133,7 @@ def test_controllers_that_do_not_match_are_not_called() -> None:
 def test_an_explanation_names_the_part_of_the_rules_that_did_not_match() -> None:
     steps = decide(pod_review(), [mutator_of_services], explain=True).steps
     assert [(step.outcome, step.reason) for step in steps] == [
-        (StepOutcome.SKIPPED, "no rule matches: resources [services] do not include pods")
+        (OutcomeStatus.SKIPPED, "no rule matches: resources [services] do not include pods")
     ]
 
 
@@ -146,7 +145,7 @@ def test_an_explanation_has_all_steps_in_chain_order() -> None:
 def test_warnings_reach_the_decision() -> None:
     decision = decide(pod_review(), [warns])
     assert decision.warnings == ("this will be refused soon",)
-    assert decision.steps[0].outcome is StepOutcome.WARNED
+    assert decision.steps[0].outcome is OutcomeStatus.WARNED
 
 
 def test_audit_annotations_without_prefix_get_the_controllers_name() -> None:
@@ -159,12 +158,12 @@ def test_a_broken_controller_denies_without_revealing_the_object() -> None:
     assert decision.status is not None
     assert decision.status.code == 500
     assert "canary-secret" not in decision.status.message
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
 
 
 def test_a_broken_controller_does_not_affect_others() -> None:
     outcomes = [step.outcome for step in decide(pod_review(), [broken, fine]).steps]
-    assert outcomes == [StepOutcome.FAILED, StepOutcome.ALLOWED]
+    assert outcomes == [OutcomeStatus.FAILED, OutcomeStatus.ALLOWED]
 
 
 @validator("Charges", rule("pods"))

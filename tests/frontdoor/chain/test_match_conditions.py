@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
@@ -234,12 +234,12 @@ def configuration(kind: str, url: str, ca_bundle: bytes, *conditions: str, **fie
     ("condition", "calls", "outcome"),
     [
         ("object.metadata.labels.app == 'web'", 1, None),
-        ("object.metadata.labels.app == 'db'", 0, StepOutcome.SKIPPED),
-        ("object.metadata.annotations.x == 'y'", 0, StepOutcome.FAILED),
+        ("object.metadata.labels.app == 'db'", 0, OutcomeStatus.SKIPPED),
+        ("object.metadata.annotations.x == 'y'", 0, OutcomeStatus.FAILED),
     ],
 )
 def test_a_webhook_is_called_when_its_conditions_hold(
-    kind: str, condition: str, calls: int, outcome: StepOutcome | None, tmp_path: Path
+    kind: str, condition: str, calls: int, outcome: OutcomeStatus | None, tmp_path: Path
 ) -> None:
     with serve({"/a": allowed()}) as server:
         document = configuration(kind, f"{server.url}/a", server.ca_bundle, condition)
@@ -250,9 +250,9 @@ def test_a_webhook_is_called_when_its_conditions_hold(
     (step,) = decision.steps
     if outcome is not None:
         assert step.outcome is outcome
-    if outcome is StepOutcome.SKIPPED:
+    if outcome is OutcomeStatus.SKIPPED:
         assert step.reason == 'matchCondition "c0" is false'
-    assert decision.allowed is (outcome is not StepOutcome.FAILED)
+    assert decision.allowed is (outcome is not OutcomeStatus.FAILED)
     if decision.status is not None:
         assert decision.status.code == 403
         assert decision.status.message == (
@@ -268,7 +268,7 @@ def test_conditions_are_not_evaluated_when_the_rules_do_not_match(kind: str, tmp
         (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
         configurations = load_configurations([tmp_path])
         decision = decide(pod_review(), webhook_controllers(), configurations, explain=True)
-    assert [step.outcome for step in decision.steps] == [StepOutcome.SKIPPED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.SKIPPED]
     assert decision.steps[0].reason.startswith("no rule matches: ")
     assert (decision.allowed, server.received) == (True, [])
 

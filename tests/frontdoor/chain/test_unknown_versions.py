@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
@@ -71,4 +71,4 @@ def test_unknown_versions_are_denied_or_sent_to_the_webhook(
         for version in VERSIONS:
             decision = decide(review_of(version), webhook_controllers(), configurations, explain=True)
             assert not decision.allowed, version
-            assert decision.steps[-1].outcome in {StepOutcome.DENIED, StepOutcome.FAILED}
+            assert decision.steps[-1].outcome in {OutcomeStatus.DENIED, OutcomeStatus.FAILED}

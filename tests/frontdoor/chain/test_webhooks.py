@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
@@ -101,7 +101,7 @@ def test_a_webhook_that_is_down_denies_under_fail_with_the_message_of_the_api_se
         'Internal error occurred: failed calling webhook "a.tests.example.com": failed to call webhook: '
         f'Post "https://127.0.0.1:{port}/a?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
     )
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_webhook_that_is_down_allows_under_ignore(tmp_path: Path, kind: str, a
         hook = webhook(server, "a", clientConfig=config, failurePolicy="Ignore")
         decision = run(configured(tmp_path, kind, hook))
     assert decision.allowed
-    assert decision.steps[0].outcome is StepOutcome.FAILED_OPEN
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED_OPEN
     assert decision.audit_annotations[annotation] == "a.tests.example.com"
 
 
@@ -125,7 +125,7 @@ def test_a_hanging_webhook_fails_after_its_own_timeout(tmp_path: Path) -> None:
     with serve({"/a": hanging(), "/b": labelled("b")}) as server:
         slow = webhook(server, "a", timeoutSeconds=1, failurePolicy="Ignore")
         decision = run(configured(tmp_path, "Mutating", slow, webhook(server, "b")))
-    assert [step.outcome for step in decision.steps] == [StepOutcome.FAILED_OPEN, StepOutcome.MUTATED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.FAILED_OPEN, OutcomeStatus.MUTATED]
 
 
 def test_no_webhook_is_called_after_the_deadline_of_the_request(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.chain.decisions import Decision, Step
@@ -57,7 +57,7 @@ def test_a_failed_answer_is_not_logged_as_a_decision() -> None:
 
 
 def test_an_entry_names_who_refused_and_who_failed_open() -> None:
-    def step(name: str, outcome: StepOutcome) -> Step:
+    def step(name: str, outcome: OutcomeStatus) -> Step:
         return Step(
             controller="ValidatingAdmissionWebhook",
             phase=Phase.VALIDATE,
@@ -67,10 +67,10 @@ def test_an_entry_names_who_refused_and_who_failed_open() -> None:
         )
 
     steps = (
-        step("denies", StepOutcome.DENIED),
-        step("fails", StepOutcome.FAILED),
-        step("opens", StepOutcome.FAILED_OPEN),
-        step("allows", StepOutcome.ALLOWED),
+        step("denies", OutcomeStatus.DENIED),
+        step("fails", OutcomeStatus.FAILED),
+        step("opens", OutcomeStatus.FAILED_OPEN),
+        step("allows", OutcomeStatus.ALLOWED),
     )
     found = entry("no", steps=steps)
     assert [(one["configuration"], one["name"]) for one in found["deniedBy"]] == [

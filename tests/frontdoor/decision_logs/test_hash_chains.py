@@ -34,7 +34,7 @@ def written(decisions: int, key: bytes | None = None, user: str = "jane") -> lis
 def verified(*files: Sequence[bytes], key: bytes | None = None) -> Verifier:
     verifier = Verifier(key)
     for number, lines in enumerate(files):
-        verifier.look(f"file{number}", lines, is_last=number == len(files) - 1)
+        verifier.verify(f"file{number}", lines, is_last=number == len(files) - 1)
     return verifier
 
 

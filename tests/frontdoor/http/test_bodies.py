@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pratique_frontdoor.http.limits import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare
-from pratique_frontdoor.http.messages import RequestError
+from pratique_frontdoor.http.messages import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare, RequestError
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine, HangingEngine
 from support.front_doors.reviews import review_body, review_body_of

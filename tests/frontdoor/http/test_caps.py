@@ -13,13 +13,8 @@ import pytest
 
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.http.codecs import decode_review
-from pratique_frontdoor.http.limits import (
-    MIN_REVIEW_BYTES,
-    PriorityLevel,
-    UnauthenticatedConnections,
-    network_address,
-    priority_of,
-)
+from pratique_frontdoor.http.connections import UnauthenticatedConnections, network_address
+from pratique_frontdoor.http.messages import MIN_REVIEW_BYTES, PriorityLevel, priority_of
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine, HangingEngine
 from support.front_doors.reviews import review_body
@@ -91,7 +86,7 @@ class Stub:
     is_busy: bool = False
     is_closed: bool = False
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         self.is_closed = True
 
 

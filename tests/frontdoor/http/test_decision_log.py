@@ -41,7 +41,7 @@ def answers(path: Path) -> list[Any]:
 def verified(*paths: Path, key: str | None = None) -> ChainReport:
     verifier = Verifier(None if key is None else key.encode())
     for path in paths:
-        verifier.look(path.name, path.read_bytes().splitlines(keepends=True))
+        verifier.verify(path.name, path.read_bytes().splitlines(keepends=True))
     return verifier.report
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from pratique_frontdoor.http.connections import Timeouts
+from pratique_frontdoor.http.endpoints import Timeouts
 
 
 async def outcome(awaited: Awaitable[object]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, encode, go_json
 from pratique.cluster.store import ANY_NAMESPACE
@@ -138,7 +138,7 @@ def patched(path: str, value: JSON) -> dict[str, JSON]:
 
 def spoken(reason: str, **fields: JSON) -> Step:
     return Step(
-        controller="V", phase=Phase.VALIDATE, name="v", outcome=StepOutcome.DENIED, reason=reason, **fields
+        controller="V", phase=Phase.VALIDATE, name="v", outcome=OutcomeStatus.DENIED, reason=reason, **fields
     )
 
 

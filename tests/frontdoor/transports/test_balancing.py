@@ -37,7 +37,7 @@ class World:
             seconds,
             clock=lambda: self.now,
             chance=random.Random(seed).random,
-            tell=lambda load: self.told.append((load.name, load.left_out)),
+            on_change=lambda load: self.told.append((load.name, load.excluded)),
         )
         self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
 
@@ -51,8 +51,8 @@ class World:
         self.balancer.end(chosen.load, ticket, seconds(number), ending)
         return number
 
-    def left_out(self) -> list[int]:
-        return [number for number, one in enumerate(self.replicas) if one.load.left_out]
+    def excluded(self) -> list[int]:
+        return [number for number, one in enumerate(self.replicas) if one.load.excluded]
 
     def work(
         self, callers: int, calls: int, seconds: Callable[[int, int], float], pause: float = 0.001
@@ -91,9 +91,9 @@ def with_one_left_out(replicas: int = 2, seconds: float = SECONDS) -> World:
     world = World(replicas, seconds)
     for _ in range(40 * replicas):
         world.call(only(0))
-        if world.left_out():
+        if world.excluded():
             break
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
     return world
 
 
@@ -122,7 +122,7 @@ def test_a_slow_replica_is_excluded_and_gets_few_calls_before(
     got = world.work(callers, 30_000, lambda _, number: took if number == 0 else 0.001, pause=0.1)
     assert got[0] < 200
     assert ("0", True) in world.told
-    assert {name for name, left_out in world.told if left_out} <= {"0"}
+    assert {name for name, excluded in world.told if excluded} <= {"0"}
 
 
 def test_an_excluded_replica_gets_one_trial_call_when_its_time_is_up() -> None:
@@ -136,7 +136,7 @@ def test_an_excluded_replica_gets_one_trial_call_when_its_time_is_up() -> None:
     assert trial is world.replicas[0]
     assert [world.balancer.choose(world.replicas)[0] for _ in range(20)] == [world.replicas[1]] * 20
     world.balancer.end(trial.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
-    assert world.left_out() == []
+    assert world.excluded() == []
     assert world.told == [("0", True), ("0", False)]
 
 
@@ -163,7 +163,7 @@ def test_an_inconclusive_trial_is_repeated(ending: ReplicaCallStatus) -> None:
         trial, ticket = world.balancer.choose(world.replicas)
         assert trial is world.replicas[0]
         world.balancer.end(trial.load, ticket, FAST, ending)
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
 
 
 def test_an_excluded_replica_is_used_when_no_other_is_available() -> None:
@@ -187,9 +187,9 @@ def test_zero_seconds_exclude_no_replica() -> None:
 def test_a_replica_returns_when_more_than_half_would_be_excluded() -> None:
     world = with_one_left_out(3)
     world.balancer.remove(world.replicas[2].load)
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
     world.balancer.remove(world.replicas[1].load)
-    assert world.left_out() == []
+    assert world.excluded() == []
 
 
 def test_calls_of_a_removed_replica_do_not_count() -> None:
@@ -298,9 +298,9 @@ class Balancing(RuleBasedStateMachine):
 
     @invariant()
     def at_most_half_are_left_out(self) -> None:
-        left_out = self.world.left_out()
-        assert len(left_out) <= len(self.world.replicas) // 2
-        for number in left_out:
+        excluded = self.world.excluded()
+        assert len(excluded) <= len(self.world.replicas) // 2
+        for number in excluded:
             load = self.world.replicas[number].load
             assert load.until - self.world.now <= LONGEST
 
@@ -314,7 +314,7 @@ class Balancing(RuleBasedStateMachine):
         self.world.now += LONGEST
         for _ in range(20):
             self.world.call(lambda _: FAST)
-        assert self.world.left_out() == []
+        assert self.world.excluded() == []
 
 
 TestBalancing = Balancing.TestCase

@@ -209,9 +209,9 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         assert tls is not None
         async with service(VALIDATOR, other_side) as server:
             asked = opened(tls, [await server.start()])
-            for one in tls.kept:
+            for one in tls.reloaded_credentials:
                 one.tell(lambda _: asked.transport.renew())
-            watching = asyncio.ensure_future(keep_certificates_fresh(tls.kept))
+            watching = asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials))
             async with load(asked) as decisions:
                 await rotate(server, tls, asked)
             watching.cancel()
@@ -223,7 +223,7 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         """As it has to be done: trust first, then certificates, and then no more trust for the old."""
         assert server.tls is not None
         serving, clients = server.tls.kept
-        shown, trusted = tls.kept
+        shown, trusted = tls.reloaded_credentials
         both = {"ca.crt": bundle_of(authority, new)}
         other_side.swap(both)
         door.swap(both)

@@ -85,17 +85,17 @@ def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
         for one in metrics.collect()
         if "replica_" in one.name
     }
-    return service.left_out(), values
+    return service.excluded(), values
 
 
-def left_out(asked: GrpcTransport) -> int:
-    return sum(one.load.left_out for one in asked.replicas)
+def excluded(asked: GrpcTransport) -> int:
+    return sum(one.load.excluded for one in asked.replicas)
 
 
 async def decide_until(asked: GrpcTransport, callers: int, wanted: int) -> None:
     """Decide until so many replicas are left out."""
     async with asyncio.timeout(90):
-        while left_out(asked) != wanted:
+        while excluded(asked) != wanted:
             await asyncio.gather(*(decide(asked) for _ in range(callers)))
 
 
@@ -143,7 +143,7 @@ def test_a_slow_replica_gets_few_calls_even_without_exclusion(*, streams: bool) 
                     await decide(asked)
 
             await asyncio.gather(*(caller() for _ in range(8)))
-            assert left_out(asked) == 0
+            assert excluded(asked) == 0
             return first.got
 
     assert asyncio.run(run()) < 200  # of 800, where each in turn would have given it 400
@@ -170,7 +170,7 @@ def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, stream
                             refused[True] += 1
 
                 await asyncio.gather(*(caller() for _ in range(8)))
-                assert left_out(asked) == 0
+                assert excluded(asked) == 0
 
                 async def settled() -> bool:
                     return all(one.load.in_flight == 0 for one in asked.replicas)

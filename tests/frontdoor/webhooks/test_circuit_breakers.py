@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE
@@ -296,7 +296,7 @@ def test_an_open_circuit_calls_no_webhook_and_the_failure_policy_decides(
     assert [OPEN in one.reason for one in steps] == [False] * FAILURES + [True] * 2
     for decision, step in zip(decisions, steps, strict=True):
         assert decision.allowed is (policy == "Ignore")
-        assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+        assert step.outcome is (OutcomeStatus.FAILED_OPEN if policy == "Ignore" else OutcomeStatus.FAILED)
         assert step.code == 503
     if policy == "Fail":
         assert decisions[-1].status is not None
@@ -423,7 +423,7 @@ def test_each_webhook_has_its_own_circuit(tmp_path: Path) -> None:
     with serve(allowed()) as server, closed_port() as port:
         decision = asyncio.run(decide(server, port))
         assert len(server.received) == 2
-    assert [one.outcome for one in decision.steps] == [StepOutcome.UNCHANGED, StepOutcome.FAILED_OPEN]
+    assert [one.outcome for one in decision.steps] == [OutcomeStatus.UNCHANGED, OutcomeStatus.FAILED_OPEN]
 
 
 @pytest.mark.parametrize("service", [refused, black_hole])

@@ -28,7 +28,7 @@ def test_the_warnings_are_those_the_api_server_shows(case: JSONObject) -> None:
 def test_too_many_warnings_are_truncated_as_in_the_api_server(case: JSONObject) -> None:
     limits, (first, second) = case["input"]["limits"], case["input"]["steps"]
     for texts, name in ((first, "afterStep1"), (first + second, "afterStep2")):
-        shown = limited_warnings(texts, total=limits["totalRunes"], each=limits["itemRunes"])
+        shown = limited_warnings(texts, total=limits["totalRunes"], length=limits["itemRunes"])
         assert [header(text) for text in shown] == case["expected"][name]
 
 
@@ -68,7 +68,7 @@ def test_every_warning_is_a_prefix_of_an_input_in_the_same_order(
     texts: list[str], total: int, each: int
 ) -> None:
     left = iter(texts)
-    for shown in limited_warnings(texts, total=total, each=each):
+    for shown in limited_warnings(texts, total=total, length=each):
         assert any(text.startswith(shown) for text in left)
 
 

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, member, pointer
@@ -70,7 +70,7 @@ def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | Non
         first, *others = _pieces(path, _current_view(now))
         steps = merge_steps(was.steps, first.steps)
         yield _change(ChangeKind.REPLACE, path, was.received, first.value, steps)
-        yield from (_change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
+        yield from (_change(ChangeKind.ADD, piece.path, ABSENT, piece.value, piece.steps) for piece in others)
 
 
 def _compare_members(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
@@ -129,13 +129,13 @@ def _look_alike(received: JSON, there: JSON) -> bool:
 
 
 def _removed(place: Path, was: TrackedField) -> Iterator[Change]:
-    for each in _pieces(place, _received_view(was)):
-        yield _change(ChangeKind.REMOVE, each.path, each.value, ABSENT, each.steps)
+    for piece in _pieces(place, _received_view(was)):
+        yield _change(ChangeKind.REMOVE, piece.path, piece.value, ABSENT, piece.steps)
 
 
 def _added(path: Path, now: TrackedField) -> Iterator[Change]:
-    for each in _pieces(path, _current_view(now)):
-        yield _change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps)
+    for piece in _pieces(path, _current_view(now)):
+        yield _change(ChangeKind.ADD, piece.path, ABSENT, piece.value, piece.steps)
 
 
 def _change(
@@ -194,7 +194,7 @@ def _pieces(path: Path, view: _View) -> list[_Piece]:
         else:
             others.append(first)
         others += rest
-    value = [each for _, each in kept] if view.members is None else dict(kept)
+    value = [item for _, item in kept] if view.members is None else dict(kept)
     return [_Piece(path, value, merge_steps(*histories)), *others]
 
 
@@ -245,12 +245,12 @@ def denials(decision: Decision, root: TrackedField) -> Iterator[BlamedDenial]:
         return
     seen = set()
     for cause in causes(decision, decision.status):
-        if cause.step is None or decision.steps[cause.step].outcome is not StepOutcome.DENIED:
+        if cause.step is None or decision.steps[cause.step].outcome is not OutcomeStatus.DENIED:
             continue
-        for told in message_fields(cause.field, cause.text, decision.object_document.data):
-            if (cause.step, told.path) not in seen and _can_be_blamed(root, told):
-                seen.add((cause.step, told.path))
-                yield BlamedDenial(cause.step, told.path, _last_change(root, told, cause.step))
+        for named in message_fields(cause.field, cause.text, decision.object_document.data):
+            if (cause.step, named.path) not in seen and _can_be_blamed(root, named):
+                seen.add((cause.step, named.path))
+                yield BlamedDenial(cause.step, named.path, _last_change(root, named, cause.step))
 
 
 def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
@@ -258,24 +258,24 @@ def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
     path = parse_field(field)
     if path is not None:
         return [_NamedField(path, is_named=True)]
-    found = dict.fromkeys(fields_of(text, denied))
-    return [_NamedField(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
+    paths = dict.fromkeys(fields_of(text, denied))
+    return [_NamedField(path, isinstance(path[-1], str) or str(FieldPath(path)) in text) for path in paths]
 
 
-def _can_be_blamed(root: TrackedField, told: _NamedField) -> bool:
+def _can_be_blamed(root: TrackedField, named: _NamedField) -> bool:
     """Return whether the field exists and, for an item known only by name, whether it is clear which change counts."""
-    if _field_at(root, told.path[:1]) is None:
+    if _field_at(root, named.path[:1]) is None:
         return False
-    field = _field_at(root, told.path)
-    return told.is_named or (field is not None and bool(field.steps or not field.all_steps()))
+    field = _field_at(root, named.path)
+    return named.is_named or (field is not None and bool(field.steps or not field.all_steps()))
 
 
-def _last_change(root: TrackedField, told: _NamedField, before: int) -> int | None:
+def _last_change(root: TrackedField, named: _NamedField, before: int) -> int | None:
     """Find the last step before another that changed a field or anything in it."""
     steps: Steps = ()
-    field = _field_at(root, told.path)
+    field = _field_at(root, named.path)
     if field is not None:
-        steps = field.all_steps() if told.is_named else field.steps
+        steps = field.all_steps() if named.is_named else field.steps
     return max((step for step in steps if 0 <= step < before), default=None)
 
 

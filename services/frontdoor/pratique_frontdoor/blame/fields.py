@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
 from pratique.apimachinery.patches import PatchError, apply_patch
@@ -138,8 +138,8 @@ def write(field: TrackedField, value: JSON, step: int) -> None:
     if field.members is not None and isinstance(value, dict):
         for name in [name for name in field.members if name not in value]:
             remove_member(field, name, step)
-        for name, each in value.items():
-            write_member(field, name, each, step)
+        for name, member_value in value.items():
+            write_member(field, name, member_value, step)
     elif field.items is not None and isinstance(value, list):
         _write_items(field, now, value, step)
     else:
@@ -216,11 +216,11 @@ def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON]
         if index not in paired:
             remove_item(field, index, step)
     staying = set(paired.values())
-    for index, each in enumerate(value):
+    for index, item in enumerate(value):
         if index in staying:
-            write(_items(field)[index], each, step)
+            write(_items(field)[index], item, step)
         else:
-            insert_item(field, index, each, step)
+            insert_item(field, index, item, step)
 
 
 def _detach(field: TrackedField, step: int) -> None:
@@ -283,12 +283,12 @@ def _set_value(field: TrackedField, value: JSON, step: int) -> None:
     field.raw, field.members, field.items = None, None, None
     if isinstance(value, dict) and field.removed_members:
         field.members = {}
-        for name, each in value.items():
-            write_member(field, name, each, step)
+        for name, member_value in value.items():
+            write_member(field, name, member_value, step)
     elif isinstance(value, list) and field.removed_items:
         field.items = []
-        for index, each in enumerate(value):
-            insert_item(field, index, each, step)
+        for index, item in enumerate(value):
+            insert_item(field, index, item, step)
     else:
         field.raw = value
 
@@ -316,7 +316,7 @@ def _items(field: TrackedField) -> list[TrackedField]:
     return field.items
 
 
-_REFUSALS = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_REFUSALS = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 _WEBHOOKS = "MutatingAdmissionWebhook"
 _TYPE_FIELDS = ("apiVersion", "kind")
 

@@ -87,7 +87,7 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
         if runner is _RunBy.SERVICE:
             yield HostedMutators(_members(controllers, parts), parts.mutator)
         elif runner is _RunBy.SERVICE_ALONE:
-            yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
+            yield from (PolicyMutators(member, parts.mutator) for member in _members(controllers, parts))
         elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
             from pratique_frontdoor.chain.webhook_controllers import MutatingWebhooks  # noqa: PLC0415 - many chains call none
 
@@ -95,8 +95,8 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
 
 
 def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
-    judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
-    for runner, group in itertools.groupby(judging, _run_by):
+    not_charging = [controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.charges]
+    for runner, group in itertools.groupby(not_charging, _run_by):
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
         if members:

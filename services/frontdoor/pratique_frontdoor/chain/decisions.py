@@ -18,7 +18,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
-from pratique.admission.results import OutcomeStatus as StepOutcome  # msgspec reads the types of fields
+from pratique.admission.results import OutcomeStatus  # msgspec reads the types of fields
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The webhook configuration or policy binding; empty for controllers."""
     round: int = 0
     """0, or 1 in the second round."""
-    outcome: StepOutcome
+    outcome: OutcomeStatus
     """The result."""
     reason: str = ""
     """Why it was skipped, denied or failed."""
@@ -132,7 +132,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def limited_warnings(
-    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, each: int = MAX_WARNING_LENGTH
+    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, length: int = MAX_WARNING_LENGTH
 ) -> list[str]:
     """Return the warnings that the API server would show for ``texts``, which are in the order in which they arose.
 
@@ -146,7 +146,7 @@ def limited_warnings(
             continue
         recorded[text] = None
         # Truncation comes before the check of the characters: it may remove the unprintable ones.
-        short = text[:each] if truncating else text
+        short = text[:length] if truncating else text
         if _UNPRINTABLE.search(short):
             continue
         if truncating or written + len(short) <= total:
@@ -154,7 +154,7 @@ def limited_warnings(
             written += len(short)
         else:
             truncating = True
-            shown = [cut for cut in (one[:each] for one in recorded) if not _UNPRINTABLE.search(cut)]
+            shown = [cut for cut in (text[:length] for text in recorded) if not _UNPRINTABLE.search(cut)]
             written = sum(map(len, shown))
     return shown
 
@@ -423,7 +423,7 @@ async def _validate_concurrently(
         # outage.
         await asyncio.wait(running)
         said = Record()
-        said.merge(one.result() for one in running if not one.cancelled() and one.exception() is None)
+        said.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
         if not context.deadline.passed:
             raise
         if not said.denials:

@@ -26,7 +26,6 @@ from pratique.admission.results import (
     Patched,
     PolicyOutcome,
 )
-from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError, PratiqueError
@@ -156,16 +155,16 @@ class PolicyRules:
     ) -> None:
         """Use the rules of those ``policies`` that have a binding."""
         by_policy: dict[tuple[str, bool], list[PolicyBindingSpec]] = {}
-        for one in bindings:
-            by_policy.setdefault((one.spec.policy_name, one.is_static), []).append(one.spec)
-        bound = [(one.spec, by_policy.get((one.name, one.is_static), ())) for one in policies]
+        for binding in bindings:
+            by_policy.setdefault((binding.spec.policy_name, binding.is_static), []).append(binding.spec)
+        bound = [(policy.spec, by_policy.get((policy.name, policy.is_static), ())) for policy in policies]
         self._policies = tuple(_BoundPolicy.of(spec, found) for spec, found in bound if found)
         self._matches = functools.lru_cache(_CACHED_REQUESTS)(self._find)
         self._is_steady = functools.lru_cache(_CACHED_REQUESTS)(self._find_steady)
 
     def __bool__(self) -> bool:
         """False if no policy has a binding."""
-        return any(one.matcher for one in self._policies)
+        return any(policy.matcher for policy in self._policies)
 
     def matches(self, review: Review) -> bool:
         """Return whether any policy may match the request."""
@@ -184,11 +183,11 @@ class PolicyRules:
         return self._is_steady(RequestKey.of(review), review.cluster.resources)
 
     def _find(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        return any(one.may_match(request_key, resources) for one in self._policies)
+        return any(policy.may_match(request_key, resources) for policy in self._policies)
 
     def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        concerned = [one for one in self._policies if one.may_match(request_key, resources)]
-        return all(one.is_plain and one.means_literally(request_key) for one in concerned)
+        concerned = [policy for policy in self._policies if policy.may_match(request_key, resources)]
+        return all(policy.is_plain and policy.means_literally(request_key) for policy in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,7 +205,7 @@ class _BoundPolicy:
         matcher = None if constraints is None else ResourceMatcher.compile(constraints)
         goes_by_rules = constraints is not None and _selects_everything(constraints)
         plain = goes_by_rules and not spec.match_conditions and spec.param_kind is None
-        return cls(matcher, plain and all(one.match_resources is None for one in bindings))
+        return cls(matcher, plain and all(binding.match_resources is None for binding in bindings))
 
     def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
         return self.matcher is not None and self.matcher.may_match(request_key, resources)
@@ -219,7 +218,8 @@ class _BoundPolicy:
 def _selects_everything(resources: MatchResources) -> bool:
     # A missing selector is an error of each request, which is reported each time.
     return all(
-        one is not None and one.is_empty for one in (resources.namespace_selector, resources.object_selector)
+        selector is not None and selector.is_empty
+        for selector in (resources.namespace_selector, resources.object_selector)
     )
 
 
@@ -263,12 +263,12 @@ class _ServiceCall:
         calls = []
         for member in members:
             if reason := member.rules.mismatch(review):
-                record.steps.append(self._step(member.call.name, StepOutcome.SKIPPED, reason))
+                record.steps.append(self._step(member.call.name, OutcomeStatus.SKIPPED, reason))
             else:
                 calls.append(member.call_for(explain=True))
         return calls
 
-    def arrange(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
+    def sort_steps(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
         """Sort the steps since ``begun`` into chain order: skipped ones were recorded first."""
         places = {member.call.name: place for place, member in enumerate(members)}
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
@@ -287,34 +287,36 @@ class _ServiceCall:
     def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
         """Record a failed step for each call, and the outage: the request is neither denied nor allowed."""
         for call in calls:
-            record.steps.append(self._step(call.name, StepOutcome.FAILED, str(outage)))
+            record.steps.append(self._step(call.name, OutcomeStatus.FAILED, str(outage)))
         record.outages.append(outage)
 
-    def note(self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record) -> None:
+    def record_outcome(
+        self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record
+    ) -> None:
         """Record the outcome of one controller."""
         if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
             record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
-            record.steps.append(self._step(outcome.controller, StepOutcome.FAILED, str(record.outages[-1])))
+            record.steps.append(self._step(outcome.controller, OutcomeStatus.FAILED, str(record.outages[-1])))
             return
-        ended, denial = self._ending(outcome, decision)
+        ended, denial = self._status_and_denial(outcome, decision)
         record.warnings += outcome.warnings
         if outcome.audit_annotations:
             record.annotate(_prefixed_annotations(outcome))
         refusals: list[Status] = []
         if outcome.parts:
-            record.steps += [self._part(outcome, part) for part in outcome.parts]
+            record.steps += [self._policy_step(outcome, part) for part in outcome.parts]
             refusals = [status for part in outcome.parts for status in part.denials]
         if not outcome.parts or (denial is not None and not _has_refusal(outcome.parts)):
-            record.steps.append(self._whole(outcome, decision, ended, denial))
+            record.steps.append(self._controller_step(outcome, decision, ended, denial))
         if denial is not None and not refusals:
             refusals = [denial]
         record.denials += refusals
 
-    def _whole(
+    def _controller_step(
         self,
         outcome: Outcome,
         decision: Allowed | Patched | Denied | Failed,
-        ended: StepOutcome,
+        ended: OutcomeStatus,
         denial: Status | None,
     ) -> Step:
         return Step(
@@ -330,26 +332,26 @@ class _ServiceCall:
             endpoint=outcome.endpoint or self.endpoint,
         )
 
-    def _ending(
+    def _status_and_denial(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
-    ) -> tuple[StepOutcome, Status | None]:
+    ) -> tuple[OutcomeStatus, Status | None]:
         match decision:
             case Allowed():
                 if outcome.warnings:
-                    return StepOutcome.WARNED, None
+                    return OutcomeStatus.WARNED, None
                 mutating = self.phase is Phase.MUTATE
-                return StepOutcome.UNCHANGED if mutating else StepOutcome.ALLOWED, None
+                return OutcomeStatus.UNCHANGED if mutating else OutcomeStatus.ALLOWED, None
             case Patched():
-                return StepOutcome.MUTATED, None
+                return OutcomeStatus.MUTATED, None
             case Denied(status):
-                return StepOutcome.DENIED, status
+                return OutcomeStatus.DENIED, status
             case Failed(_, message):
                 reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
-                return StepOutcome.FAILED, statuses.internal_error(reason)
+                return OutcomeStatus.FAILED, statuses.internal_error(reason)
             case _:
                 assert_never(decision)
 
-    def _part(self, outcome: Outcome, part: PolicyOutcome) -> Step:
+    def _policy_step(self, outcome: Outcome, part: PolicyOutcome) -> Step:
         return Step(
             controller=outcome.controller,
             phase=self.phase,
@@ -365,7 +367,7 @@ class _ServiceCall:
             unmet=part.unmet,
         )
 
-    def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:
+    def _step(self, name: str, outcome: OutcomeStatus, reason: str) -> Step:
         return Step(
             controller=name,
             phase=self.phase,
@@ -373,7 +375,7 @@ class _ServiceCall:
             round=self.round,
             outcome=outcome,
             reason=reason,
-            endpoint="" if outcome is StepOutcome.SKIPPED else self.endpoint,
+            endpoint="" if outcome is OutcomeStatus.SKIPPED else self.endpoint,
         )
 
 
@@ -432,11 +434,11 @@ async def run_mutators(
         calls = [dataclasses.replace(call, again=again) for call in calls]
     outcomes = await hop.ask(transport, context.review, calls, context.deadline)
     for outcome in outcomes:
-        hop.note(outcome, _apply_decision(outcome, context), context.record)
+        hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
     if context.record.outages:
         raise context.record.outages[0]
     if context.explain:
-        hop.arrange(members, context.record, begun)
+        hop.sort_steps(members, context.record, begun)
     return outcomes
 
 
@@ -477,11 +479,11 @@ class HostedValidators:
             hop.fail(calls, outage, record)
             return record
         for outcome in outcomes:
-            hop.note(outcome, outcome.decision, record)
+            hop.record_outcome(outcome, outcome.decision, record)
             if isinstance(outcome.decision, Patched):
                 record.pending_operations += outcome.decision.operations
         if explain:
-            hop.arrange(self.members, record, 0)
+            hop.sort_steps(self.members, record, 0)
         return record
 
 

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext, MatchedResource
-from pratique.admission.results import Denied, Failed, FailureKind, Outcome, Patched
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome, OutcomeStatus, Patched
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
@@ -151,17 +150,17 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
         match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):
         if context.explain:
-            _record_step(hook, context, StepOutcome.SKIPPED, match.reason)
+            _record_step(hook, context, OutcomeStatus.SKIPPED, match.reason)
         return True
     if isinstance(match, Refused):
         status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
-        _record_step(hook, context, StepOutcome.FAILED, status.message)
+        _record_step(hook, context, OutcomeStatus.FAILED, status.message)
         context.record.deny(status)
         return False
     if context.reinvocation.skips(hook.uid, context.round):
         if context.explain:
             _record_step(
-                hook, context, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
+                hook, context, OutcomeStatus.SKIPPED, "nothing changed after it that asks for it again"
             )
         return True
     result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
@@ -178,7 +177,7 @@ async def _webhook_effect(
     return await asyncio.to_thread(effect_of, hook.name, result, seen, context.review)
 
 
-def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: StepOutcome, reason: str) -> None:
+def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: OutcomeStatus, reason: str) -> None:
     context.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=context.round))
 
 
@@ -224,15 +223,15 @@ def _record_effect(
     )
 
 
-def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> StepOutcome:
+def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> OutcomeStatus:
     if result.failed:
-        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+        return OutcomeStatus.FAILED_OPEN if result.failed_open else OutcomeStatus.FAILED
     if effect.denial is not None:
         denied = isinstance(result.outcome.decision, Denied)
-        return StepOutcome.DENIED if denied else StepOutcome.FAILED
+        return OutcomeStatus.DENIED if denied else OutcomeStatus.FAILED
     if effect.changed:
-        return StepOutcome.MUTATED
-    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.UNCHANGED
+        return OutcomeStatus.MUTATED
+    return OutcomeStatus.WARNED if result.outcome.warnings else OutcomeStatus.UNCHANGED
 
 
 def _mutation_annotations(
@@ -292,11 +291,11 @@ async def _matching_webhooks(
         if isinstance(match, Matched):
             matching.append((hook, match))
         elif isinstance(match, Refused):
-            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.FAILED, reason=match.status.message))
+            record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.FAILED, reason=match.status.message))
             record.deny(match.status)
             return []
         elif explain:
-            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.SKIPPED, reason=match.reason))
+            record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=match.reason))
     return matching
 
 
@@ -335,9 +334,9 @@ def _record_result(hook: ChainWebhook, result: WebhookResult, place: int, record
     )
 
 
-def _validating_status(result: WebhookResult) -> StepOutcome:
+def _validating_status(result: WebhookResult) -> OutcomeStatus:
     if result.failed:
-        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+        return OutcomeStatus.FAILED_OPEN if result.failed_open else OutcomeStatus.FAILED
     if result.denial is not None:
-        return StepOutcome.DENIED
-    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.ALLOWED
+        return OutcomeStatus.DENIED
+    return OutcomeStatus.WARNED if result.outcome.warnings else OutcomeStatus.ALLOWED

@@ -19,8 +19,7 @@ from pratique.admission.matching import (
     compile_selector_or_status,
     find_matched_resource,
 )
-from pratique.admission.results import Denied, Failed, FailureKind, Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.admission.rules import RuleSet, compile_rules
 from pratique.apimachinery import statuses
@@ -169,9 +168,10 @@ class MatchConditions:
         """
         compiled = (
             CompiledCondition(
-                one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+                condition.name,
+                compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"),
             )
-            for one in conditions
+            for condition in conditions
         )
         return cls(fails_open, tuple(compiled), observe)
 
@@ -344,7 +344,7 @@ class ChainWebhook:
         """Whether a failed call allows the request."""
         return self.webhook.failure_policy == "Ignore"
 
-    def step(self, phase: Phase, outcome: StepOutcome, *, reason: str = "", round_number: int = 0) -> Step:
+    def step(self, phase: Phase, outcome: OutcomeStatus, *, reason: str = "", round_number: int = 0) -> Step:
         """Return a step for something that happened to this webhook without a call."""
         return Step(
             controller=CONTROLLERS[phase],

@@ -190,8 +190,8 @@ def _redacted_message(message: str, review: Review, key: bytes) -> str:
     redaction = Redaction(key)
     for value in (review.object, review.old_object, review.options):
         redaction.value(value)
-    told = redaction.told(message)
-    return told if isinstance(told, str) else ""
+    redacted = redaction.redact_texts(message)
+    return redacted if isinstance(redacted, str) else ""
 
 
 def _failure(body: bytes) -> JSONObject:

@@ -142,7 +142,7 @@ class Verifier:
         self._key = key
         self._previous: Link | None = None
 
-    def look(self, name: str, lines: Iterable[bytes], *, is_last: bool = True) -> None:
+    def verify(self, name: str, lines: Iterable[bytes], *, is_last: bool = True) -> None:
         """Verify the lines of one file, each with its newline.
 
         Raises:
@@ -156,11 +156,11 @@ class Verifier:
                 )
                 self._fault(name, number, f"ends within an entry: {where}")
                 return
-            self._look_at(name, number, line)
+            self._verify_line(name, number, line)
         if not number:
             self._fault(name, 0, "is empty: a log begins with a head")
 
-    def _look_at(self, name: str, number: int, line: bytes) -> None:
+    def _verify_line(self, name: str, number: int, line: bytes) -> None:
         report = self.report
         suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
         body = line[: -_SUFFIX_BYTES - 1] + b"}"

@@ -83,8 +83,8 @@ class DecisionLog:
         # Only one thread writes each of these, so none needs a lock.
         self._taken_bytes = self._done_bytes = 0
         self._refused = self._failed = 0
-        self._noted = self._written = 0
-        self._reason, self._told, self._tell_at = "", 0, float("-inf")
+        self._recorded_lost = self._written = 0
+        self._reason, self._reported, self._next_log_at = "", 0, float("-inf")
         self._unsealed, self._sealed_at = 0, time.monotonic()
         self._head("restart" if chain.sequence else "start", repaired)
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
@@ -163,31 +163,31 @@ class DecisionLog:
             self._done_bytes += seen.size
             del seen  # not to hold a review while waiting for another
             self._tick()
-        self._try(self._note_gap)
-        self._try(lambda: self._seal(final=True))
-        self._complain(float("inf"))
+        self._attempt(self._note_gap)
+        self._attempt(lambda: self._seal(final=True))
+        self._log_losses(float("inf"))
         self._file.close()
 
     def _tick(self) -> None:
-        if self._reason or self.lost > self._noted:
-            self._try(self._note_gap)
+        if self._reason or self.lost > self._recorded_lost:
+            self._attempt(self._note_gap)
         due = time.monotonic() - self._sealed_at >= _SEAL_SECONDS
         if self._unsealed >= _SEAL_ENTRIES or (self._unsealed and due):
-            self._try(self._seal)
-        self._complain(time.monotonic())
+            self._attempt(self._seal)
+        self._log_losses(time.monotonic())
 
     def _write(self, seen: Observation) -> None:
         def write() -> None:
             self._note_gap()
             self._append(self._entries.members(seen, self._configuration.current))
 
-        if self._try(write):
+        if self._attempt(write):
             self._written += 1
             self._unsealed += 1
         else:
             self._failed += 1
 
-    def _try(self, write: Any) -> bool:
+    def _attempt(self, write: Any) -> bool:
         try:
             write()
         except OSError as error:
@@ -201,9 +201,9 @@ class DecisionLog:
 
     def _note_gap(self) -> None:
         lost = self.lost
-        if lost > self._noted:
-            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._noted})
-            self._noted = lost
+        if lost > self._recorded_lost:
+            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._recorded_lost})
+            self._recorded_lost = lost
 
     def _seal(self, *, final: bool = False) -> None:
         self._append({"kind": "seal", "time": audit_time(time.time()), "final": final}, room=0)
@@ -237,14 +237,14 @@ class DecisionLog:
         self._file.append(line)
         self._chain.added(line)
 
-    def _complain(self, now: float) -> None:
+    def _log_losses(self, now: float) -> None:
         """Log at intervals that entries are lost, and the reason of the last one."""
-        if self.lost == self._told or now < self._tell_at:
+        if self.lost == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
         _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
-        self._told = self.lost
-        self._tell_at = now + _LOG_INTERVAL_SECONDS
+        self._reported = self.lost
+        self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:

@@ -144,7 +144,7 @@ class ChainSources:
             ConfigurationError: a kubeconfig is unusable.
         """
         credentials = {phase: WebhookCredentials() for phase in Phase}
-        callers = [one for one in self.selected if one.name in _CALLERS]
+        callers = [controller for controller in self.selected if controller.name in _CALLERS]
         for caller in self.configure(callers):
             file = getattr(caller.settings, "kube_config_file", "")
             if file:

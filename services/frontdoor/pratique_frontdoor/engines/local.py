@@ -41,9 +41,9 @@ class InProcessTransport:
 
     async def close(self) -> None:
         """Close the controllers; one that both hosts have is closed once."""
-        hosted = {id(one): one for one in (*self.mutator.hosted, *self.validator.hosted)}
-        for one in hosted.values():
-            await one.handlers.close()
+        hosted = {id(controller): controller for controller in (*self.mutator.hosted, *self.validator.hosted)}
+        for controller in hosted.values():
+            await controller.handlers.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class LocalEngine:
         loaded = read or LocalSources.read(settings)
         sources, configurations = loaded.chain, loaded.configurations
         hosted = sources.configure(sources.selected)
-        for one in hosted:
-            one.handlers.use_configurations(configurations)
+        for controller in hosted:
+            controller.handlers.use_configurations(configurations)
         making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
             MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
@@ -116,8 +116,8 @@ class LocalEngine:
 
     async def on_admitted(self, review: Review) -> None:
         """Notify the controllers of an admitted request that was executed, before its effects can be looked up."""
-        for one in self._hosts.validator.hosted:
-            await one.handlers.on_admitted(review)
+        for controller in self._hosts.validator.hosted:
+            await controller.handlers.on_admitted(review)
 
     async def unready(self) -> Sequence[str]:
         """Return no reasons: a local chain is always ready."""

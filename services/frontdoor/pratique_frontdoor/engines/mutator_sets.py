@@ -102,7 +102,7 @@ class MutatorSet:
 
 
 def _mutators(parts: ChainParts, store: ObjectStore) -> Iterator[Mutator]:
-    handlers = {one.controller.name: one.handlers.mutate for one in _hosted(parts)}
+    handlers = {hosted.controller.name: hosted.handlers.mutate for hosted in _hosted(parts)}
     for controller in parts.controllers:
         if Phase.MUTATE not in controller.phases:
             continue
@@ -166,9 +166,9 @@ def _policy_mutator(
 def _webhook_mutators(controller: Controller, parts: ChainParts) -> Iterator[Mutator]:
     for configuration in parts.configurations.mutating:
         for webhook in configuration.webhooks:
-            one: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))
+            single: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))
             alone = dataclasses.replace(
-                parts, controllers=(controller,), configurations=Configurations(mutating=(one,))
+                parts, controllers=(controller,), configurations=Configurations(mutating=(single,))
             )
             yield Mutator(
                 controller=controller.name,

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from pratique.admission.controllers import BOTH, Controller, Phase
-from pratique.admission.results import ALLOWED, Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import ALLOWED, Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
@@ -53,12 +52,12 @@ class _SilentTransport:
     """A transport to a server that is down: the call is recorded, and the chain continues as if it had been allowed."""
 
     name: WebhookName
-    heard: _CalledWebhooks
+    called: _CalledWebhooks
     endpoint: str = ""
 
     async def mutate(self, _: Review, calls: Sequence[Call], __: Deadline) -> Sequence[Outcome]:
         """Record the call, and allow the request unchanged."""
-        self.heard.names.add(self.name)
+        self.called.names.add(self.name)
         return [Outcome(controller=call.name, decision=ALLOWED) for call in calls]
 
     validate = mutate
@@ -77,31 +76,33 @@ class OutageSimulation:
             ConfigurationError: the settings cannot be used.
         """
         sources = ChainSources.read(with_ledger_url(settings, ""))
-        self._controllers = frozenset(one.name for one in sources.selected)
-        callers = [one for one in sources.selected if one.name in _CONFIGURATION_KINDS]
+        self._controllers = frozenset(controller.name for controller in sources.selected)
+        callers = [controller for controller in sources.selected if controller.name in _CONFIGURATION_KINDS]
         shaping = [
-            one for one in sources.selected if one.name in _CONFIGURATION_KINDS or _may_change_objects(one)
+            controller
+            for controller in sources.selected
+            if controller.name in _CONFIGURATION_KINDS or _may_change_objects(controller)
         ]
         hosted = sources.configure(shaping)
-        for one in hosted:
-            one.handlers.use_configurations(configurations)
+        for controller in hosted:
+            controller.handlers.use_configurations(configurations)
         known = AssumedCluster(cluster)
         self._known = known
         self._runner = asyncio.Runner()
-        self._heard = _CalledWebhooks(set())
+        self._called = _CalledWebhooks(set())
         self._hosts = InProcessTransport(MutatorHost(hosted, known), ValidatorHost(hosted, known))
         self._configurations = configurations
         self._plugin_configurations = sources.plugin_configurations
         self._callers = callers
         self._names = {
-            id(webhook): WebhookName(one.kind, one.name, webhook.name)
-            for one in (*configurations.mutating, *configurations.validating)
-            for webhook in one.webhooks
+            id(webhook): WebhookName(configuration.kind, configuration.name, webhook.name)
+            for configuration in (*configurations.mutating, *configurations.validating)
+            for webhook in configuration.webhooks
         }
         self._closed = {
             self._names[id(webhook)]
-            for one in (*configurations.mutating, *configurations.validating)
-            for webhook in one.webhooks
+            for configuration in (*configurations.mutating, *configurations.validating)
+            for webhook in configuration.webhooks
             if webhook.failure_policy == "Fail"
         }
         """Webhooks whose outage denies requests. Among several of one name, one that does is enough."""
@@ -135,11 +136,11 @@ class OutageSimulation:
 
     async def _try_on(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
         """Run the chain once, and derive from failure policies what an outage of the called webhooks would do."""
-        self._heard.names.clear()
+        self._called.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
-        failed = frozenset(_names(decision, StepOutcome.FAILED))
-        failed_open = frozenset(_names(decision, StepOutcome.FAILED_OPEN))
-        called = frozenset(self._heard.names)
+        failed = frozenset(_names(decision, OutcomeStatus.FAILED))
+        failed_open = frozenset(_names(decision, OutcomeStatus.FAILED_OPEN))
+        called = frozenset(self._called.names)
         tried = OutageResult((called & self._closed) | failed, (called - self._closed) | failed_open)
         return tried, decision.allowed
 
@@ -148,21 +149,21 @@ class OutageSimulation:
         return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
 
     async def _reach(self, review: Review) -> frozenset[WebhookName]:
-        found, decision = await self._called(self._chains[1], review)
+        found, decision = await self._run(self._chains[1], review)
         if any(
-            name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)
+            name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, OutcomeStatus.FAILED)
         ):
             # The chain ended there, so the webhooks after it are tried separately.
             for chain in self._single_chains:
-                more, _ = await self._called(chain, review)
+                more, _ = await self._run(chain, review)
                 found |= more
         return found
 
-    async def _called(self, chain: Chain, review: Review) -> tuple[frozenset[WebhookName], Decision]:
-        self._heard.names.clear()
+    async def _run(self, chain: Chain, review: Review) -> tuple[frozenset[WebhookName], Decision]:
+        self._called.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
-        refused = _names(decision, StepOutcome.FAILED)
-        return frozenset(self._heard.names | set(refused)), decision
+        refused = _names(decision, OutcomeStatus.FAILED)
+        return frozenset(self._called.names | set(refused)), decision
 
     @functools.cached_property
     def _single_chains(self) -> tuple[Chain, ...]:
@@ -171,15 +172,21 @@ class OutageSimulation:
         return tuple(
             self._chain(self._callers, configurations)
             for configurations in (
-                *(Configurations(mutating=(one,)) for one in _split_by_webhook(known.mutating)),
-                *(Configurations(validating=(one,)) for one in _split_by_webhook(known.validating)),
+                *(
+                    Configurations(mutating=(configuration,))
+                    for configuration in _split_by_webhook(known.mutating)
+                ),
+                *(
+                    Configurations(validating=(configuration,))
+                    for configuration in _split_by_webhook(known.validating)
+                ),
             )
         )
 
     def _chain(self, controllers: Sequence[Controller], configurations: Configurations) -> Chain:
         def reach(webhook: Webhook, phase: Phase) -> _SilentTransport:
             del phase
-            return _SilentTransport(self._names[id(webhook)], self._heard)
+            return _SilentTransport(self._names[id(webhook)], self._called)
 
         return assemble(
             ChainParts(
@@ -210,7 +217,7 @@ def _may_change_objects(controller: Controller) -> bool:
     )
 
 
-def _names(decision: Decision, outcome: StepOutcome) -> Iterator[WebhookName]:
+def _names(decision: Decision, outcome: OutcomeStatus) -> Iterator[WebhookName]:
     for step in decision.steps:
         if step.outcome is outcome and step.controller in _CONFIGURATION_KINDS:
             yield WebhookName(_CONFIGURATION_KINDS[step.controller], step.configuration, step.name)

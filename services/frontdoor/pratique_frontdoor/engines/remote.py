@@ -78,9 +78,11 @@ class RemoteEngine:
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
         self._clients = open_clients(self.cluster)
-        hosted = [one for one in self._sources.selected if one.hosted]
+        hosted = [controller for controller in self._sources.selected if controller.hosted]
         tls = ServicesTls.of(settings)
-        self.kept: Sequence[ReloadedCertificate[Any]] = () if tls is None else tls.kept
+        self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = (
+            () if tls is None else tls.reloaded_credentials
+        )
         self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
         self._mutator = HostingService.open(
             "mutator",
@@ -118,14 +120,14 @@ class RemoteEngine:
             digests, _DecisionInputs(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
         )
         self._webhooks = [webhooks]
-        self._held.listen(self._let_go)
+        self._held.listen(self._close_unused_webhooks)
         for service in self._services:
             service.agree_with(self._held)
         call_metrics.show_services(self._services, self._held)
-        watched = [one for one in (cluster, configurations) if one.paths]
+        watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is reloaded when its files change."""
-        reloads = ReloadCollector([one.reloads for one in watched])
+        reloads = ReloadCollector([reloaded.reloads for reloaded in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
         self.collectors: Sequence[Collector] = (
             call_metrics,
@@ -135,13 +137,13 @@ class RemoteEngine:
             *breakers,
         )
         """Its collectors of metrics."""
-        self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
-        self._advise(self._tell_unread, cluster.value)
-        self._advise(self._tell_idle, configurations.value)
+        self._background = {asyncio.ensure_future(keep_reloading([reloaded])) for reloaded in watched}
+        self._advise(self._warn_unread, cluster.value)
+        self._advise(self._warn_without_effect, configurations.value)
         if tls is not None:
-            for one in tls.kept:
-                one.tell(self._renew_channels)
-            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
+            for certificate in tls.reloaded_credentials:
+                certificate.tell(self._renew_channels)
+            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
         """Look for warnings in a thread: no review waits for it, and nothing is refused because of it."""
@@ -149,7 +151,7 @@ class RemoteEngine:
         self._background.add(telling)
         telling.add_done_callback(self._background.discard)
 
-    def _tell_unread(self, cluster: Cluster) -> None:
+    def _warn_unread(self, cluster: Cluster) -> None:
         for problem in unread_in_cluster(cluster, self._settings.chain.release):
             _log.warning("the cluster has what no controller reads", extra={"reason": problem})
 
@@ -171,7 +173,7 @@ class RemoteEngine:
         self._breakers = breakers
         return chain, webhooks
 
-    def _tell_idle(self, configurations: Configurations) -> None:
+    def _warn_without_effect(self, configurations: Configurations) -> None:
         """Warn of configuration without effect. It is valid, so it does not prevent a start."""
         for line in self._sources.idle(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
@@ -181,29 +183,29 @@ class RemoteEngine:
         digest = await asyncio.to_thread(configuration_digest, configurations)
         chain, webhooks = self._assemble(configurations)
         self._webhooks.append(webhooks)
-        self._take_up(
+        self._use_inputs(
             dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
         )
-        self._advise(self._tell_idle, configurations)
+        self._advise(self._warn_without_effect, configurations)
 
     async def _use_cluster(self, cluster: ObjectStore) -> None:
         digest = await asyncio.to_thread(cluster_digest, cluster)
         self.cluster.swap(cluster)
-        self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
-        self._advise(self._tell_unread, cluster)
+        self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+        self._advise(self._warn_unread, cluster)
 
-    def _take_up(self, decider: _DecisionInputs, **digests: str) -> None:
+    def _use_inputs(self, decider: _DecisionInputs, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
         self._held.switch_to(InputDigests.of(now.chain, now.configuration, now.cluster), decider)
-        self._let_go()
+        self._close_unused_webhooks()
 
-    def _let_go(self) -> None:
+    def _close_unused_webhooks(self) -> None:
         """Close the connections to webhooks of earlier chains, when no review uses them any more."""
         used = [decider.webhooks for _, decider in self._held]
-        unused = [one for one in self._webhooks if one not in used]
-        self._webhooks = [one for one in self._webhooks if one in used]
-        for one in unused:
-            closing = asyncio.ensure_future(_close_later(one))
+        unused = [webhooks for webhooks in self._webhooks if webhooks not in used]
+        self._webhooks = [webhooks for webhooks in self._webhooks if webhooks in used]
+        for webhooks in unused:
+            closing = asyncio.ensure_future(_close_later(webhooks))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
@@ -238,11 +240,11 @@ class RemoteEngine:
         ``replicas`` those that are excluded because they are slow; ``webhooks`` those whose circuit breakers are not
         closed.
         """
-        differing = [told for service in self._services for told in service.differing(self._held.digests)]
-        slow = [told for service in self._services for told in service.left_out()]
+        differing = [text for service in self._services for text in service.differing(self._held.digests)]
+        slow = [text for service in self._services for text in service.excluded()]
         broken = self._breakers.warnings()
         found = {"inputs": differing, "replicas": slow, "webhooks": broken}
-        return {about: told for about, told in found.items() if told or about == "inputs"}
+        return {about: text for about, text in found.items() if text or about == "inputs"}
 
     async def close(self) -> None:
         """Close connections."""

@@ -29,11 +29,17 @@ from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.authentication import AuthenticationMiddleware
 from pratique_frontdoor.http.codecs import VERSIONS
-from pratique_frontdoor.http.connections import Timeouts
-from pratique_frontdoor.http.endpoints import BeginTrace, DecisionEndpoint, EndpointContext
-from pratique_frontdoor.http.limits import Load, LoadLimits, UnauthenticatedConnections
+from pratique_frontdoor.http.connections import UnauthenticatedConnections
+from pratique_frontdoor.http.endpoints import BeginTrace, DecisionEndpoint, EndpointContext, Timeouts
 from pratique_frontdoor.http.listener import ListenerSecurity
-from pratique_frontdoor.http.messages import failure_status, method_not_allowed, not_found, status_reply
+from pratique_frontdoor.http.messages import (
+    Load,
+    LoadLimits,
+    failure_status,
+    method_not_allowed,
+    not_found,
+    status_reply,
+)
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
 
@@ -59,22 +65,22 @@ class Probes:
     def __init__(
         self,
         engine: Engine,
-        kept: Sequence[ReloadedCertificate[Any]] = (),
-        closed: Callable[[], Sequence[str]] = tuple,
+        credentials: Sequence[ReloadedCertificate[Any]] = (),
+        unavailable_reasons: Callable[[], Sequence[str]] = tuple,
         decision_log: DecisionLog | None = None,
     ) -> None:
         """Probe ``engine``.
 
         Args:
             engine: Decides reviews.
-            kept: Certificates and secrets that are reloaded.
-            closed: Returns why no caller can be accepted.
+            credentials: Certificates and secrets that are reloaded.
+            unavailable_reasons: Returns why no caller can be accepted.
             decision_log: The decision log, if there is one.
         """
         self._decision_log = decision_log
         self._engine = engine
-        self._kept = kept
-        self._closed = closed
+        self._credentials = credentials
+        self._unavailable_reasons = unavailable_reasons
 
     async def livez(self, request: Request) -> Response:
         """Report that the process is alive. A restart would not fix what the chain lacks."""
@@ -88,10 +94,10 @@ class Probes:
         """Report whether the chain can decide, the front door is not draining, and callers can be accepted."""
         draining = ("draining",) if request.app.state.draining else ()
         checks: dict[str, Sequence[str]] = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        if closed := self._closed():
-            checks["callers"] = closed
+        if reasons := self._unavailable_reasons():
+            checks["callers"] = reasons
         # These warnings do not fail the probe: every other front door has the same files.
-        watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
+        watched = {"certificates": self._credentials, "files": getattr(self._engine, "reloaded", ())}
         warnings: dict[str, Sequence[str]] = {name: _warnings(of) for name, of in watched.items() if of}
         # Only an engine that calls services and webhooks has warnings.
         of_engine: Mapping[str, Sequence[str]] = getattr(self._engine, "warnings", dict)()
@@ -111,7 +117,7 @@ class Probes:
 
 
 def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
-    return [warning for one in reloaded if (warning := one.warning())]
+    return [warning for files in reloaded if (warning := files.warning())]
 
 
 def _report(
@@ -207,9 +213,15 @@ def build_app(
     """
     listener_security = ListenerSecurity(settings)
     # An engine that calls its services over TLS has certificates as well.
-    kept: tuple[ReloadedCertificate[Any], ...] = (*listener_security.kept, *getattr(engine, "kept", ()))
-    metrics, probes = Metrics(), Probes(engine, kept, listener_security.closed, decision_log)
-    for collector in (CertificateCollector(kept), *getattr(engine, "collectors", ())):
+    credentials: tuple[ReloadedCertificate[Any], ...] = (
+        *listener_security.reloaded_credentials,
+        *getattr(engine, "reloaded_credentials", ()),
+    )
+    metrics, probes = (
+        Metrics(),
+        Probes(engine, credentials, listener_security.unavailable_reasons, decision_log),
+    )
+    for collector in (CertificateCollector(credentials), *getattr(engine, "collectors", ())):
         metrics.show(collector)
     if recorder is not None:
         metrics.show_recording(recorder)
@@ -221,7 +233,7 @@ def build_app(
     connections = UnauthenticatedConnections(settings)
     metrics.show_load(load)
     metrics.show_connections(connections)
-    surroundings = EndpointContext(
+    context = EndpointContext(
         engine,
         settings,
         metrics,
@@ -236,7 +248,7 @@ def build_app(
     app = Starlette(
         routes=[
             *(
-                Route(path, DecisionEndpoint(path, phases, surroundings), methods=["POST"])
+                Route(path, DecisionEndpoint(path, phases, context), methods=["POST"])
                 for path, phases in _DECISION_PATHS.items()
             ),
             *(

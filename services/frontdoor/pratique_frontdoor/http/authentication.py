@@ -113,7 +113,10 @@ class Peer:
         own = self._connection.getpeercert(binary_form=True)
         if own is None:
             return ()
-        return (own, *(one for one in _certificate_chain(self._connection) if one != own))
+        return (
+            own,
+            *(certificate for certificate in _certificate_chain(self._connection) if certificate != own),
+        )
 
 
 def _certificate_chain(connection: Any) -> list[bytes]:
@@ -124,7 +127,7 @@ def _certificate_chain(connection: Any) -> list[bytes]:
     if hasattr(connection, "get_unverified_chain"):
         return list(connection.get_unverified_chain())
     chain: list[Any] = getattr(getattr(connection, "_sslobj", None), "get_unverified_chain", list)()
-    return [one.public_bytes(_DER) for one in chain or ()]
+    return [certificate.public_bytes(_DER) for certificate in chain or ()]
 
 
 UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
@@ -203,7 +206,7 @@ class AuthenticationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        path, let_in = scope["path"], scope["state"].pop("let_in", None)
+        path, mark_authenticated = scope["path"], scope["state"].pop("mark_authenticated", None)
         if path in PUBLIC_PATHS:
             await self.app(scope, receive, send)
             return
@@ -211,9 +214,9 @@ class AuthenticationMiddleware:
         if isinstance(caller, str):
             scope["state"]["caller"] = caller
             if (
-                let_in is not None
+                mark_authenticated is not None
             ):  # which it is with the first request alone, and with none after a certificate
-                let_in()
+                mark_authenticated()
             await self.app(scope, receive, send)
             return
         await status_reply(caller).send(send)

@@ -4,36 +4,34 @@ llhttp reports neither how long a head was nor where it ended, passes trailers o
 reads chunk extensions without a limit. ``Framing`` cuts the bytes into the parts of HTTP/1.1 messages, so that each
 part is counted exactly however packets are cut, and the parser never sees a trailer. The parser still judges what a
 part holds.
+
+Until its caller is authenticated, a connection counts against limits by address and on memory. Where callers need no
+credentials, no connection is ever authenticated, and these limits hold for all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import enum
+import functools
+import ipaddress
+import logging
 import re
 import socket
+import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from pratique.apimachinery import statuses
 from pratique_frontdoor.http.authentication import Callers, Peer
-from pratique_frontdoor.http.limits import (
-    CALLER_WINDOW_BYTES,
-    PLAIN_BYTES,
-    TLS_BYTES,
-    UnauthenticatedConnections,
-    network_address,
-)
 from pratique_frontdoor.http.messages import ResponseWriter, status_reply
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from uvicorn.server import ServerState
 
     from pratique_frontdoor.settings import FrontDoorSettings
@@ -184,88 +182,140 @@ def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]])
         raise FramingError("HTTP/1.0 has no transfer codings")
 
 
-class Timeouts:
-    """The time limits of all requests in flight.
+TLS_BYTES = 64 * 1024
+"""Memory of a connection over TLS before it receives anything: 61 KiB measured, most of them OpenSSL's and uvloop's."""
+PLAIN_BYTES = 8 * 1024
+"""The same without TLS: 6 KiB measured."""
+UNAUTHENTICATED_WINDOW_BYTES = 16 * 1024
+"""Bytes that the kernel buffers for an unauthenticated connection: as much as a head may have, because Linux doubles
+it."""
+CALLER_WINDOW_BYTES = 1024 * 1024
+"""Bytes that it buffers for an authenticated caller, if the system allows it: a body of 7 MiB arrives in a few round
+trips."""
+_LOG_SECONDS = 10.0
+"""At most one log line per reason in that time, however many connections are closed."""
 
-    ``asyncio.timeout`` sets a timer for each, and nearly always cancels it, which takes uvloop 12 µs: as long as
-    decoding a review. Here one timer waits for the earliest limit.
+_log = logging.getLogger(__name__)
+
+
+class CountedConnection(Protocol):
+    """A connection that is counted."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being read or answered on the connection."""
+
+    def abort(self) -> None:
+        """Close it immediately, and release everything that it holds."""
+
+
+class UnauthenticatedConnections:
+    """The open connections that are not authenticated.
+
+    Excess connections are closed, not queued: if attackers could fill the queue, allowed callers would find no place.
+    The oldest idle connection of the address with the most is closed: an honest client is authenticated within a round
+    trip.
     """
 
-    def __init__(self) -> None:
-        """Start without limits."""
-        self._limits: set[TimeLimit] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Start without connections."""
+        self._max_connections = settings.max_address_connections
+        self._max_bytes = settings.max_unauthenticated_bytes
+        self._sizes: dict[str, dict[CountedConnection, int]] = {}
+        self._totals: dict[str, int] = {}
+        self.held_bytes = 0
+        """The bytes of all connections."""
+        self.closed: collections.Counter[tuple[str, ...]] = collections.Counter(
+            {("address",): 0, ("memory",): 0, ("stalled",): 0}
+        )
+        """Closed connections by reason: too many from an address, too much memory, responses that the client does not
+        read."""
+        self._logged: dict[str, float] = {}
 
-    def limit(self, seconds: float) -> TimeLimit:
-        """Limit the time of a ``with`` block, which raises TimeoutError when the time is over."""
-        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return sum(map(len, self._sizes.values()))
 
-    def add(self, limit: TimeLimit) -> None:
-        """Start to enforce a limit."""
-        self._limits.add(limit)
-        if self._timer is None or limit.at < self._timer_at:
-            self._wake_at(limit.at)
+    def opened(self, connection: CountedConnection, address: str, size: int) -> None:
+        """Count a new connection, and close others, or this one, if a limit is exceeded."""
+        of_address = self._sizes.setdefault(address, {})
+        of_address[connection] = 0
+        self.resize(connection, address, size)
+        if self._max_connections and len(of_address) > self._max_connections:
+            self._close(_oldest_idle(of_address, connection), address, "address")
 
-    def remove(self, limit: TimeLimit) -> None:
-        """Stop enforcing a limit. The timer stays: it will find the next one, or none."""
-        self._limits.discard(limit)
+    def resize(self, connection: CountedConnection, address: str, size: int) -> None:
+        """Update the bytes of a connection."""
+        of_address = self._sizes.get(address, {})
+        if connection not in of_address:
+            return  # let in, or closed
+        difference = size - of_address[connection]
+        of_address[connection] = size
+        self._totals[address] = self._totals.get(address, 0) + difference
+        self.held_bytes += difference
+        while difference > 0 and self._max_bytes and self.held_bytes > self._max_bytes:
+            heaviest = max(self._totals, key=self._totals.__getitem__)
+            victim = _oldest_idle(self._sizes[heaviest], None)
+            if victim is None:
+                heaviest, victim = address, connection
+            self._close(victim, heaviest, "memory")
+            if victim is connection:
+                return
 
-    def _wake_at(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._wake)
-        self._timer_at = at
+    def left(self, connection: CountedConnection, address: str) -> None:
+        """Forget a connection that is closed or authenticated. Calling it again has no effect."""
+        of_address = self._sizes.get(address, {})
+        size = of_address.pop(connection, None)
+        if size is None:
+            return
+        self.held_bytes -= size
+        self._totals[address] -= size
+        if not of_address:
+            del self._sizes[address], self._totals[address]
 
-    def _wake(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        for limit in [limit for limit in self._limits if limit.at <= now]:
-            self._limits.discard(limit)
-            limit.expire()
-        if self._limits:
-            self._wake_at(min(limit.at for limit in self._limits))
+    def count(self, reason: str, address: str) -> None:
+        """Count a closed connection, and log it unless that was done recently."""
+        self.closed[reason,] += 1
+        now = time.monotonic()
+        if now - self._logged.get(reason, -_LOG_SECONDS) >= _LOG_SECONDS:
+            self._logged[reason] = now
+            extra = {"reason": reason, "address": address, "closed": self.closed[reason,]}
+            _log.warning("connections are closed", extra=extra)
 
-
-class TimeLimit:
-    """A time limit on the current task, as a context manager for one use. Created by :meth:`Timeouts.limit`."""
-
-    __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
-
-    def __init__(self, timeouts: Timeouts, at: float) -> None:
-        """End at ``at``, in the time of the event loop."""
-        self.at = at
-        self._timeouts = timeouts
-        self._expired = False
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self._expired = True
-        self._task.cancel()
-
-    def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a time limit needs a task")
-        self._task, self._cancelling = task, task.cancelling()
-        self._timeouts.add(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timeouts.remove(self)
-        # If the task was also cancelled from outside, that cancellation takes precedence.
-        if (
-            self._expired
-            and self._task.uncancel() <= self._cancelling
-            and kind is not None
-            and issubclass(kind, asyncio.CancelledError)
-        ):
-            raise TimeoutError from error
+    def _close(self, connection: CountedConnection | None, address: str, reason: str) -> None:
+        if connection is not None:
+            self.left(connection, address)
+            self.count(reason, address)
+            connection.abort()
 
 
-class Protocol(HttpToolsProtocol):
+def _oldest_idle(
+    connections: dict[CountedConnection, int], otherwise: CountedConnection | None
+) -> CountedConnection | None:
+    return next(
+        (connection for connection in connections if connection is not otherwise and not connection.is_busy),
+        otherwise,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def network_address(host: str | None) -> str:
+    """Return what counts as one address: for IPv6 the first 64 bits, which is what one machine gets of a network.
+
+    Sockets without an address, such as Unix ones, all count as ``local``.
+    """
+    try:
+        address = ipaddress.ip_address((host or "").partition("%")[0])
+    except ValueError:
+        return "local"
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+class HttpConnection(HttpToolsProtocol):
     """One HTTP connection.
 
     ``overdue`` is checked once a second for each connection: cheaper than a timer for each request.
@@ -285,7 +335,7 @@ class Protocol(HttpToolsProtocol):
     _size = 0
     _most_read = 0
     _most_head = 0
-    _is_let_in = False
+    _is_authenticated = False
     _unsent_since: float | None = None
 
     def __init__(
@@ -316,23 +366,24 @@ class Protocol(HttpToolsProtocol):
         self._address = network_address(peer[0] if isinstance(peer, tuple) else None)
         self.app_state["address"] = self._address
         if self._callers is not None:
-            self.app_state["let_in"] = self.let_in  # for the guard, who takes it out of a request's state
+            # The authentication middleware takes it out of the state of the first request.
+            self.app_state["mark_authenticated"] = self.mark_authenticated
         self._connections.opened(self, self._address, size)
 
-    def let_in(self) -> None:
+    def mark_authenticated(self) -> None:
         """Stop counting it as unauthenticated: its memory now counts against its caller."""
-        if not self._is_let_in:
-            self._is_let_in = True
+        if not self._is_authenticated:
+            self._is_authenticated = True
             self.forget()
             if self._socket is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CALLER_WINDOW_BYTES)
 
     def forget(self) -> None:
         """Stop counting the connection."""
-        self.app_state.pop("let_in", None)
+        self.app_state.pop("mark_authenticated", None)
         self._connections.left(self, self._address)
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Close the connection immediately, and drop what was read but not processed."""
         self._unread = b""
         if self.is_busy:
@@ -346,7 +397,7 @@ class Protocol(HttpToolsProtocol):
 
     def _resize(self, read: int = 0) -> None:
         """Update the memory counted for the connection: unprocessed bytes and unsent responses."""
-        if self._is_let_in or self.transport.is_closing():
+        if self._is_authenticated or self.transport.is_closing():
             return
         taken = len(self.cycle.body) if self.is_busy else 0
         unsent = self.transport.get_write_buffer_size()
@@ -365,7 +416,7 @@ class Protocol(HttpToolsProtocol):
         """
         if self._is_stalled(now):
             self._connections.count("stalled", self._address)
-            self.abandon()
+            self.abort()
         elif self.overdue(now):
             self.transport.close()
 
@@ -405,7 +456,7 @@ class Protocol(HttpToolsProtocol):
         else:
             peer = self.app_state["peer"] = Peer(connection)
             if self._callers is not None and self._callers.knows(peer):
-                self.let_in()
+                self.mark_authenticated()
         self._wait()
 
     def on_message_begin(self) -> None:

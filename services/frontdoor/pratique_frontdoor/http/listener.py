@@ -117,8 +117,8 @@ class Certificate:
         )
         self._authorities = authorities
         self._handshakes = handshakes or HandshakeSettings(ssl.TLSVersion.TLSv1_2, "")
-        self._current = self._made()
-        self.context = self._made()
+        self._current = self._new_context()
+        self.context = self._new_context()
         """The SSL context of the listener."""
         self.context.sni_callback = self._show_current
         self.pair.tell(self._renew)
@@ -139,13 +139,13 @@ class Certificate:
         return None if files is None else cls(files, authorities, handshakes)
 
     def _renew(self, _: object) -> None:
-        self._current = self._made()
+        self._current = self._new_context()
 
     def _show_current(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
         # The context of a listener is fixed, but each handshake can switch to another.
         connection.context = self._current
 
-    def _made(self) -> ssl.SSLContext:
+    def _new_context(self) -> ssl.SSLContext:
         context = self._handshakes.context()
         self.pair.value.show_by(context)
         if self._authorities is not None:
@@ -179,20 +179,23 @@ class ListenerSecurity:
         logins = _secrets("users and passwords", settings.basic_auth_file, read_logins)
         self.callers = None
         """The credentials that callers need; None if everybody may call."""
-        if any(one is not None for one in (authorities, tokens, logins)):
+        if any(reloaded is not None for reloaded in (authorities, tokens, logins)):
             names = settings.client_allowed_names
             known = None if authorities is None else ClientCertificateAuthenticator(authorities, names)
             self.callers = Callers(known, tokens, logins)
         pair = None if self.certificate is None else self.certificate.pair
-        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
-            one for one in (pair, authorities, tokens, logins) if one is not None
+        self.reloaded_credentials: tuple[ReloadedCertificate[Any], ...] = tuple(
+            reloaded for reloaded in (pair, authorities, tokens, logins) if reloaded is not None
         )
         """The reloaded files and their states."""
-        self._authorities, self._secrets = authorities, [one for one in (tokens, logins) if one is not None]
+        self._authorities, self._secrets = (
+            authorities,
+            [reloaded for reloaded in (tokens, logins) if reloaded is not None],
+        )
 
-    def closed(self) -> Sequence[str]:
+    def unavailable_reasons(self) -> Sequence[str]:
         """Return why no caller can be accepted: all files of credentials are empty. Empty if some caller can."""
-        ways = [(one.failure, bool(one.value.held)) for one in self._secrets]
+        ways = [(secrets.failure, bool(secrets.value.held)) for secrets in self._secrets]
         if self._authorities is not None:
             ways.append((self._authorities.failure, bool(self._authorities.value.certificates)))
         if not ways or any(is_open for _, is_open in ways):

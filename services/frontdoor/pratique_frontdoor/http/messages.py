@@ -1,21 +1,26 @@
 """HTTP requests and responses: the query, head and body of a request for a decision, and the response to it.
 
-For each failure the response is a ``Status``, whose code is the HTTP code.
+Bodies are read within limits on the bytes and reviews in flight, by caller and by priority. For each failure the
+response is a ``Status``, whose code is the HTTP code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
+import enum
 import functools
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
+from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.reviews import Review
 from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import InputError, ReviewError
 from pratique.apimachinery.json_values import encode
@@ -23,6 +28,8 @@ from pratique.apimachinery.statuses import Status
 from pratique_frontdoor.chain.hosted_controllers import OutageError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from starlette.types import Receive, Send
 
     from pratique_frontdoor.settings import FrontDoorSettings
@@ -173,6 +180,198 @@ def _too_large(max_body_bytes: int) -> RequestError:
 def _unsupported_media_type(complaint: str) -> RequestError:
     text = f"the body of the request {complaint}"
     return RequestError(statuses.failure(415, "UnsupportedMediaType", text))
+
+
+_SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-node-lease"})
+_COMPONENTS = frozenset({"system:kube-controller-manager", "system:kube-scheduler"})
+_KUBE_SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system:"
+_LEASES = ("coordination.k8s.io", "leases")
+_NODE_RESOURCES = frozenset({("", "nodes"), _LEASES})
+
+
+class PriorityLevel(enum.StrEnum):
+    """The priority of a review, by the names of API Priority and Fairness."""
+
+    EXEMPT = "exempt"
+    """Administrators (``system:masters``) and the API server itself."""
+    LEADER_ELECTION = "leader-election"
+    """Leases of components: a component that loses its lease stops."""
+    NODE_HIGH = "node-high"
+    """Heartbeats of nodes; the Pods of a node without heartbeats are evicted."""
+    SYSTEM = "system"
+    """Other requests of nodes."""
+    WORKLOAD_HIGH = "workload-high"
+    """The controller manager, the scheduler, and service accounts in ``kube-system``."""
+    ORDINARY = "ordinary"
+    """Everybody else: ``workload-low`` and ``global-default``."""
+
+
+def priority_of(review: Review) -> PriorityLevel:
+    """Return the priority of a review."""
+    user, resource = review.user, (review.resource.group, review.resource.resource)
+    if "system:masters" in user.groups or user.username == "system:apiserver":
+        return PriorityLevel.EXEMPT
+    is_component = user.username in _COMPONENTS or user.username.startswith(_KUBE_SYSTEM_ACCOUNTS)
+    is_node = "system:nodes" in user.groups
+    if is_node:
+        return PriorityLevel.NODE_HIGH if resource in _NODE_RESOURCES else PriorityLevel.SYSTEM
+    if resource == _LEASES and (is_component or review.namespace in _SYSTEM_NAMESPACES):
+        return PriorityLevel.LEADER_ELECTION
+    return PriorityLevel.WORKLOAD_HIGH if is_component else PriorityLevel.ORDINARY
+
+
+MIN_REVIEW_BYTES = 64 * 1024
+"""The minimum a complete review counts for: small reviews cost objects and tasks, not bytes."""
+SMALL_BODY_BYTES = 256 * 1024
+"""Up to this size, an incomplete body may use the reserve, as its priority is not known yet. A Node with fifty images
+and their names has 30 KiB."""
+UNREAD = "unread"
+"""The label for the priority of a review whose body is incomplete."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """How many bytes and reviews may be held. 0 is no limit, except in the first."""
+
+    total_bytes: int
+    """Bytes of all reviews together."""
+    reserved_bytes: int = 0
+    """Additional bytes for urgent reviews."""
+    unfinished_bytes: int = 0
+    """Bytes of incomplete bodies, part of the total."""
+    holder_requests: int = 0
+    """Reviews in flight of one caller, or of one address if callers are not authenticated."""
+    holder_bytes: int = 0
+    """Bytes of those reviews."""
+
+
+class Load:
+    """The bytes that all requests together hold."""
+
+    __slots__ = (
+        "_bytes_of",
+        "_limits",
+        "_requests_of",
+        "held_bytes",
+        "refused",
+        "reviews",
+        "unfinished_bytes",
+    )
+
+    def __init__(self, limits: LoadLimits) -> None:
+        """Start with nothing held."""
+        self._limits = limits
+        self.held_bytes = 0
+        self.unfinished_bytes = 0
+        self.reviews = 0
+        """Requests in flight."""
+        self.refused: collections.Counter[tuple[str, ...]] = collections.Counter()
+        """Refused requests, by the priority of the review and by the limit."""
+        self._bytes_of: collections.Counter[str] = collections.Counter()
+        self._requests_of: collections.Counter[str] = collections.Counter()
+
+    @property
+    def limit_bytes(self) -> int:
+        """The bytes that reviews that are not urgent may hold."""
+        return self._limits.total_bytes
+
+    @property
+    def shed(self) -> int:
+        """The number of refused requests."""
+        return self.refused.total()
+
+    def begin_request(self, holder: str) -> None:
+        """Count a request."""
+        self.reviews += 1
+        self._requests_of[holder] += 1
+
+    def end_request(self, holder: str, size: int) -> None:
+        """Forget a request, and release what it held."""
+        self.reviews -= 1
+        self._requests_of[holder] -= 1
+        self._bytes_of[holder] -= size
+        self.held_bytes -= size
+        if not self._requests_of[holder]:
+            del self._requests_of[holder], self._bytes_of[holder]
+
+    def take(self, size: int, holder: str, priority: PriorityLevel | None, *, may_use_reserve: bool) -> None:
+        """Hold more bytes.
+
+        Raises:
+            RequestError: a limit would be exceeded (503); nothing has changed then.
+        """
+        reason = self._excess(size, holder, priority, may_use_reserve=may_use_reserve)
+        if reason:
+            self.refused[priority or UNREAD, reason] += 1
+            text = "the server is currently unable to handle the request: too many reviews are in flight"
+            raise RequestError(statuses.service_unavailable(text))
+        self.held_bytes += size
+        self._bytes_of[holder] += size
+
+    def _excess(
+        self, size: int, holder: str, priority: PriorityLevel | None, *, may_use_reserve: bool
+    ) -> str | None:
+        """Return the limit that would be exceeded; None if there is none."""
+        limits = self._limits
+        reserved = limits.reserved_bytes if may_use_reserve else 0
+        if self.held_bytes + size > limits.total_bytes + reserved:
+            return "total"
+        if priority is None:
+            too_many = limits.unfinished_bytes and self.unfinished_bytes + size > limits.unfinished_bytes
+            return "unfinished" if too_many else None
+        if priority is not PriorityLevel.ORDINARY:
+            return None
+        if limits.holder_requests and self._requests_of[holder] > limits.holder_requests:
+            return "caller"
+        if limits.holder_bytes and self._bytes_of[holder] + size > limits.holder_bytes:
+            return "caller"
+        return None
+
+
+class LoadShare:
+    """What one request holds until its ``with`` block ends."""
+
+    __slots__ = ("_bytes", "_holder", "_load", "_unfinished")
+
+    def __init__(self, load: Load, holder: str = "") -> None:
+        """Start with nothing held; ``holder`` is the caller, or the address if callers are not authenticated."""
+        self._load = load
+        self._holder = holder
+        self._bytes = 0
+        self._unfinished = 0
+
+    def hold(self, size: int) -> None:
+        """Hold more bytes of a body; raises RequestError (503) if a limit would be exceeded."""
+        small = self._bytes + size <= SMALL_BODY_BYTES
+        self._load.take(size, self._holder, None, may_use_reserve=small)
+        self._bytes += size
+        self._unfinished += size
+        self._load.unfinished_bytes += size
+
+    def complete(self, priority: PriorityLevel = PriorityLevel.ORDINARY) -> None:
+        """Count the request as a review; until then, a client that sends nothing costs nothing.
+
+        Raises RequestError (503) if that exceeds a limit for a review of that priority.
+        """
+        more = max(0, MIN_REVIEW_BYTES - self._bytes)
+        is_urgent = priority is not PriorityLevel.ORDINARY
+        self._load.take(more, self._holder, priority, may_use_reserve=is_urgent)
+        self._bytes += more
+        self._finish()
+
+    def _finish(self) -> None:
+        self._load.unfinished_bytes -= self._unfinished
+        self._unfinished = 0
+
+    def __enter__(self) -> Self:
+        self._load.begin_request(self._holder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish()
+        self._load.end_request(self._holder, self._bytes)
 
 
 _logger = logging.getLogger(__name__)

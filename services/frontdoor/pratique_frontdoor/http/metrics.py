@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.decision_logs.writers import DecisionLog
-from pratique_frontdoor.http.limits import Load, UnauthenticatedConnections
+from pratique_frontdoor.http.messages import Load
 from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.transports.balancing import ReplicaLoad
 from pratique_frontdoor.transports.hosting_services import HostingService
@@ -25,6 +25,8 @@ from pratique_frontdoor.transports.hosting_services import HostingService
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
+
+    from pratique_frontdoor.http.connections import UnauthenticatedConnections
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -36,7 +38,7 @@ _WEBHOOKS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
 _WITH_SEVERAL_STEPS = _WEBHOOKS | {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"}
 _STEP_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validate"}
 _WEBHOOK_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validating"}  # as metrics.go has it
-_REJECTING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_REJECTING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 _HIGHEST_CODE = 600  # metrics.go cuts codes there to bound the number of series
 
 
@@ -215,7 +217,7 @@ class Metrics:
             self._steps.observe(seconds, _STEP_TYPE[phase], operation, _boolean_label(rejected))
         several = []
         for step in decision.steps:
-            if step.outcome is StepOutcome.SKIPPED:
+            if step.outcome is OutcomeStatus.SKIPPED:
                 continue
             if step.controller in _WITH_SEVERAL_STEPS:
                 several.append(step)
@@ -242,12 +244,12 @@ class Metrics:
             self._observe_controller(operation, name, phase, members)
 
     def _observe_webhook(self, operation: str, step: Step) -> None:
-        if step.outcome is StepOutcome.FAILED and not (step.endpoint or step.code):
+        if step.outcome is OutcomeStatus.FAILED and not (step.endpoint or step.code):
             return  # it could not be told whether to call it
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
             self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
-        elif step.outcome is StepOutcome.FAILED_OPEN:
+        elif step.outcome is OutcomeStatus.FAILED_OPEN:
             self._webhook_fail_open.add(step.name, kind)
         self._webhook_requests.add(step.name, kind, operation, _code_label(step), _boolean_label(rejected))
         self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _boolean_label(rejected))
@@ -260,11 +262,11 @@ def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
 def _error_type(step: Step) -> str:
     if not step.code:
         return "apiserver_internal_error"  # what the chain itself refuses, whatever the webhook says
-    return "no_error" if step.outcome is StepOutcome.DENIED else "calling_webhook_error"
+    return "no_error" if step.outcome is OutcomeStatus.DENIED else "calling_webhook_error"
 
 
 def _code_label(step: Step) -> str:
-    if step.outcome in _REJECTING or step.outcome is StepOutcome.FAILED_OPEN:
+    if step.outcome in _REJECTING or step.outcome is OutcomeStatus.FAILED_OPEN:
         return str(min(step.code, _HIGHEST_CODE))
     return "200"
 
@@ -335,14 +337,14 @@ class ServiceCallMetrics:
         yield from CallbackMetric(
             "pratique_frontdoor_replica_left_out",
             "1 where a replica gets no calls for a while because it is much slower than others.",
-            lambda: self._loads(lambda load: load.left_out),
+            lambda: self._loads(lambda load: load.excluded),
             "service",
             "endpoint",
         ).collect()
         yield from CallbackMetric(
             "pratique_frontdoor_replica_exclusions_total",
             "How often a replica was left out because it was much slower than others.",
-            lambda: self._loads(lambda load: load.times_left_out),
+            lambda: self._loads(lambda load: load.exclusions),
             "service",
             "endpoint",
         ).collect()

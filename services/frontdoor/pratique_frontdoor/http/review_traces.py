@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.cluster.api_resources import built_in_resources
 from pratique.telemetry.tracing import set_trace_metadata
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pratique_frontdoor.chain.decisions import Decision, Step
 
 _CONTEXT = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
-_FAILED = frozenset({StepOutcome.FAILED, StepOutcome.FAILED_OPEN})
+_FAILED = frozenset({OutcomeStatus.FAILED, OutcomeStatus.FAILED_OPEN})
 _NANOSECONDS = 1_000_000_000
 _FAILURE = 500
 

@@ -23,8 +23,7 @@ from starlette.applications import Starlette
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
-from pratique_frontdoor.http.connections import Protocol
-from pratique_frontdoor.http.limits import UNAUTHENTICATED_WINDOW_BYTES
+from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
 from pratique_frontdoor.http.listener import ListenerSecurity
 
 if TYPE_CHECKING:
@@ -77,7 +76,11 @@ class Handshake(asyncio.Protocol):
     """The protocol of a connection until its TLS handshake is complete."""
 
     def __init__(
-        self, protocol: Protocol, context: ssl.SSLContext, seconds: float, tasks: set[asyncio.Task[None]]
+        self,
+        protocol: HttpConnection,
+        context: ssl.SSLContext,
+        seconds: float,
+        tasks: set[asyncio.Task[None]],
     ) -> None:
         """Limit the handshake to ``seconds``; ``tasks`` holds the running handshakes."""
         self._protocol = protocol
@@ -179,7 +182,9 @@ class FrontDoorServer(uvicorn.Server):
             for listening in listener.sockets:
                 with socket.socket(fileno=os.dup(listening.fileno())) as same:
                     same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNAUTHENTICATED_WINDOW_BYTES)
-        self._watching = asyncio.ensure_future(keep_certificates_fresh(self._listener_security.kept))
+        self._watching = asyncio.ensure_future(
+            keep_certificates_fresh(self._listener_security.reloaded_credentials)
+        )
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
 
@@ -191,7 +196,7 @@ class FrontDoorServer(uvicorn.Server):
             await asyncio.wait([self._watching])
 
     def _connection(self) -> asyncio.Protocol:
-        protocol = Protocol(
+        protocol = HttpConnection(
             self._settings,
             self.config,
             self.server_state,
@@ -220,7 +225,7 @@ class FrontDoorServer(uvicorn.Server):
             trim_memory()
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol):
+            if isinstance(connection, HttpConnection):
                 connection.close_overdue(now)
 
     @contextlib.contextmanager
@@ -251,7 +256,7 @@ class FrontDoorServer(uvicorn.Server):
 def _uvicorn_config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=HttpConnection,
         interface="asgi3",
         lifespan="off",
         ws="none",

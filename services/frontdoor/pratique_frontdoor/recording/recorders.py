@@ -96,7 +96,7 @@ class RecordedDecision(NamedTuple):
 def objects_size(review: Review) -> int:
     """Return the bytes of a review's objects, as received."""
     documents = (review.object_document, review.old_object_document, review.options_document)
-    return sum(len(one.raw) for one in documents)
+    return sum(len(document.raw) for document in documents)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,14 +167,15 @@ def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> 
     objects = [entry.received.review.object, entry.decision.object_document.data] if whole else []
     document["patch"] = redaction.patch(document["patch"], objects) if whole else []
     steps = [
-        {**one, "patch": redaction.patch(one["patch"], objects) if whole else []} for one in document["steps"]
+        {**step, "patch": redaction.patch(step["patch"], objects) if whole else []}
+        for step in document["steps"]
     ]
     if not whole:
         # Without searching the object, its values cannot be recognized in messages.
         return _without_texts(document, steps)
-    document["steps"] = [{**one, "reason": redaction.told(one["reason"])} for one in steps]
+    document["steps"] = [{**step, "reason": redaction.redact_texts(step["reason"])} for step in steps]
     document["status"] = _redacted_status(document["status"], redaction)
-    document["warnings"] = redaction.told(document["warnings"])
+    document["warnings"] = redaction.redact_texts(document["warnings"])
     document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
     return document
 
@@ -182,21 +183,27 @@ def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> 
 def _redacted_status(status: JSON, redaction: Redaction) -> JSON:
     if status is None:
         return None
-    told: JSONObject = {**status, "message": redaction.told(status.get("message", ""))}
+    redacted: JSONObject = {**status, "message": redaction.redact_texts(status.get("message", ""))}
     causes = status.get("details", {}).get("causes")
     if causes:
-        told["details"] = {**status["details"], "causes": [_redacted_cause(one, redaction) for one in causes]}
-    return told
+        redacted["details"] = {
+            **status["details"],
+            "causes": [_redacted_cause(cause, redaction) for cause in causes],
+        }
+    return redacted
 
 
 def _redacted_cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
     return {
-        name: redaction.told(text) if name in ("message", "field") else text for name, text in cause.items()
+        name: redaction.redact_texts(text) if name in ("message", "field") else text
+        for name, text in cause.items()
     }
 
 
 def _redacted_annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
-    return {redaction.told(name): redaction.told(value) for name, value in annotations.items()}
+    return {
+        redaction.redact_texts(name): redaction.redact_texts(value) for name, value in annotations.items()
+    }
 
 
 def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
@@ -207,7 +214,7 @@ def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObj
         "status": None
         if status is None
         else {"code": status.get("code", 0), "reason": status.get("reason", "")},
-        "steps": [{**one, "reason": ""} for one in steps],
+        "steps": [{**step, "reason": ""} for step in steps],
     }
 
 
@@ -234,9 +241,9 @@ class Recorder:
         # Only one thread writes each of these, so none needs a lock.
         self._taken_bytes = self._done_bytes = 0
         self._refused = self._failed = 0
-        self._written = self._told = 0
+        self._written = self._reported = 0
         self._reason = ""
-        self._tell_at = float("-inf")
+        self._next_log_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -274,9 +281,9 @@ class Recorder:
         while (entry := self._entries.get()) is not None:
             self._write(entry)
             self._done_bytes += entry.size
-            self._complain(time.monotonic())
+            self._log_losses(time.monotonic())
             del entry  # not to hold a review while waiting for another
-        self._complain(float("inf"))
+        self._log_losses(float("inf"))
         self._file.close()
 
     def _write(self, entry: RecordedDecision) -> None:
@@ -293,17 +300,17 @@ class Recorder:
         self._failed += 1
         self._reason = reason
 
-    def _complain(self, now: float) -> None:
+    def _log_losses(self, now: float) -> None:
         """Log at intervals how many lines were dropped, and the reason of the last one."""
         dropped = self.dropped
-        if dropped == self._told or now < self._tell_at:
+        if dropped == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
         _log.warning(
-            "lines of the recording dropped", extra={"count": dropped - self._told, "reason": reason}
+            "lines of the recording dropped", extra={"count": dropped - self._reported, "reason": reason}
         )
-        self._told, self._reason = dropped, ""
-        self._tell_at = now + _LOG_INTERVAL_SECONDS
+        self._reported, self._reason = dropped, ""
+        self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_recorder(settings: FrontDoorSettings) -> Recorder | None:

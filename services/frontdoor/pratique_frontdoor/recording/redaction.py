@@ -98,7 +98,7 @@ _MIN_LENGTH = 7
 """``a://b@c``: no shorter text can have a secret."""
 
 
-def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
+def replace_secrets(text: str, replace_found: Callable[[str, bool], str]) -> str:
     """Replace what looks like a key or a token.
 
     ``cover`` gets each one, and whether it is base64, and returns its replacement.
@@ -109,8 +109,8 @@ def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
     def replacement(found: re.Match[str]) -> str:
         whole = found[0]
         if found["base64"] is None:
-            return cover(whole, False)
-        return cover(whole, decoded(whole) is not None) if _looks_random(whole) else whole
+            return replace_found(whole, False)
+        return replace_found(whole, decoded(whole) is not None) if _looks_random(whole) else whole
 
     return _PATTERNS.sub(replacement, text)
 
@@ -159,89 +159,93 @@ class Redaction:
         """Derive replacements with ``key``."""
         self._key = key
         self._known: dict[str, str] = {}
-        self._looked = 0
+        self._values_seen = 0
 
     def value(self, value: JSON, path: Path = (), *, in_secret: bool = False) -> JSON:
         """Replace the secrets of a value at ``path``; ``in_secret``: within a Secret."""
         found = SecretKind.OPEN if value in (None, "") else secret_kind(path, value, in_secret=in_secret)
         if found is not SecretKind.OPEN:
-            return self._whole(value, found)
+            return self._replace_whole(value, found)
         if isinstance(value, str):
-            return self._searched(value)
+            return self._replace_in_text(value)
         if not isinstance(value, dict | list):
             return value
         if len(path) >= _MAX_DEPTH:
-            return self._text("too deep")
-        self._breathe()
+            return self._replacement("too deep")
+        self._yield_to_reviews()
         in_secret = in_secret or is_secret(value)
         if isinstance(value, list):
-            return [self.value(each, (*path, index), in_secret=in_secret) for index, each in enumerate(value)]
-        return {name: self.value(each, (*path, name), in_secret=in_secret) for name, each in value.items()}
+            return [self.value(item, (*path, index), in_secret=in_secret) for index, item in enumerate(value)]
+        return {
+            name: self.value(member, (*path, name), in_secret=in_secret) for name, member in value.items()
+        }
 
     def texts(self, texts: Iterable[str]) -> list[str]:
         """Replace every text."""
-        return [self._remember(text, self._text(text)) if text else text for text in texts]
+        return [self._remember(text, self._replacement(text)) if text else text for text in texts]
 
     def patch(self, operations: Sequence[JSONObject], objects: Sequence[JSON]) -> list[JSONObject]:
         """Replace the secrets of JSON Patch operations, by their paths in one of ``objects``."""
         return [self._operation(operation, objects) for operation in operations]
 
-    def told(self, value: JSON) -> JSON:
+    def redact_texts(self, value: JSON) -> JSON:
         """Replace, in all texts of a value, the secrets found before and what looks like a secret."""
         if isinstance(value, str):
-            return self._told(value)
+            return self._redact_message(value)
         if isinstance(value, list):
-            return [self.told(each) for each in value]
+            return [self.redact_texts(item) for item in value]
         if isinstance(value, dict):
-            return {name: self.told(each) for name, each in value.items()}
+            return {name: self.redact_texts(member) for name, member in value.items()}
         return value
 
     def _operation(self, operation: JSONObject, objects: Sequence[JSON]) -> JSONObject:
         if "value" not in operation:
             return operation
         path = tuple(map(_step, operation["path"].split("/")[1:]))
-        in_secret = any(_leads_into_secret(one, path) for one in objects)
+        in_secret = any(_leads_into_secret(value, path) for value in objects)
         value = self.value(operation["value"], path, in_secret=in_secret)
-        return {**operation, "value": self.told(value)}
+        return {**operation, "value": self.redact_texts(value)}
 
-    def _told(self, text: str) -> str:
-        for secret in sorted((one for one in self._known if one in text), key=len, reverse=True):
+    def _redact_message(self, text: str) -> str:
+        for secret in sorted((secret for secret in self._known if secret in text), key=len, reverse=True):
             text = text.replace(secret, self._known[secret])
-        return self._searched(text)
+        return self._replace_in_text(text)
 
-    def _searched(self, text: str) -> str:
+    def _replace_in_text(self, text: str) -> str:
         """Replace what looks like a secret in a text; replace all of a text that is too long to search."""
         if len(text) < _SHORT_LENGTH:
-            return replace_secrets(text, self._cover)
+            return replace_secrets(text, self._replace_found)
         time.sleep(0)
-        return self._text(text) if len(text) > _MAX_SEARCHED_LENGTH else replace_secrets(text, self._cover)
+        if len(text) > _MAX_SEARCHED_LENGTH:
+            return self._replacement(text)
+        return replace_secrets(text, self._replace_found)
 
-    def _whole(self, value: JSON, place: SecretKind) -> str:
+    def _replace_whole(self, value: JSON, place: SecretKind) -> str:
         text = value if isinstance(value, str) else encode(value).decode()
         if place is SecretKind.BASE64:
-            return self._cover(text, True)
+            return self._replace_found(text, True)
         if place is SecretKind.OBJECT:
-            self._look_into(text)
-        return self._remember(text, self._text(text))
+            self._remember_object(text)
+        return self._remember(text, self._replacement(text))
 
-    def _look_into(self, text: str) -> None:
+    def _remember_object(self, text: str) -> None:
         """Remember the secrets of an object that is repeated in a text."""
         try:
             self.value(decode(text))
         except (ValueError, RecursionError):
             return
 
-    def _cover(self, text: str, is_base64: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
+    def _replace_found(self, text: str, is_base64: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
         plain = decoded(text) if is_base64 else None
         if plain is None:
-            replacement = self._text(text)
+            replacement = self._replacement(text)
             return self._remember(
                 text, base64.b64encode(replacement.encode()).decode() if is_base64 else replacement
             )
-        replacement = self._remember(plain, self._text(plain))
+        replacement = self._remember(plain, self._replacement(plain))
         return self._remember(text, base64.b64encode(replacement.encode()).decode())
 
-    def _text(self, text: str) -> str:
+    def _replacement(self, text: str) -> str:
         if text.startswith(PREFIX):
             return text
         digest = hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256)
@@ -249,18 +253,18 @@ class Redaction:
 
     def _remember(self, text: str, replacement: str) -> str:
         """Remember a secret, its quoted forms, and each line of it."""
-        for one in (text, *(text.splitlines() if "\n" in text else ())):
-            if len(one) >= _MIN_QUOTED_LENGTH:
-                self._known.setdefault(one, replacement)
+        for part in (text, *(text.splitlines() if "\n" in text else ())):
+            if len(part) >= _MIN_QUOTED_LENGTH:
+                self._known.setdefault(part, replacement)
                 for quoted in (
-                    () if one.isalnum() else (go_quoted(one), _json_string(one), go_json(_encodable(one)))
+                    () if part.isalnum() else (go_quoted(part), _json_string(part), go_json(_encodable(part)))
                 ):
                     self._known.setdefault(quoted[1:-1], replacement)
         return replacement
 
-    def _breathe(self) -> None:
-        self._looked += 1
-        if self._looked % _YIELD_INTERVAL == 0:
+    def _yield_to_reviews(self) -> None:
+        self._values_seen += 1
+        if self._values_seen % _YIELD_INTERVAL == 0:
             time.sleep(0)
 
 

@@ -57,8 +57,9 @@ class ReplicaLoad:
     __slots__ = (
         "doublings",
         "epoch",
+        "excluded",
+        "exclusions",
         "in_flight",
-        "left_out",
         "longest",
         "longest_before",
         "name",
@@ -66,7 +67,6 @@ class ReplicaLoad:
         "seen",
         "seen_before",
         "span_ends",
-        "times_left_out",
         "trying",
         "until",
     )
@@ -76,9 +76,9 @@ class ReplicaLoad:
         self.name = name
         self.in_flight = 0
         """Calls without an answer, and refused ones for a moment longer."""
-        self.left_out = False
+        self.excluded = False
         """Whether it gets no calls because it is slow."""
-        self.times_left_out = 0
+        self.exclusions = 0
         """How often it has been excluded."""
         self.span_ends = float("-inf")
         """When the current span of measurement ends."""
@@ -118,7 +118,7 @@ class Balancer:
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        tell: Callable[[ReplicaLoad], None] = lambda _: None,
+        on_change: Callable[[ReplicaLoad], None] = lambda _: None,
     ) -> None:
         """Start without replicas.
 
@@ -126,11 +126,11 @@ class Balancer:
             seconds: How long a slow replica is excluded the first time; 0 excludes none.
             clock: Returns seconds that never decrease.
             chance: Returns a random number from 0 up to, but not including, 1.
-            tell: Called whenever a replica is excluded or used again.
+            on_change: Called whenever a replica is excluded or used again.
         """
-        self._seconds, self._clock, self._chance, self._tell = seconds, clock, chance, tell
+        self._seconds, self._clock, self._chance, self._on_change = seconds, clock, chance, on_change
         self._loads: list[ReplicaLoad] = []
-        self._left_out = 0
+        self._excluded = 0
 
     def add(self, name: str) -> ReplicaLoad:
         """Add a replica."""
@@ -141,11 +141,11 @@ class Balancer:
     def remove(self, load: ReplicaLoad) -> None:
         """Remove a replica."""
         self._loads.remove(load)
-        self._left_out -= load.left_out
+        self._excluded -= load.excluded
         load.epoch += 1  # what is under way there says nothing any more
-        for one in self._loads:
-            if self._left_out > len(self._loads) // 2 and one.left_out:
-                self._take_back(one)
+        for other in self._loads:
+            if self._excluded > len(self._loads) // 2 and other.excluded:
+                self._include(other)
 
     def choose(self, candidates: Sequence[B], *, comparable: bool = True) -> tuple[B, int]:
         """Choose one of the available replicas.
@@ -157,24 +157,26 @@ class Balancer:
         Returns:
             The replica, and the ticket with which to end the call; 0 if its duration does not count.
         """
-        if self._left_out:
+        if self._excluded:
             now, rest = self._clock(), []
-            for one in candidates:
-                load = one.load
-                if not load.left_out:
-                    rest.append(one)
+            for candidate in candidates:
+                load = candidate.load
+                if not load.excluded:
+                    rest.append(candidate)
                 elif comparable and load.until <= now and not load.trying:
                     load.trying = True
                     load.epoch += 1
-                    return one, load.epoch
+                    return candidate, load.epoch
             if rest:
                 candidates = rest
             else:
                 comparable = False
         if len(candidates) == 1:
             return candidates[0], candidates[0].load.epoch if comparable else 0
-        fewest = min(one.load.in_flight for one in candidates)
-        even = [one for one in candidates if one.load.in_flight <= fewest + _EVEN_DIFFERENCE]
+        fewest = min(candidate.load.in_flight for candidate in candidates)
+        even = [
+            candidate for candidate in candidates if candidate.load.in_flight <= fewest + _EVEN_DIFFERENCE
+        ]
         chosen = even[int(self._chance() * len(even))]
         # Durations count only if all replicas had the same chance; otherwise busy ones would be spared the slow calls
         # of the others.
@@ -197,56 +199,56 @@ class Balancer:
         elif ending is ReplicaCallStatus.GIVEN_UP:
             load.trying = False
             return
-        elif load.left_out:
-            self._take_back(load)
+        elif load.excluded:
+            self._include(load)
         elif load.score and limit < _NO_LIMIT:
             load.score = max(0, load.score - _SLOW_CALLS_OFFSET)
         load.seen += 1
 
     def _slow(self, load: ReplicaLoad, now: float, others: int) -> None:
-        if load.left_out:
-            self._leave(load, now)
+        if load.excluded:
+            self._schedule_trial(load, now)
             return
         load.score += 1
-        if load.score >= _SLOW_CALLS and self._left_out < (self._left_out + 1 + others) // 2:
-            self._leave_out(load, now)
+        if load.score >= _SLOW_CALLS and self._excluded < (self._excluded + 1 + others) // 2:
+            self._exclude(load, now)
 
     def _limit(self, load: ReplicaLoad, now: float) -> tuple[float, int]:
         """Return the duration beyond which a replica's call is slow, and the number of replicas compared with."""
         others = []
-        for one in self._loads:
-            if one is load or one.left_out:
+        for other in self._loads:
+            if other is load or other.excluded:
                 continue
-            if now >= one.span_ends:
-                _begin_span(one, now)
-            if one.seen + one.seen_before >= _COMPARED_CALLS:
-                others.append(max(one.longest, one.longest_before))
+            if now >= other.span_ends:
+                _begin_span(other, now)
+            if other.seen + other.seen_before >= _COMPARED_CALLS:
+                others.append(max(other.longest, other.longest_before))
         if not others:
             return _NO_LIMIT, 0
         others.sort()
         return max(_SLOW_SECONDS, _SLOW_FACTOR * others[len(others) // 2]), len(others)
 
-    def _leave_out(self, load: ReplicaLoad, now: float) -> None:
+    def _exclude(self, load: ReplicaLoad, now: float) -> None:
         if now > load.until + self._seconds * 2**_MAX_DOUBLINGS:
             load.doublings = 0
-        load.left_out = True
-        load.times_left_out += 1
-        self._left_out += 1
-        self._leave(load, now)
-        self._tell(load)
+        load.excluded = True
+        load.exclusions += 1
+        self._excluded += 1
+        self._schedule_trial(load, now)
+        self._on_change(load)
 
-    def _leave(self, load: ReplicaLoad, now: float) -> None:
+    def _schedule_trial(self, load: ReplicaLoad, now: float) -> None:
         load.trying = False
         load.until = now + self._seconds * 2**load.doublings
         load.doublings = min(load.doublings + 1, _MAX_DOUBLINGS)
         load.epoch += 1
 
-    def _take_back(self, load: ReplicaLoad) -> None:
-        load.left_out = load.trying = False
+    def _include(self, load: ReplicaLoad) -> None:
+        load.excluded = load.trying = False
         load.score = 0
         load.epoch += 1
-        self._left_out -= 1
-        self._tell(load)
+        self._excluded -= 1
+        self._on_change(load)
 
 
 def _begin_span(load: ReplicaLoad, now: float) -> None:

@@ -66,7 +66,7 @@ class Circuit:
         failures: int,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
-        tell: Callable[[CircuitState], None] = lambda _: None,
+        on_change: Callable[[CircuitState], None] = lambda _: None,
     ) -> None:
         """Start closed.
 
@@ -74,10 +74,10 @@ class Circuit:
             failures: How many consecutive failed calls open it.
             seconds: How long it stays open the first time; each failed trial doubles that, up to 8 times.
             clock: Returns seconds that never decrease.
-            tell: Called once for each change, with the new state.
+            on_change: Called once for each change, with the new state.
         """
         self._most_failures, self._seconds = failures, seconds
-        self._clock, self._tell = clock, tell
+        self._clock, self._on_change = clock, on_change
         self._failures = self._doublings = self._epoch = 0
         self._open_until: float | None = None
         self._trying = False
@@ -107,7 +107,7 @@ class Circuit:
                 raise UnreachableError(f"failed to call webhook: circuit breaker is open after {failures}")
             self._trying = True
             self._epoch += 1
-            self._tell(CircuitState.HALF_OPEN)
+            self._on_change(CircuitState.HALF_OPEN)
         return self._epoch
 
     def end(self, ticket: int, ending: WebhookCallStatus) -> None:
@@ -126,14 +126,14 @@ class Circuit:
         self._failures = self._doublings = 0
         if self._open_until is not None:
             self._open_until = None
-            self._tell(CircuitState.CLOSED)
+            self._on_change(CircuitState.CLOSED)
 
     def _open(self) -> None:
         self._open_until = self._clock() + self._seconds * 2**self._doublings
         self._doublings = min(self._doublings + 1, _MAX_DOUBLINGS)
         self._epoch += 1
         self.opened += 1
-        self._tell(CircuitState.OPEN)
+        self._on_change(CircuitState.OPEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class CircuitBreakerTransport:
         if not isinstance(error, CallTimeoutError | asyncio.CancelledError):
             return WebhookCallStatus.UNKNOWN
         # Callers choose ?timeout=. A caller with a tiny one must not open the circuit for everybody else.
-        allowed = min((one.timeout_seconds or self.default_seconds for one in calls), default=0.0)
+        allowed = min((call.timeout_seconds or self.default_seconds for call in calls), default=0.0)
         return (
             WebhookCallStatus.FAILED
             if seconds >= min(allowed, self.default_seconds) / 2
@@ -215,7 +215,7 @@ class CircuitBreakers:
             return transport
         key = (configuration, webhook, str(phase), transport.endpoint)
 
-        def tell(state: CircuitState) -> None:
+        def on_change(state: CircuitState) -> None:
             level = logging.WARNING if state is CircuitState.OPEN else logging.INFO
             text = f"circuit breaker of a webhook is {state.name.lower().replace('_', '-')}"
             _log.log(
@@ -224,7 +224,7 @@ class CircuitBreakers:
 
         circuit = self._circuits.get(key) or self._circuits.setdefault(
             key,
-            Circuit(settings.webhook_breaker_failures, settings.webhook_breaker_seconds, tell=tell),
+            Circuit(settings.webhook_breaker_failures, settings.webhook_breaker_seconds, on_change=on_change),
         )
         return CircuitBreakerTransport(transport, circuit, settings.default_timeout_seconds)
 

@@ -118,7 +118,7 @@ class StreamedReplicas:
         self._scheme = scheme
         self._streams = streams
         self._replicas: dict[str, Replica] = {}
-        self._balancer = Balancer(slow_seconds, tell=_log_exclusion)
+        self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
         self._closed = False
         self._budget = RetryBudget()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -126,7 +126,7 @@ class StreamedReplicas:
     @property
     def usable(self) -> tuple[Replica, ...]:
         """The replicas that can be called now, if they agree with the caller's inputs."""
-        return tuple(one for one in self._replicas.values() if one.usable)
+        return tuple(replica for replica in self._replicas.values() if replica.usable)
 
     def use(self, targets: Iterable[str]) -> None:
         """Call these replicas from now on, and earlier ones as long as they are available."""
@@ -153,7 +153,12 @@ class StreamedReplicas:
         return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
 
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, alone: Any, digest: str = ""
+        self,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        call_unary: Any,
+        digest: str = "",
     ) -> ReplicaAnswer:
         """Make one call, and retry it if the replica broke off. ``alone`` makes unary calls without choosing a replica.
 
@@ -164,11 +169,11 @@ class StreamedReplicas:
             StreamedCallError: the call has no answer.
             AioRpcError: the same for a unary call.
         """
-        aside = len(request) > _MAX_STREAMED_BYTES
+        separately = len(request) > _MAX_STREAMED_BYTES
         usable = self._usable(digest)
         if not usable:
-            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
-        replica, ticket = self._balancer.choose(usable, comparable=not aside)
+            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
+        replica, ticket = self._balancer.choose(usable, comparable=not separately)
         try:
             answered = await self._ask(replica, request, deadline, metadata, ticket)
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
@@ -178,7 +183,7 @@ class StreamedReplicas:
                 raise
             if getattr(error, "begun", True):
                 metadata = (*(metadata or ()), (ATTEMPTS_KEY, "1"))
-            return await self._repeat(replica, request, deadline, metadata, alone, digest)
+            return await self._repeat(replica, request, deadline, metadata, call_unary, digest)
         self._budget.earn()
         return answered
 
@@ -193,8 +198,8 @@ class StreamedReplicas:
         load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
         load.in_flight += 1
         try:
-            aside = len(request) > _MAX_STREAMED_BYTES
-            answer = await replica.ask(request, deadline, metadata, aside=aside)
+            separately = len(request) > _MAX_STREAMED_BYTES
+            answer = await replica.ask(request, deadline, metadata, separately=separately)
             ending = ReplicaCallStatus.ANSWERED
         except asyncio.CancelledError:
             ending = ReplicaCallStatus.GIVEN_UP
@@ -221,7 +226,7 @@ class StreamedReplicas:
         digest: str,
     ) -> ReplicaAnswer:
         """Call another replica than the one whose inputs have just changed; it has not executed the call."""
-        others = self._usable(digest, but=replica)
+        others = self._usable(digest, excluding=replica)
         if not others:
             raise DisagreementError
         other, _ = self._balancer.choose(others, comparable=False)
@@ -233,10 +238,10 @@ class StreamedReplicas:
         request: bytes,
         deadline: Deadline,
         metadata: TraceMetadata | None,
-        alone: Any,
+        call_unary: Any,
         digest: str,
     ) -> ReplicaAnswer:
-        if others := self._usable(digest, but=replica):
+        if others := self._usable(digest, excluding=replica):
             other, _ = self._balancer.choose(others, comparable=False)
             try:
                 return await self._ask(other, request, deadline, metadata)
@@ -244,7 +249,7 @@ class StreamedReplicas:
                 if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
                     raise
         try:
-            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
+            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is _BROKEN_OFF:
                 self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
@@ -257,17 +262,19 @@ class StreamedReplicas:
         for task in retiring:
             task.cancel()
         replicas, self._replicas = self._replicas, {}
-        await asyncio.gather(*retiring, *(one.close() for one in replicas.values()), return_exceptions=True)
+        await asyncio.gather(
+            *retiring, *(replica.close() for replica in replicas.values()), return_exceptions=True
+        )
 
-    def _usable(self, digest: str, but: Replica | None = None) -> list[Replica]:
+    def _usable(self, digest: str, excluding: Replica | None = None) -> list[Replica]:
         """Return the replicas that a call could go to.
 
         Raises:
             DisagreementError: there are replicas, and none decides by these inputs.
         """
-        usable = [one for one in self._replicas.values() if one.usable and one is not but]
+        usable = [other for other in self._replicas.values() if other.usable and other is not excluding]
         if digest and usable:
-            usable = [one for one in usable if one.holds(digest)]
+            usable = [other for other in usable if other.holds(digest)]
             if not usable:
                 raise DisagreementError
         return usable
@@ -283,16 +290,16 @@ def _end_refused(load: ReplicaLoad) -> None:
 
 
 def _log_exclusion(load: ReplicaLoad) -> None:
-    if load.left_out:
+    if load.excluded:
         _log.warning("a replica is excluded: it is much slower than others", extra={"address": load.name})
     else:
         _log.info("an excluded replica is used again", extra={"address": load.name})
 
 
 async def _call_unary(
-    alone: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
+    call_unary: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
 ) -> bytes:
-    return bytes(await alone(request, timeout=deadline.remaining_seconds, metadata=metadata))
+    return bytes(await call_unary(request, timeout=deadline.remaining_seconds, metadata=metadata))
 
 
 _UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
@@ -360,7 +367,7 @@ class GrpcTransport:
             shown = credentials() if callable(credentials) else credentials
             return grpc.aio.secure_channel(target, shown, options=options)
 
-        self._alone: dict[Phase, Any] = {}
+        self._unary_calls: dict[Phase, Any] = {}
         self._channel = RenewableChannel(lambda: open_channel(target, options), self._use)
         self._streamed: dict[Phase, StreamedReplicas] = {}
         if streamed is not None:
@@ -376,7 +383,7 @@ class GrpcTransport:
     def _use(self, channel: grpc.aio.Channel) -> None:
         """Make new calls on a channel."""
         # Answers stay bytes here: grpc would turn an invalid message into None and log it.
-        self._alone = {
+        self._unary_calls = {
             phase: channel.unary_unary(method.path, None, None) for phase, method in STREAMED_METHODS.items()
         }
 
@@ -407,7 +414,7 @@ class GrpcTransport:
     @property
     def replicas(self) -> tuple[Replica, ...]:
         """The individually known replicas that can be called now."""
-        return tuple(one for streamed in self._streamed.values() for one in streamed.usable)
+        return tuple(replica for streamed in self._streamed.values() for replica in streamed.usable)
 
     def _stream_to(self, targets: Iterable[str]) -> None:
         wanted = tuple(targets)
@@ -441,11 +448,16 @@ class GrpcTransport:
         return messages.outcomes_from_validate(answer, calls, endpoint)
 
     async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> ReplicaAnswer:
-        request, alone, streamed = message.SerializeToString(), self._alone[phase], self._streamed.get(phase)
+        request, call_unary, streamed = (
+            message.SerializeToString(),
+            self._unary_calls[phase],
+            self._streamed.get(phase),
+        )
         if streamed is not None:
-            return await streamed.ask(request, deadline, TRACE_METADATA.get(), alone, digest)
+            return await streamed.ask(request, deadline, TRACE_METADATA.get(), call_unary, digest)
         return ReplicaAnswer(
-            await alone(request, timeout=deadline.remaining_seconds, metadata=TRACE_METADATA.get()), self.endpoint
+            await call_unary(request, timeout=deadline.remaining_seconds, metadata=TRACE_METADATA.get()),
+            self.endpoint,
         )
 
     async def renew(self) -> None:

@@ -60,8 +60,8 @@ class ServicesTls:
             self._authorities = ReloadedCertificate(
                 "services authorities", read_bundle, (authority_file,), ends_at=lambda bundle: bundle.ends_at
             )
-        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
-            one for one in (self._pair, self._authorities) if one is not None
+        self.reloaded_credentials: tuple[ReloadedCertificate[Any], ...] = tuple(
+            reloaded for reloaded in (self._pair, self._authorities) if reloaded is not None
         )
         """The reloaded files and their states."""
 
@@ -73,7 +73,7 @@ class ServicesTls:
             ConfigurationError: as above, or server names are set without TLS.
         """
         tls = cls(settings)
-        if tls.kept:
+        if tls.reloaded_credentials:
             _check_names(settings)
             return tls
         for flag, name in _server_names(settings):
@@ -149,7 +149,7 @@ class HostingService:
         Raises:
             ConfigurationError: the addresses cannot be one target.
         """
-        expected = frozenset(one.name for one in hosted if phase in one.phases)
+        expected = frozenset(controller.name for controller in hosted if phase in controller.phases)
         scheme = "grpc://" if tls is None else "grpcs://"
         transport = GrpcTransport(
             grpc_target(addresses),
@@ -171,8 +171,8 @@ class HostingService:
         def differences(digest: str) -> str:
             held.mismatches += 1
             found = held.find(digest)
-            told = "" if found is None else "; ".join(self.differing(found[0]))
-            return f": {told}" if told else ""
+            text = "" if found is None else "; ".join(self.differing(found[0]))
+            return f": {text}" if text else ""
 
         self.transport.mismatched = differences
 
@@ -180,17 +180,17 @@ class HostingService:
         """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
-            f"{self.name} at {one.endpoint} {_describe_difference(digests, one.held)}"
-            for one in replicas
-            if not one.holds(digests.whole)
+            f"{self.name} at {replica.endpoint} {_describe_difference(digests, replica.held)}"
+            for replica in replicas
+            if not replica.holds(digests.whole)
         ]
 
-    def left_out(self) -> list[str]:
+    def excluded(self) -> list[str]:
         """Return which replicas get no calls because they are slow."""
         return [
-            f"{self.name} at {one.endpoint} is much slower than others, and excluded for now"
-            for one in self.transport.replicas
-            if one.load.left_out
+            f"{self.name} at {replica.endpoint} is much slower than others, and excluded for now"
+            for replica in self.transport.replicas
+            if replica.load.excluded
         ]
 
     async def unready(self, digests: InputDigests) -> str:
@@ -201,7 +201,7 @@ class HostingService:
         if not self.expected:
             return ""
         replicas = self.transport.replicas
-        agreeing = [one for one in replicas if one.holds(digests.whole)]
+        agreeing = [replica for replica in replicas if replica.holds(digests.whole)]
         if replicas and not agreeing:
             return "; ".join(self.differing(digests))
         channel = agreeing[0].channel if agreeing else self.transport.channel
@@ -213,13 +213,13 @@ class HostingService:
         except grpc.aio.AioRpcError as error:
             return f"{self.name} at {self.transport.endpoint}: {error.code().name}"
         phase = _PHASES[self.phase]
-        there = {one.name for one in described.controllers if phase in one.phases}
+        there = {controller.name for controller in described.controllers if phase in controller.phases}
         missing = sorted(self.expected - there)
         if missing:
             hint = "start it with the same chain flags"
             return f"{self.name} at {self.transport.endpoint} does not host {', '.join(missing)}: {hint}"
         held = inputs_from_messages(described.held)
-        if all(one.whole != digests.whole for one in held):
+        if all(digests_held.whole != digests.whole for digests_held in held):
             return f"{self.name} at {self.transport.endpoint} {_describe_difference(digests, held)}"
         return ""
 

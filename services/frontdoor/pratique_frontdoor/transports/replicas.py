@@ -68,11 +68,11 @@ class CallStream:
         opened: Any = channel.stream_stream(method.stream_path, None, None)
         self._call = opened()
         self._method = method
-        self._waiting: dict[int, _PendingCall] = {}
+        self._in_flight: dict[int, _PendingCall] = {}
         self._queue: collections.deque[_PendingCall] = collections.deque()
         self._given_up: list[int] = []
         self._number = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._left = False
         self.held: tuple[InputDigests, ...] = ()
         """Digests of the inputs that the service decides by: the current ones, then earlier ones that it still
@@ -90,7 +90,7 @@ class CallStream:
     @property
     def in_flight(self) -> int:
         """The number of calls without an answer."""
-        return len(self._waiting)
+        return len(self._in_flight)
 
     async def ask(self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
         """Make one call.
@@ -101,9 +101,9 @@ class CallStream:
         loop = asyncio.get_running_loop()
         self._number += 1
         pending = _PendingCall(self._number, request, deadline, metadata, loop.create_future())
-        self._waiting[pending.number] = pending
+        self._in_flight[pending.number] = pending
         self._queue.append(pending)
-        self._news.set()
+        self._changed.set()
         timer = loop.call_later(deadline.remaining_seconds, self._expire, pending)
         try:
             return await pending.answered
@@ -117,7 +117,7 @@ class CallStream:
         """Make no more calls, and end the stream when those in flight are answered."""
         self._left = True
         self.over.set()
-        self._news.set()
+        self._changed.set()
 
     async def run(self) -> grpc.StatusCode:
         """Exchange messages until the stream ends, and return its status code. Calls in flight have failed then."""
@@ -142,12 +142,12 @@ class CallStream:
             pending.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
 
     def _give_up(self, pending: _PendingCall) -> None:
-        if self._waiting.pop(pending.number, None) and pending.sent:
+        if self._in_flight.pop(pending.number, None) and pending.sent:
             self._given_up.append(pending.number)
-        self._news.set()
+        self._changed.set()
 
     def _fail_all(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._in_flight = self._in_flight, {}
         for pending in waiting.values():
             if not pending.answered.done():
                 pending.answered.set_exception(
@@ -171,9 +171,9 @@ class CallStream:
                 self._take(answer)
 
     def _take(self, answer: StreamedAnswer) -> None:
-        pending = self._waiting.pop(answer.id, None)
-        if self._left and not self._waiting:
-            self._news.set()
+        pending = self._in_flight.pop(answer.id, None)
+        if self._left and not self._in_flight:
+            self._changed.set()
         if pending is None or pending.answered.done():
             return
         if answer.HasField("response"):
@@ -184,10 +184,10 @@ class CallStream:
 
     async def _write(self) -> None:
         """Send all queued calls in one message at a time."""
-        while self._waiting or self._given_up or not self._left:
+        while self._in_flight or self._given_up or not self._left:
             if not self._queue and not self._given_up:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
                 continue
             given_up, self._given_up = self._given_up, []
             request = self._method.request_type(calls=self._batch(), given_up_ids=given_up)
@@ -202,7 +202,7 @@ class CallStream:
             if batch and size > _BATCH_BYTES:
                 break
             pending = self._queue.popleft()
-            if pending.number in self._waiting:
+            if pending.number in self._in_flight:
                 pending.sent = True
                 batch.append(
                     streamed_call(pending.number, pending.request, pending.deadline, pending.metadata)
@@ -246,19 +246,19 @@ class Replica:
         self.load = load
         self._open = open_channel
         self._channel = open_channel()
-        self._aside: grpc.aio.Channel | None = None
+        self._separate_channel: grpc.aio.Channel | None = None
         self._method = method
         self._streams = streams
         self._described: tuple[InputDigests, ...] = ()
         self._stream: CallStream | None = None
-        self._knows_no_streams = False
+        self._has_no_streams = False
         self._running: set[asyncio.Task[grpc.StatusCode]] = set()
-        self._keeping = asyncio.ensure_future(self._keep())
+        self._connecting = asyncio.ensure_future(self._keep_connected())
 
     @property
     def usable(self) -> bool:
         """Whether calls can be made to it now."""
-        return self._knows_no_streams or (self._stream is not None and self._stream.usable)
+        return self._has_no_streams or (self._stream is not None and self._stream.usable)
 
     @property
     def held(self) -> tuple[InputDigests, ...]:
@@ -268,7 +268,7 @@ class Replica:
 
     def holds(self, digest: str) -> bool:
         """Return whether it decides by the inputs of a digest, or still accepts them."""
-        return any(one.whole == digest for one in self.held)
+        return any(digests.whole == digest for digests in self.held)
 
     @property
     def channel(self) -> grpc.aio.Channel:
@@ -276,7 +276,7 @@ class Replica:
         return self._channel
 
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, aside: bool = False
+        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, separately: bool = False
     ) -> bytes:
         """Make one call: on the stream, or as a unary call if the service has no streams or the stream is full.
 
@@ -287,19 +287,21 @@ class Replica:
             AioRpcError: the same for a unary call.
         """
         stream = self._stream
-        if not aside and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
+        if not separately and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
             return await stream.ask(request, deadline, metadata)
-        alone: Any = (self._beside if aside else self._channel).unary_unary(self._method.path, None, None)
+        alone: Any = (self._separate if separately else self._channel).unary_unary(
+            self._method.path, None, None
+        )
         answer: bytes = await alone(request, timeout=deadline.remaining_seconds, metadata=metadata)
         return answer
 
     @property
-    def _beside(self) -> grpc.aio.Channel:
-        if self._aside is None:
-            self._aside = self._open()
-        return self._aside
+    def _separate(self) -> grpc.aio.Channel:
+        if self._separate_channel is None:
+            self._separate_channel = self._open()
+        return self._separate_channel
 
-    async def _keep(self) -> None:
+    async def _keep_connected(self) -> None:
         """Keep a stream open whenever the channel is ready."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
@@ -310,7 +312,7 @@ class Replica:
                 await changed
             finally:
                 changed.cancel()
-                self._knows_no_streams = False
+                self._has_no_streams = False
                 self._described = ()
                 if self._stream is not None:
                     self._stream.leave()
@@ -325,7 +327,7 @@ class Replica:
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     self._described = ()
-            self._knows_no_streams = True
+            self._has_no_streams = True
             await asyncio.wait([changed], timeout=_DESCRIBE_SECONDS)
 
     async def _keep_stream(self, changed: asyncio.Future[Any]) -> bool:
@@ -351,7 +353,7 @@ class Replica:
 
     async def retire(self) -> None:
         """Make no more calls, and close the channels when those in flight have ended."""
-        await self._stop_keeping()
+        await self._stop_connecting()
         try:
             await self._close_channels(DRAIN_SECONDS)
         except asyncio.CancelledError:
@@ -362,17 +364,17 @@ class Replica:
 
     async def close(self) -> None:
         """Close immediately; calls in flight fail."""
-        await self._stop_keeping()
+        await self._stop_connecting()
         await self._close_channels(None)
         await self._settle()
 
     async def _close_channels(self, seconds: float | None) -> None:
-        channels = [one for one in (self._channel, self._aside) if one is not None]
-        await asyncio.gather(*(one.close(seconds) for one in channels))
+        channels = [channel for channel in (self._channel, self._separate_channel) if channel is not None]
+        await asyncio.gather(*(channel.close(seconds) for channel in channels))
 
-    async def _stop_keeping(self) -> None:
-        self._keeping.cancel()
-        await asyncio.wait([self._keeping])
+    async def _stop_connecting(self) -> None:
+        self._connecting.cancel()
+        await asyncio.wait([self._connecting])
 
     async def _settle(self) -> None:
         for task in self._running:

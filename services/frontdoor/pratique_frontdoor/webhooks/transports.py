@@ -209,11 +209,15 @@ class GrpcWebhookTransport:
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Call one mutating webhook."""
-        return [_as_webhook_outcome(one) for one in await self.through.mutate(review, calls, deadline)]
+        return [
+            _as_webhook_outcome(outcome) for outcome in await self.through.mutate(review, calls, deadline)
+        ]
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Call one validating webhook."""
-        return [_as_webhook_outcome(one) for one in await self.through.validate(review, calls, deadline)]
+        return [
+            _as_webhook_outcome(outcome) for outcome in await self.through.validate(review, calls, deadline)
+        ]
 
     async def close(self) -> None:
         """Close the connection."""
