@@ -117,7 +117,7 @@ def found(oracle: Oracle, tmp_path: Path, *events: Event) -> list[str]:
     return [violation.invariant for violation in violations(Evidence(history, oracle))]
 
 
-def test_where_nothing_is_wrong_nothing_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_correct_history_has_no_findings(oracle: Oracle, tmp_path: Path) -> None:
     events: list[Event] = [STRIKE, COUNTED]
     for path, fits in (("/admit", allowed), ("/mutate", allowed), ("/validate", allowed), ("/admit", denied)):
         one = scene(oracle, path, fits)
@@ -125,7 +125,7 @@ def test_where_nothing_is_wrong_nothing_is_found(oracle: Oracle, tmp_path: Path)
     assert found(oracle, tmp_path, *events, COUNTED) == []
 
 
-def test_a_request_without_any_answer_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_request_without_an_answer_is_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     assert "a" in found(oracle, tmp_path, one.asked())
 
@@ -135,15 +135,13 @@ def test_a_request_with_two_answers_is_found(oracle: Oracle, tmp_path: Path) -> 
     assert found(oracle, tmp_path, one.asked(), one.answered(), one.answered()) == ["a"]
 
 
-def test_an_answer_to_somebody_else_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_an_answer_to_another_request_is_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     assert found(oracle, tmp_path, one.asked(), one.answered(uid="another")) == ["a"]
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate", "/admit"])
-def test_an_answer_that_was_swapped_with_another_is_found_though_its_uid_was_not(
-    oracle: Oracle, tmp_path: Path, path: str
-) -> None:
+def test_swapped_answers_are_found_even_with_the_right_uid(oracle: Oracle, tmp_path: Path, path: str) -> None:
     one = scene(oracle, path, allowed)
     twin = next(
         dataclasses.replace(one, request=other)
@@ -180,7 +178,7 @@ def test_a_late_answer_and_silence_are_found(oracle: Oracle, tmp_path: Path) -> 
     assert found(oracle, tmp_path, calm, one.asked(), silence) == ["b"]
 
 
-def test_what_waited_for_a_processor_may_be_late_by_that(oracle: Oracle, tmp_path: Path) -> None:
+def test_waiting_for_a_processor_excuses_a_late_answer(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     late = one.answered(at=10 + one.request.timeout + GRACE_SECONDS + 0.4)
     assert found(oracle, tmp_path, Waited(12, 0.5), one.asked(), late) == []
@@ -188,19 +186,19 @@ def test_what_waited_for_a_processor_may_be_late_by_that(oracle: Oracle, tmp_pat
     assert found(oracle, tmp_path, Waited(9, 0.5), one.asked(), late) == ["b"]
 
 
-def test_silence_is_excused_while_the_front_door_cannot_speak(oracle: Oracle, tmp_path: Path) -> None:
+def test_silence_is_excused_while_the_front_door_is_cut_off(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     silence = Failed(15 + one.request.timeout, one.request.number, SILENCE)
     assert found(oracle, tmp_path, Struck(12, 22, "pause", DOOR), one.asked(), silence) == []
 
 
-def test_what_is_allowed_against_the_oracle_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_permission_against_the_oracle_is_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", denied)
     struck = Struck(30, 31, "kill", DOOR)
     assert found(oracle, tmp_path, struck, one.asked(), one.answered(allowed=True)) == ["c"]
 
 
-def test_a_patch_that_makes_another_object_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_patch_with_another_result_is_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/mutate", allowed)
     struck = Struck(30, 31, "kill", DOOR)
     other: dict[str, Any] = patch_of(one.request, {"kind": "Pod"})
@@ -208,7 +206,7 @@ def test_a_patch_that_makes_another_object_is_found(oracle: Oracle, tmp_path: Pa
 
 
 @pytest.mark.parametrize("status", [FAILURE, REFUSAL])
-def test_what_still_fails_after_the_recovery_is_found(
+def test_a_failure_after_the_recovery_is_found(
     oracle: Oracle, tmp_path: Path, status: dict[str, Any]
 ) -> None:
     one = scene(oracle, "/admit", allowed)
@@ -216,7 +214,7 @@ def test_what_still_fails_after_the_recovery_is_found(
     assert "e" in found(oracle, tmp_path, STRIKE, asked, answer)
 
 
-def test_what_fails_before_is_not(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_failure_before_the_recovery_is_excused(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     asked, answer = one.asked(at=6.9), one.answered(allowed=False, status=FAILURE)
     broken: list[Event] = [one.asked(at=6.8), Failed(6.9, one.request.number, "ServerDisconnectedError")]
@@ -235,19 +233,19 @@ def test_what_fails_before_is_not(oracle: Oracle, tmp_path: Path) -> None:
     ],
     ids=lambda more: next(iter(more)),
 )
-def test_what_has_grown_is_found(oracle: Oracle, tmp_path: Path, more: dict[str, int]) -> None:
+def test_growth_is_found(oracle: Oracle, tmp_path: Path, more: dict[str, int]) -> None:
     grown = msgspec.structs.replace(COUNTED, **more)
     another = msgspec.structs.replace(grown, pid=8)
     assert found(oracle, tmp_path, COUNTED, grown) == ["f"]
     assert found(oracle, tmp_path, COUNTED, another) == []
 
 
-def test_what_a_nemesis_complains_of_is_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_complaints_of_a_nemesis_are_found(oracle: Oracle, tmp_path: Path) -> None:
     struck = Struck(1, 2, "terminate", DOOR, "frontdoor ended with 1 on SIGTERM")
     assert found(oracle, tmp_path, struck) == ["f"]
 
 
-def test_a_denial_for_no_reason_and_a_request_called_bad_are_found(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_denial_without_reason_and_a_bad_request_are_found(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/admit", allowed)
     struck = Struck(30, 31, "kill", DOOR)
     asked: list[Event] = [struck, one.asked()]
@@ -258,7 +256,7 @@ def test_a_denial_for_no_reason_and_a_request_called_bad_are_found(oracle: Oracl
     assert found(oracle, tmp_path, *asked, one.answered(code=504)) == []
 
 
-def test_an_outage_that_poses_as_a_decision_and_a_decision_within_an_outage_are_found(
+def test_an_outage_as_a_decision_and_a_decision_during_an_outage_are_found(
     oracle: Oracle, tmp_path: Path
 ) -> None:
     one = scene(oracle, "/admit", allowed)
@@ -269,9 +267,7 @@ def test_an_outage_that_poses_as_a_decision_and_a_decision_within_an_outage_are_
     assert found(oracle, tmp_path, *asked, one.answered(code=500)) == ["g"]
 
 
-def test_while_configurations_are_swapped_each_of_them_is_right_and_then_one(
-    oracle: Oracle, tmp_path: Path
-) -> None:
+def test_either_configuration_is_right_only_while_they_are_swapped(oracle: Oracle, tmp_path: Path) -> None:
     one = scene(oracle, "/validate", lambda rights: not rights[0].allowed and rights[1].allowed)
     after = 10 + SWAP_SECONDS
     struck: list[Event] = [Struck(10, 10, SWAP, SECOND), Struck(30, 31, "kill", DOOR)]
@@ -284,7 +280,7 @@ def test_while_configurations_are_swapped_each_of_them_is_right_and_then_one(
     assert found(oracle, tmp_path, *struck, one.asked(after), old(after + 0.1, **new)) == []
 
 
-def test_availability_counts_what_one_replica_less_does_not_excuse(oracle: Oracle) -> None:
+def test_availability_counts_failures_that_one_lost_replica_does_not_excuse(oracle: Oracle) -> None:
     one = scene(oracle, "/admit", allowed)
     broken: list[Event] = [one.asked(), one.answered(allowed=False, status=FAILURE)]
     hurt = [Struck(9, 11, "kill", name) for name in (*MUTATORS, DOOR)]

@@ -27,7 +27,7 @@ def is_small(disk: Disk) -> bool:
     return disk.file("log") != Path("/dev/full")
 
 
-def test_a_full_disk_takes_nothing_and_then_takes_it_again(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_writes_and_accepts_them_again_later(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         if not is_small(disk):
             pytest.skip("nothing can be mounted here")
@@ -37,9 +37,7 @@ def test_a_full_disk_takes_nothing_and_then_takes_it_again(tmp_path: Path) -> No
         assert write(disk.file("log")) == 0
 
 
-def test_where_nothing_can_be_mounted_what_is_always_full_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_mounts_dev_full_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with small_disk(tmp_path / "disk") as disk, disk.full():
         assert write(disk.file("log")) == errno.ENOSPC

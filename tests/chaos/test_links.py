@@ -49,7 +49,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(limited())
 
 
-def test_a_link_passes_on_what_comes() -> None:
+def test_a_link_forwards_bytes() -> None:
     async def scenario() -> None:
         async with echoing() as link, talking(link) as (reader, writer):
             writer.write(LARGE)
@@ -58,7 +58,7 @@ def test_a_link_passes_on_what_comes() -> None:
     run(scenario)
 
 
-def test_through_a_deaf_link_comes_nothing_and_afterwards_everything() -> None:
+def test_a_deaf_link_holds_bytes_and_delivers_them_later() -> None:
     async def scenario() -> None:
         async with echoing() as link, talking(link) as (reader, writer):
             with link.deaf():
@@ -70,7 +70,7 @@ def test_through_a_deaf_link_comes_nothing_and_afterwards_everything() -> None:
     run(scenario)
 
 
-def test_through_a_slow_link_everything_comes_later_and_in_order() -> None:
+def test_a_slow_link_delays_bytes_in_order() -> None:
     async def scenario() -> None:
         async with echoing() as link, talking(link) as (reader, writer):
             clock = asyncio.get_running_loop().time
@@ -84,7 +84,7 @@ def test_through_a_slow_link_everything_comes_later_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_cut_lets_so_many_bytes_of_answers_pass_and_no_more(before: bool) -> None:  # noqa: FBT001
+def test_a_cut_link_forwards_a_set_number_of_answer_bytes(before: bool) -> None:  # noqa: FBT001
     async def scenario() -> None:
         async with echoing() as link, contextlib.AsyncExitStack() as stack:
             if before:
@@ -100,7 +100,7 @@ def test_a_cut_lets_so_many_bytes_of_answers_pass_and_no_more(before: bool) -> N
     run(scenario)
 
 
-def test_a_cut_of_questions_leaves_the_other_side_with_a_part() -> None:
+def test_a_cut_of_requests_delivers_only_a_part() -> None:
     heard = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,7 +118,7 @@ def test_a_cut_of_questions_leaves_the_other_side_with_a_part() -> None:
     run(scenario)
 
 
-def test_where_nobody_listens_the_connection_ends() -> None:
+def test_a_link_to_a_closed_port_ends_the_connection() -> None:
     async def scenario() -> None:
         server = await asyncio.start_server(_echo, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

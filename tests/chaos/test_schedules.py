@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**63)
 
 
 @given(SEEDS, st.integers(0, 10_000))
-def test_a_request_follows_from_seed_and_number_whatever_was_asked_before(seed: int, number: int) -> None:
+def test_a_request_depends_only_on_seed_and_number(seed: int, number: int) -> None:
     first = Workload(seed).request(number)
     review_of.cache_clear()
     Workload(seed + 1).request(number)
@@ -26,14 +26,12 @@ def test_a_request_follows_from_seed_and_number_whatever_was_asked_before(seed: 
 
 
 @given(SEEDS, st.floats(5, 600), st.floats(1, 10))
-def test_a_schedule_follows_from_the_seed(seed: int, seconds: float, every: float) -> None:
+def test_a_schedule_depends_only_on_the_seed(seed: int, seconds: float, every: float) -> None:
     assert schedule(seed, seconds, every) == schedule(seed, seconds, every)
 
 
 @given(SEEDS, st.floats(5, 600), st.floats(1, 10))
-def test_every_nemesis_has_its_turn_in_time_and_within_its_limits(
-    seed: int, seconds: float, every: float
-) -> None:
+def test_every_nemesis_runs_in_time_and_within_its_limits(seed: int, seconds: float, every: float) -> None:
     strikes = schedule(seed, seconds, every)
     assert {strike.nemesis for strike in strikes} == {kind.nemesis for kind in KINDS} == set(NEMESES)
     assert all(0 <= strike.at < seconds for strike in strikes)
@@ -49,7 +47,7 @@ def _within(strike: Strike) -> bool:
     )
 
 
-def test_another_process_makes_the_same_of_a_seed() -> None:
+def test_another_process_derives_the_same_from_a_seed() -> None:
     asking = (
         "from chaos.schedules import schedule; from chaos.workloads import Workload;"
         "print(schedule(7, 60, 5), [Workload(7).request(n) for n in range(50)])"
@@ -63,7 +61,7 @@ def test_another_process_makes_the_same_of_a_seed() -> None:
     assert said.stdout == f"{schedule(7, 60, 5)} {here}\n"
 
 
-def test_seeds_differ_and_reviews_are_of_all_kinds() -> None:
+def test_seeds_differ_and_cover_all_kinds_of_reviews() -> None:
     assert schedule(1, 60, 5) != schedule(2, 60, 5)
     requests = [review_of(seed, which) for seed in range(3) for which in range(REVIEWS)]
     assert {request["request"]["operation"] for request in requests} == {"CREATE", "UPDATE", "DELETE"}

@@ -24,7 +24,7 @@ NOISE_KIB = 512
 
 
 @pytest.mark.long
-def test_in_a_long_time_nothing_grows_and_everything_is_right(tmp_path: Path) -> None:
+def test_nothing_grows_and_all_decisions_are_right_over_a_long_time(tmp_path: Path) -> None:
     history, soaked = asyncio.run(soak(SECONDS, tmp_path, seed_of(SEED)))
     for one in soaked:
         print(one.line())  # noqa: T201 - the figures

@@ -14,13 +14,13 @@ LONG_SEEDS = range(10)
 LONG_SECONDS = 300
 
 
-def test_whatever_breaks_no_request_is_decided_wrongly(tmp_path: Path) -> None:
+def test_no_request_is_decided_wrongly_whatever_breaks(tmp_path: Path) -> None:
     evidence = survive(Storm(seed_of(SEED), seconds_of(20)), tmp_path)
     assert {strike.nemesis for strike in evidence.strikes} == {kind.nemesis for kind in KINDS}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", LONG_SEEDS)
-def test_it_stays_so_for_minutes(seed: int, tmp_path: Path) -> None:
+def test_no_request_is_decided_wrongly_for_minutes(seed: int, tmp_path: Path) -> None:
     storm = Storm(seed_of(seed), seconds_of(LONG_SECONDS), per_second=50, available=0.999)
     survive(storm, tmp_path)

@@ -29,11 +29,11 @@ def waited(folder: Path, busy_seconds: float) -> float:
     return sum(event.seconds for event in read_history(history.path) if isinstance(event, Waited))
 
 
-def test_a_loop_that_is_behind_is_written_down_with_how_far_it_is(tmp_path: Path) -> None:
+def test_the_lag_of_an_event_loop_is_recorded(tmp_path: Path) -> None:
     assert waited(tmp_path, WAIT_SECONDS + 0.5) >= 0.5
 
 
-def test_a_process_that_sleeps_has_not_waited() -> None:
+def test_a_sleeping_process_has_not_waited_for_a_processor() -> None:
     script = "import time; print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def test_a_process_that_sleeps_has_not_waited() -> None:
     assert before is None or (after is not None and after - before < WAIT_SECONDS / 2)
 
 
-def test_nobody_counts_for_a_process_that_is_gone() -> None:
+def test_a_process_that_is_gone_has_no_wait() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert run_delay(process.pid) is None

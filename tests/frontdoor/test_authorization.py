@@ -72,7 +72,7 @@ ROLES = [
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin(OWNERS), ids=vector_cases.source)
-def test_owners_are_guarded_by_roles_as_by_the_stand_ins_of_kubernetes(
+def test_owner_references_are_authorized_by_rbac_as_in_the_tests_of_kubernetes(
     case: JSONObject, tmp_path: Path
 ) -> None:
     configuration = {"checkCreations": True} if case["id"] in BEFORE_1_11 else {}
@@ -111,7 +111,7 @@ BLOCKED = pod(
 )
 
 
-def test_a_role_that_is_added_between_two_reviews_counts_from_then_on() -> None:
+def test_a_role_added_between_two_reviews_applies_to_the_second() -> None:
     finalizer = role("finalizer", "shop", verbs=["update"], groups=["apps"], resources=["*/finalizers"])
     bound = binding("admins", "Role/finalizer", "Group/kubeadm:cluster-admins", namespace="shop")
     store = ObjectStore([finalizer])
@@ -167,7 +167,7 @@ REASON = 'RBAC: allowed by RoleBinding "deleters/shop" of Role "deleter" to Grou
         ),
     ],
 )
-def test_conditions_of_webhooks_ask_the_roles(condition: str, tmp_path: Path) -> None:
+def test_match_conditions_of_webhooks_use_rbac(condition: str, tmp_path: Path) -> None:
     with serve({"/a": allowed()}) as server:
         called = {"url": f"{server.url}/a", "caBundle": base64.b64encode(server.ca_bundle).decode()}
         webhook = {
@@ -194,7 +194,7 @@ def test_conditions_of_webhooks_ask_the_roles(condition: str, tmp_path: Path) ->
     assert len(server.received) == 1
 
 
-def test_initializers_take_a_role() -> None:
+def test_initializers_need_a_role() -> None:
     may_initialize = [
         role("initializer", verbs=["initialize"], resources=["pods"]),
         binding("initializers", "ClusterRole/initializer", "User/kubernetes-admin"),
@@ -207,7 +207,7 @@ def test_initializers_take_a_role() -> None:
         assert decision.allowed is expected
 
 
-def test_the_reason_of_a_denial_reaches_the_user() -> None:
+def test_the_user_sees_the_reason_of_a_denial() -> None:
     store = ObjectStore([binding("lost", "ClusterRole/gone", "User/kubernetes-admin")])
     review = review_of_manifest(BLOCKED, store.resources, cluster=store)
     (decision,) = decide(ChainSettings(admission_control=(OWNERS,)), store, review)
@@ -245,7 +245,7 @@ def passed_on(cluster: Cluster) -> Review:
 
 
 @pytest.mark.parametrize("arriving", [received, applied, passed_on])
-def test_whichever_way_a_review_comes_the_roles_there_are_asked(
+def test_every_way_to_submit_a_review_uses_rbac(
     arriving: Callable[[Cluster], Review],
 ) -> None:
     for cluster, expected in ((VIEWER, True), (ReloadableCluster(VIEWER), True), (ANY_NAMESPACE, False)):

@@ -26,7 +26,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
 @given(reviews(), VERSIONS)
-def test_a_review_that_is_sent_is_read_as_it_was(review: Review, version: ReviewVersion) -> None:
+def test_a_sent_review_decodes_to_itself(review: Review, version: ReviewVersion) -> None:
     named = dataclasses.replace(review, name="web", namespace="shop", cluster=ANY_NAMESPACE)
     sent = build_review(named, [version])
     received = decode_review(sent.body, ANY_NAMESPACE)
@@ -46,14 +46,14 @@ READER = LargeTextReader()
 
 
 @given(reviews(), VERSIONS, st.integers(1, 300))
-def test_a_large_review_is_read_as_a_small_one(review: Review, version: ReviewVersion, size: int) -> None:
+def test_a_large_review_decodes_like_a_small_one(review: Review, version: ReviewVersion, size: int) -> None:
     body = build_review(dataclasses.replace(review, name="web", namespace="shop"), [version]).body
     pieces = [body[begin : begin + size] for begin in range(0, len(body), size)]
     assert decode_large_review(pieces, ANY_NAMESPACE, READER.cut_out) == decode_review(body, ANY_NAMESPACE)
 
 
 @given(objects() | named_items(), objects() | named_items(), tuples(TEXTS), VERSIONS)
-def test_an_answer_is_read_as_it_was_decided(
+def test_an_encoded_answer_decodes_to_the_decision(
     before: object, after: object, warnings: tuple[str, ...], version: ReviewVersion
 ) -> None:
     patch = tuple(diff(before, after))
@@ -67,7 +67,7 @@ def test_an_answer_is_read_as_it_was_decided(
 
 
 @given(refusals(), VERSIONS)
-def test_a_refusal_is_read_as_it_was_decided(status: object, version: ReviewVersion) -> None:
+def test_an_encoded_denial_decodes_to_the_decision(status: object, version: ReviewVersion) -> None:
     decision = Decision(uid=UID, allowed=False, status=status)  # type: ignore[arg-type] # a Status
     body = encode_answer(decision, f"admission.k8s.io/{version}")
     answer = read_answer(body, SentReview(UID, version, b""), Phase.VALIDATE)
@@ -83,7 +83,7 @@ def test_a_refusal_is_read_as_it_was_decided(status: object, version: ReviewVers
 
 
 @given(objects() | named_items(), objects() | named_items(), tuples(TEXTS))
-def test_a_decision_document_holds_together(before: object, after: object, warnings: tuple[str, ...]) -> None:
+def test_a_decision_document_is_consistent(before: object, after: object, warnings: tuple[str, ...]) -> None:
     patch = tuple(diff(before, after))
     document = Document.from_data(after)
     decision = Decision(uid=UID, allowed=True, object_document=document, patch=patch, warnings=warnings)

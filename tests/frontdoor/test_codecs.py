@@ -42,7 +42,7 @@ def body(version: str = "v1", **changes: Any) -> bytes:
     return json.dumps(review).encode()
 
 
-def test_every_field_of_a_request_arrives() -> None:
+def test_every_field_of_a_request_is_decoded() -> None:
     review = decode_review(body(), ANY_NAMESPACE).review
     assert (review.uid, review.operation, review.name, review.namespace) == (
         "u1",
@@ -106,14 +106,16 @@ BAD = {
 
 
 @pytest.mark.parametrize(("given", "expected"), BAD.values(), ids=BAD)
-def test_what_is_no_review_is_refused_with_what_and_where(given: bytes, expected: str) -> None:
+def test_an_invalid_review_is_refused_with_reason_and_position(given: bytes, expected: str) -> None:
     with pytest.raises(ReviewError) as raised:
         decode_review(given, ANY_NAMESPACE)
     assert expected in str(raised.value)
 
 
 @pytest.mark.parametrize("given", BAD.values(), ids=BAD)
-def test_a_large_one_is_refused_in_the_same_words(given: tuple[bytes, str], reader: LargeTextReader) -> None:
+def test_a_large_invalid_review_has_the_same_error_message(
+    given: tuple[bytes, str], reader: LargeTextReader
+) -> None:
     with pytest.raises(ReviewError) as as_small:
         decode_review(given[0], ANY_NAMESPACE)
     with pytest.raises(ReviewError) as as_large:
@@ -129,7 +131,7 @@ def test_an_error_never_repeats_the_object() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_an_answer_has_the_version_received(version: str) -> None:
+def test_an_answer_has_the_version_of_the_review(version: str) -> None:
     received = decode_review(body(version), ANY_NAMESPACE)
     answer = json.loads(encode_answer(Decision(uid="u1", allowed=True), received.api_version))
     assert answer == {
@@ -139,7 +141,7 @@ def test_an_answer_has_the_version_received(version: str) -> None:
     }
 
 
-def test_a_patch_travels_as_base64_json_patch() -> None:
+def test_a_patch_is_encoded_as_base64_json_patch() -> None:
     operations = ({"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},)
     answer = json.loads(
         encode_answer(Decision(uid="u", allowed=True, patch=operations), "admission.k8s.io/v1")
@@ -156,7 +158,7 @@ def test_a_denial_carries_its_status_and_no_patch() -> None:
     assert (response["status"]["code"], response["status"]["message"]) == (400, "no")
 
 
-def test_warnings_and_audit_annotations_are_answered() -> None:
+def test_an_answer_has_warnings_and_audit_annotations() -> None:
     decision = Decision(uid="u", allowed=True, warnings=("old",), audit_annotations={"a/b": "c"})
     response = json.loads(encode_answer(decision, "admission.k8s.io/v1"))["response"]
     assert (response["warnings"], response["auditAnnotations"]) == (["old"], {"a_b": "c"})
@@ -166,5 +168,5 @@ RECORDED = Path(__file__).parents[1] / "data" / "reviews"
 
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.stem)
-def test_reviews_that_an_api_server_sent_are_understood(file: Path) -> None:
+def test_recorded_reviews_of_an_api_server_are_decoded(file: Path) -> None:
     assert decode_review(file.read_bytes(), ANY_NAMESPACE).review.kind.kind == "Pod"

@@ -76,6 +76,6 @@ def test_a_controller_decides_as_in_kubernetes(case: JSONObject, tmp_path: Path)
     check(asyncio.run(admitted(case, tmp_path)), case["expected"])
 
 
-def test_most_cases_go_this_way() -> None:
+def test_most_vectors_are_covered() -> None:
     all_cases = [case for name in HOSTED for case in vector_cases.plugin(name)]
     assert len(CASES) > 0.75 * len(all_cases)

@@ -30,7 +30,9 @@ DEPLOYMENT: JSONObject = {"spec": {"template": {"spec": POD["spec"]}}}
         ("spec.a: Invalid value", None),
     ],
 )
-def test_a_path_is_read_as_kubernetes_writes_it(text: str, path: tuple[str | int, ...] | None) -> None:
+def test_field_paths_are_parsed_as_kubernetes_writes_them(
+    text: str, path: tuple[str | int, ...] | None
+) -> None:
     assert parse_field(text) == path
 
 
@@ -56,16 +58,16 @@ SIDE = ("spec", "containers", 1)
         ('pods "a" is forbidden: no', None),
     ],
 )  # fmt: skip
-def test_a_message_tells_its_field(message: str, path: tuple[str | int, ...] | None) -> None:
+def test_the_field_that_a_message_names_is_found(message: str, path: tuple[str | int, ...] | None) -> None:
     assert field_of(message, POD) == path
 
 
-def test_the_pod_of_a_workload_is_found() -> None:
+def test_the_pod_spec_of_a_workload_is_found() -> None:
     path = ("spec", "template", "spec", "containers", 1)
     assert field_of('container "side" uses hostPort 80', DEPLOYMENT) == path
 
 
-def test_items_are_found_by_name_where_others_were_put_before_them() -> None:
+def test_the_original_position_of_an_item_is_found_by_its_name() -> None:
     changed = {"spec": {"containers": [{"name": "new"}, *POD["spec"]["containers"]]}}
     assert original_field(("spec", "containers", 2, "image"), changed, POD) == ("spec", "containers", 1)
     assert original_field(("spec", "containers", 0), changed, POD) == ("spec", "containers")

@@ -56,7 +56,7 @@ ALL = (
 )
 
 
-def test_every_webhook_that_refuses_is_told_and_every_one_that_is_passed_over(tmp_path: Path) -> None:
+def test_a_simulated_outage_names_the_webhooks_that_refuse_and_that_fail_open(tmp_path: Path) -> None:
     with trial_of(tmp_path, *ALL) as trial:
         tried = trial(asked())
     assert tried.refusing == {
@@ -68,7 +68,7 @@ def test_every_webhook_that_refuses_is_told_and_every_one_that_is_passed_over(tm
     assert tried.passed_over == {called(MUTATING, "b"), called(VALIDATING, "a")}
 
 
-def test_one_trial_knows_nothing_of_the_one_before(tmp_path: Path) -> None:
+def test_simulated_requests_do_not_affect_one_another(tmp_path: Path) -> None:
     with trial_of(tmp_path, *ALL) as trial:
         first = trial(asked())
         assert trial(asked()) == first
@@ -76,7 +76,7 @@ def test_one_trial_knows_nothing_of_the_one_before(tmp_path: Path) -> None:
         assert trial(review_of_manifest(config_map, ANY_NAMESPACE.resources)) == OutageResult()
 
 
-def test_what_is_not_in_the_chain_refuses_nothing(tmp_path: Path) -> None:
+def test_a_webhook_controller_outside_the_chain_refuses_nothing(tmp_path: Path) -> None:
     off = ("MutatingAdmissionWebhook",)
     with trial_of(tmp_path, *ALL, disable_admission_plugins=off) as trial:
         assert {name.kind for name in trial(asked()).refusing} == {VALIDATING}
@@ -84,7 +84,7 @@ def test_what_is_not_in_the_chain_refuses_nothing(tmp_path: Path) -> None:
         assert trial(asked()) == OutageResult()
 
 
-def test_a_condition_that_cannot_be_told_refuses_as_its_failure_policy_says(tmp_path: Path) -> None:
+def test_a_failing_match_condition_follows_the_failure_policy(tmp_path: Path) -> None:
     broken = [{"name": "broken", "expression": "object.spec.nothing == 1"}]
     closed, opened = (
         validating(hook("a", matchConditions=broken, failurePolicy=policy)) for policy in ("Fail", "Ignore")
@@ -96,12 +96,12 @@ def test_a_condition_that_cannot_be_told_refuses_as_its_failure_policy_says(tmp_
 
 
 @pytest.mark.parametrize("controller", ["AlwaysDeny", "AlwaysPullImages"])
-def test_other_controllers_hide_no_webhook(controller: str, tmp_path: Path) -> None:
+def test_a_denial_by_another_controller_hides_no_webhook(controller: str, tmp_path: Path) -> None:
     with trial_of(tmp_path, *ALL, enable_admission_plugins=(controller,)) as trial:
         assert len(trial(asked()).refusing) == 4
 
 
-def test_what_other_controllers_change_is_seen_by_webhooks(tmp_path: Path) -> None:
+def test_webhooks_see_what_other_controllers_changed(tmp_path: Path) -> None:
     condition = "object.spec.containers.all(c, c.imagePullPolicy == 'Always')"
     document = validating(hook("a", matchConditions=[{"name": "pulled", "expression": condition}]))
     pod = asked(spec={"containers": [{"name": "c", "image": "i", "imagePullPolicy": "Never"}]})
@@ -111,7 +111,7 @@ def test_what_other_controllers_change_is_seen_by_webhooks(tmp_path: Path) -> No
         assert trial(pod).refusing == set()
 
 
-def test_settings_that_cannot_be_used_are_an_error(tmp_path: Path) -> None:
+def test_unusable_settings_are_an_error(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigurationError, match="AlwaysDny"),
         trial_of(tmp_path, *ALL, enable_admission_plugins=("AlwaysDny",)),

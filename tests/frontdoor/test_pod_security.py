@@ -51,7 +51,7 @@ def test_pods_are_admitted_or_refused_as_in_kubernetes() -> None:
             assert (refusal.code, refusal.message) == (403, text)
 
 
-def test_of_deployments_users_are_warned_as_in_kubernetes() -> None:
+def test_deployments_get_the_warnings_of_kubernetes() -> None:
     requests = [
         dry(deployment_request(case["pod"], namespace_of(case["level"], minor))) for case, minor in EVERY
     ]
@@ -62,7 +62,7 @@ def test_of_deployments_users_are_warned_as_in_kubernetes() -> None:
         assert decision.warnings == told
 
 
-def test_it_is_in_the_chain_without_being_asked_for() -> None:
+def test_pod_security_is_in_the_default_chain() -> None:
     objects = ObjectStore([labelled("shop", enforce="baseline")], assume_namespaces=True)
     pod = {
         "apiVersion": "v1",
@@ -82,7 +82,7 @@ def test_it_is_in_the_chain_without_being_asked_for() -> None:
     assert free.status is None
 
 
-def test_existing_pods_are_looked_at_in_a_chain() -> None:
+def test_a_changed_namespace_warns_about_its_existing_pods() -> None:
     existing = {
         "apiVersion": "v1",
         "kind": "Pod",

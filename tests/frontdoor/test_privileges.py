@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fuzzing import clusters
 from pratique.admission.controllers import MUTATE, VALIDATE, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.configuration.settings import ChainSettings
@@ -51,7 +51,7 @@ class Chains:
     async def refusing(self, review: Review) -> set[str]:
         """The validators that refuse a Pod, or fail."""
         decision = await self.validators.decide(review, VALIDATE, Deadline.after(SECONDS))
-        refusals = {StepOutcome.DENIED, StepOutcome.FAILED}
+        refusals = {OutcomeStatus.DENIED, OutcomeStatus.FAILED}
         return {step.controller for step in decision.steps if step.outcome in refusals}
 
     async def check(self, pod: JSONObject, name: str) -> None:
@@ -103,14 +103,14 @@ def chains() -> Iterator[Chains]:
         yield found
 
 
-def test_many_mutators_and_validators_are_there() -> None:
+def test_the_chain_has_many_mutators_and_validators() -> None:
     assert len(MUTATORS) >= 15
     assert len(VALIDATORS) >= 15
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pod=pods(), name=st.sampled_from(MUTATORS))
-def test_no_mutator_adds_a_privilege_or_what_is_refused(chains: Chains, pod: JSONObject, name: str) -> None:
+def test_no_mutator_adds_a_privilege_or_a_denied_field(chains: Chains, pod: JSONObject, name: str) -> None:
     chains.loop.run(chains.check(pod, name))
 
 

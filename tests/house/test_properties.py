@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 PROPERTIES = [
-    "frontdoor/test_codec_properties.py::test_a_review_that_is_sent_is_read_as_it_was",
-    "frontdoor/test_codec_properties.py::test_an_answer_is_read_as_it_was_decided",
-    "frontdoor/test_codec_properties.py::test_a_decision_document_holds_together",
-    "frontdoor/chain/test_chain_properties.py::test_the_composed_patch_makes_the_final_object_of_the_one_received",
+    "frontdoor/test_codec_properties.py::test_a_sent_review_decodes_to_itself",
+    "frontdoor/test_codec_properties.py::test_an_encoded_answer_decodes_to_the_decision",
+    "frontdoor/test_codec_properties.py::test_a_decision_document_is_consistent",
+    "frontdoor/chain/test_chain_properties.py::test_the_composed_patch_turns_the_received_object_into_the_final_one",
     "rpc/test_review_messages.py::test_a_review_arrives_as_it_was_sent",
     "rpc/test_outcome_messages.py::test_an_outcome_arrives_as_it_was_sent",
     "apimachinery/patches/test_differences.py::test_a_difference_leads_to_the_other_document",

@@ -56,7 +56,7 @@ async def watched(kind: Kind, half: Any, remaining: dict[str, list[float | None]
         await server.stop()
 
 
-def test_each_hop_is_given_what_the_ones_before_it_left() -> None:
+def test_each_call_gets_the_time_that_earlier_calls_left() -> None:
     remaining: dict[str, list[float | None]] = {}
     policies: list[float] = []
 
@@ -90,7 +90,7 @@ def test_each_hop_is_given_what_the_ones_before_it_left() -> None:
 
 
 @given(st.integers(1, 120), st.sampled_from(["s", "m", "000ms"]))
-def test_no_review_is_given_more_than_its_caller_or_the_front_door_allows(number: int, unit: str) -> None:
+def test_no_review_gets_more_time_than_its_caller_or_the_front_door_allows(number: int, unit: str) -> None:
     settings = FrontDoorSettings()
     given_seconds = number * 60 if unit == "m" else number
     seconds = query_reader(settings)(f"timeout={number}{unit}".encode()).seconds
@@ -133,7 +133,7 @@ def _rpc(call: ast.Call) -> str:
 SLOW_NAMES = [f"C{number}" for number in range(1, 9)]
 
 
-def test_of_a_chain_that_is_too_slow_those_that_would_be_late_never_start() -> None:
+def test_controllers_that_would_be_too_late_never_start() -> None:
     started: list[str] = []
 
     def slow(name: str) -> Any:
@@ -160,7 +160,7 @@ def test_of_a_chain_that_is_too_slow_those_that_would_be_late_never_start() -> N
 
 
 @pytest.mark.parametrize("kind", [MUTATOR, VALIDATOR], ids=str)
-def test_a_hop_that_hangs_is_answered_for_before_the_callers_time_is_up(kind: Kind) -> None:
+def test_a_hanging_call_is_answered_before_the_callers_timeout(kind: Kind) -> None:
     async def run() -> tuple[int, Any]:
         async with watched(kind, controllers.hanging, {}) as address:
             chain = ChainSettings(admission_control=(CONTROLLER,))

@@ -103,7 +103,7 @@ def asked(stack: Stack, *names: str) -> list[str]:
 
 @pytest.mark.parametrize("seconds", [300, DAY, -DAY])
 @pytest.mark.parametrize("when", ["at start", "between two reviews", "on one of two"])
-def test_a_time_of_day_that_jumps_lets_nothing_more_through(
+def test_a_jump_of_the_wall_clock_allows_nothing_more(
     seconds: int, when: str, cluster: Path, shifts: Path, tmp_path: Path
 ) -> None:
     ledger = f"--resource-quota-ledger={tmp_path / 'quotas.sqlite'}"
@@ -124,7 +124,7 @@ def test_a_time_of_day_that_jumps_lets_nothing_more_through(
 
 
 @pytest.mark.parametrize("seconds", [DAY, -DAY])
-def test_a_time_of_day_that_jumps_freezes_nothing(
+def test_a_jump_of_the_wall_clock_freezes_nothing(
     seconds: int, cluster: Path, shifts: Path, tmp_path: Path
 ) -> None:
     pods = [create(f"old-{number}")["request"]["object"] for number in range(HARD)]

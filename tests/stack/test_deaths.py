@@ -14,7 +14,8 @@ import pytest
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services.processes import Process, running
 from support.waiting import streams_to
@@ -78,7 +79,7 @@ async def load(calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]]) 
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
-def test_validators_that_are_killed_lose_no_review(kills: int) -> None:
+def test_killing_validators_loses_no_review(kills: int) -> None:
     async def kill(replicas: list[Replica]) -> None:
         for number in range(kills):
             await replicas[number % 2].replace(signal.SIGKILL)
@@ -88,7 +89,7 @@ def test_validators_that_are_killed_lose_no_review(kills: int) -> None:
     print(f"{done} calls, {kills} kills, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_validators_that_are_replaced_lose_no_review() -> None:
+def test_replacing_validators_loses_no_review() -> None:
     async def replace(replicas: list[Replica]) -> None:
         await replicas[0].replace(signal.SIGTERM)
 
@@ -96,7 +97,7 @@ def test_validators_that_are_replaced_lose_no_review() -> None:
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_a_validator_that_freezes_loses_no_review_and_is_left_out() -> None:
+def test_a_frozen_validator_loses_no_review_and_is_excluded() -> None:
     async def freeze(replicas: list[Replica]) -> None:
         await asyncio.sleep(0.5)
         replicas[0].process.signal(signal.SIGSTOP)
@@ -107,7 +108,7 @@ def test_a_validator_that_freezes_loses_no_review_and_is_left_out() -> None:
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_a_validator_that_stutters_loses_no_review_gets_few_calls_and_comes_back() -> None:
+def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns() -> None:
     # It answers pings whenever it runs, which is for 20 ms of each 320: as one that swaps, or has no processor time.
     got: collections.Counter[str] = collections.Counter()
 

@@ -214,7 +214,7 @@ def test_services_that_agree_decide(chain: ChainSettings, calls: CallKind) -> No
 
 @both_kinds
 @differing
-def test_a_validator_that_differs_among_others_is_not_asked_and_is_named(
+def test_a_validator_with_other_inputs_is_not_called_and_is_named(
     chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
 ) -> None:
     async def run() -> tuple[str, int, bool, tuple[int, str], dict[str, bool]]:
@@ -236,7 +236,7 @@ def test_a_validator_that_differs_among_others_is_not_asked_and_is_named(
 
 @both_kinds
 @differing
-def test_where_all_validators_differ_nothing_is_decided(
+def test_nothing_is_decided_when_all_validators_have_other_inputs(
     chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
 ) -> None:
     async def run() -> tuple[int, bool, tuple[int, str], str]:
@@ -256,7 +256,7 @@ def test_where_all_validators_differ_nothing_is_decided(
 
 @both_kinds
 @differing
-def test_where_the_mutator_differs_nothing_is_decided(
+def test_nothing_is_decided_when_the_mutator_has_other_inputs(
     chain: ChainSettings, tmp_path: Path, part: str, differ: Any, calls: CallKind
 ) -> None:
     async def run() -> tuple[int, bool, tuple[int, str]]:
@@ -288,7 +288,7 @@ LAWFUL: dict[str, Callable[[ChainSettings, Path], ChainSettings]] = {
 
 
 @pytest.mark.parametrize("differ", LAWFUL.values(), ids=LAWFUL)
-def test_what_may_differ_between_services_makes_no_difference(
+def test_settings_that_may_differ_between_services_are_not_compared(
     chain: ChainSettings, tmp_path: Path, differ: Any
 ) -> None:
     async def run() -> tuple[int, list[bool], tuple[int, str]]:
@@ -312,7 +312,7 @@ def rewrite(file: Path, *documents: Any) -> None:
 
 
 @pytest.mark.parametrize("changed", ["services", "front door"])
-def test_what_changed_in_one_place_alone_becomes_an_outage_after_the_grace(
+def test_a_change_in_one_service_only_becomes_an_outage_after_the_grace_period(
     chain: ChainSettings, tmp_path: Path, changed: str
 ) -> None:
     """Either side takes a change up that the other, whose file is another one, never sees."""
@@ -377,7 +377,7 @@ spec: {{policyName: marked, validationActions: [Deny]}}
 
 
 @both_kinds
-def test_files_that_reach_processes_one_after_another_lose_no_review_and_mix_nothing(
+def test_a_staggered_rollout_of_files_loses_no_review_and_mixes_no_inputs(
     tmp_path: Path, calls: CallKind
 ) -> None:
     """Each process has files of its own, and their changes come to each at another time, in another order."""
@@ -431,7 +431,7 @@ def test_files_that_reach_processes_one_after_another_lose_no_review_and_mix_not
 
 
 @both_kinds
-def test_a_step_names_the_one_replica_that_decided(chain: ChainSettings, calls: CallKind) -> None:
+def test_a_step_names_the_replica_that_decided(chain: ChainSettings, calls: CallKind) -> None:
     large = pod("fine")
     large["metadata"]["annotations"] = {"large": "x" * 100_000}
 

@@ -130,7 +130,7 @@ def settings(
 
 @both_endpoints
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_what_goes_wrong_is_never_allowed(fault: Callable[[Kind], Address], path: str, kind: Kind) -> None:
+def test_no_failure_is_ever_allowed(fault: Callable[[Kind], Address], path: str, kind: Kind) -> None:
     async def run() -> tuple[int, Any]:
         async with fault(kind) as address, remote_door(settings(address, address)) as door:
             return await door.post(f"{path}?timeout=1s", object=PULLED)
@@ -143,7 +143,7 @@ def test_what_goes_wrong_is_never_allowed(fault: Callable[[Kind], Address], path
 
 
 @pytest.mark.parametrize(("path", "kind"), ENDPOINTS[:2])
-def test_what_goes_well_is_allowed(path: str, kind: Kind) -> None:
+def test_a_working_stack_allows(path: str, kind: Kind) -> None:
     async def run() -> bool:
         async with hosting(kind, controllers.allowing) as at, remote_door(settings(at, at)) as door:
             return await door.allows(path, object=PULLED)
@@ -152,7 +152,7 @@ def test_what_goes_well_is_allowed(path: str, kind: Kind) -> None:
 
 
 @both_endpoints
-def test_what_says_that_it_is_the_answer_is_allowed(path: str, kind: Kind) -> None:
+def test_a_correct_answer_is_allowed(path: str, kind: Kind) -> None:
     """So that what is refused above is refused for what is wrong with it."""
 
     async def run() -> bool:
@@ -162,7 +162,7 @@ def test_what_says_that_it_is_the_answer_is_allowed(path: str, kind: Kind) -> No
     assert asyncio.run(run())
 
 
-def test_answers_that_are_swapped_on_a_stream_are_believed_by_nobody() -> None:
+def test_swapped_answers_on_a_stream_are_refused() -> None:
     async def run() -> list[bool]:
         async with swapping() as at, remote_door(settings(at, at)) as door:
             await asked_by_streams(door)
@@ -182,7 +182,7 @@ async def asked_by_streams(door: RemoteDoor) -> None:
 
 
 @both_endpoints
-def test_an_answer_that_leaves_a_controller_out_is_not_allowed(path: str, kind: Kind) -> None:
+def test_an_answer_without_one_of_the_controllers_is_not_allowed(path: str, kind: Kind) -> None:
     async def run() -> bool:
         async with (
             saying(kind, ALLOWED) as address,
@@ -249,7 +249,7 @@ BAD_CONFIGURATIONS: dict[str, bytes] = {
 }
 
 
-def test_the_good_one_among_the_bad_configurations_is_good(tmp_path: Path) -> None:
+def test_the_valid_configuration_among_the_invalid_ones_loads(tmp_path: Path) -> None:
     """So that each of those is refused for what is wrong with it."""
     for number, text in enumerate((GOOD, POLICY.format(expression="true"))):
         file = tmp_path / f"{number}.yaml"
@@ -259,7 +259,7 @@ def test_the_good_one_among_the_bad_configurations_is_good(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("bad", BAD_CONFIGURATIONS.values(), ids=BAD_CONFIGURATIONS)
 @both_endpoints
-def test_a_configuration_that_turned_bad_lets_nothing_through_that_the_last_good_one_refused(
+def test_an_invalid_configuration_allows_nothing_the_last_good_one_denied(
     path: str, kind: Kind, bad: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "config.yaml"
@@ -282,7 +282,7 @@ def test_a_configuration_that_turned_bad_lets_nothing_through_that_the_last_good
 
 
 @both_endpoints
-def test_reviews_that_the_front_door_has_no_room_for_are_not_allowed(path: str, kind: Kind) -> None:
+def test_reviews_beyond_the_capacity_of_the_front_door_are_not_allowed(path: str, kind: Kind) -> None:
     async def run() -> tuple[int, Any]:
         async with (
             hosting(kind, controllers.allowing) as address,
@@ -295,7 +295,7 @@ def test_reviews_that_the_front_door_has_no_room_for_are_not_allowed(path: str, 
 
 
 @both_endpoints
-def test_reviews_that_outlive_the_front_door_are_not_allowed(path: str, kind: Kind) -> None:
+def test_reviews_in_flight_when_the_front_door_dies_are_not_allowed(path: str, kind: Kind) -> None:
     async def run() -> tuple[int, Any]:
         began = asyncio.Event()
 
@@ -315,7 +315,7 @@ def test_reviews_that_outlive_the_front_door_are_not_allowed(path: str, kind: Ki
     assert code != 200 or body["response"]["allowed"] is False
 
 
-def test_one_that_lies_among_replicas_never_gets_a_review_through() -> None:
+def test_a_lying_replica_never_gets_a_review_allowed() -> None:
     async def run() -> list[bool]:
         async with contextlib.AsyncExitStack() as stack:
             honest = await stack.enter_async_context(hosting(VALIDATOR, controllers.denying))

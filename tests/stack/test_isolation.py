@@ -43,7 +43,7 @@ async def ask(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_a_service_outlives_what_its_controllers_do(kind: Kind) -> None:
+def test_a_service_survives_hostile_controllers(kind: Kind) -> None:
     async def run() -> list[Any]:
         async with service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             decisions: list[Any] = []
@@ -59,7 +59,7 @@ def test_a_service_outlives_what_its_controllers_do(kind: Kind) -> None:
     assert asyncio.run(run()) == [ended, Allowed(), ended, Allowed(), raised, Allowed()]
 
 
-def test_reviews_that_others_decide_are_not_delayed_by_one_that_spins() -> None:
+def test_a_spinning_controller_does_not_delay_other_reviews() -> None:
     async def run() -> tuple[list[float], list[float], Outcome]:
         async with service(VALIDATOR) as process, grpc.aio.insecure_channel(process.address) as channel:
             before = await _latencies(channel)
@@ -85,7 +85,7 @@ async def _latencies(channel: grpc.aio.Channel) -> list[float]:
 
 
 @pytest.mark.parametrize(("isolation", "own"), [("process", False), ("thread", True)])
-def test_where_they_run_is_a_flag(isolation: str, *, own: bool) -> None:
+def test_a_flag_sets_where_third_party_controllers_run(isolation: str, *, own: bool) -> None:
     async def run() -> tuple[int, int]:
         flags = ("--isolation", isolation)
         async with service(MUTATOR, *flags) as process, grpc.aio.insecure_channel(process.address) as channel:

@@ -45,7 +45,7 @@ def review() -> Any:
 @pytest.mark.parametrize(
     ("flags", "keys"), [(("--release", "1.8"), ALPHA), (("--release", "1.9"), NEW), ((), NEW)]
 )
-def test_the_services_follow_the_release(flags: tuple[str, ...], keys: list[str]) -> None:
+def test_services_follow_the_configured_release(flags: tuple[str, ...], keys: list[str]) -> None:
     with running("--validators", "1", "--admission-control", CHAIN[0], *flags) as stack:
         response = stack.post("/admit", review())["response"]
     values = [one["value"] for one in json.loads(base64.b64decode(response["patch"]))]
@@ -54,7 +54,7 @@ def test_the_services_follow_the_release(flags: tuple[str, ...], keys: list[str]
 
 
 @pytest.mark.parametrize("command", [("review", "-"), ("check",)], ids=["review", "check"])
-def test_what_the_release_does_not_read_is_told(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_settings_unknown_to_the_release_are_reported(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     chain = ("--cluster", str(tmp_path / "cluster.yaml"), "--admission-control", ",".join(CHAIN))
     ran = subprocess.run(

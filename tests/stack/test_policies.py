@@ -48,7 +48,7 @@ def answer(stack: Stack, path: str = "/admit") -> Any:
     return stack.post(path, REVIEW)["response"]
 
 
-def test_services_change_and_refuse_as_policies_say(stack: Stack) -> None:
+def test_services_apply_mutating_and_validating_policies(stack: Stack) -> None:
     refused = answer(stack)
     assert not refused["allowed"]
     assert refused["status"]["message"].endswith("denied request: one")
@@ -56,21 +56,21 @@ def test_services_change_and_refuse_as_policies_say(stack: Stack) -> None:
     assert [operation["value"] for operation in changed] in (["none"], [{"team": "none"}])
 
 
-def test_each_policy_is_a_step_of_the_service_that_ran_it(stack: Stack) -> None:
+def test_each_policy_is_a_step_with_the_endpoint_of_its_service(stack: Stack) -> None:
     decision = stack.post("/explain?phase=admit", REVIEW)
     steps = [(step["name"], step["configuration"], step["outcome"]) for step in decision["steps"]]
     assert steps == [("p", "b", "mutated"), ("p", "b", "skipped"), ("p", "b", "denied")]
     assert all(step["endpoint"] for step in decision["steps"] if step["outcome"] != "skipped")
 
 
-def test_policies_that_change_in_their_files_change_in_every_service(stack: Stack, folder: Path) -> None:
+def test_changed_policy_files_take_effect_in_every_service(stack: Stack, folder: Path) -> None:
     write(folder, mutating(labelled("team", "'some'")), bound(), message("two"), binding())
     assert within(20, lambda: bool(answer(stack)["allowed"]))
     write(folder, mutating(labelled("team", "'none'")), bound(), message("two"), binding())
     assert within(20, lambda: answer(stack).get("status", {}).get("message", "").endswith("two"))
 
 
-def test_what_does_not_compile_leaves_the_last_good_policies(stack: Stack, folder: Path) -> None:
+def test_policies_that_do_not_compile_leave_the_last_good_ones(stack: Stack, folder: Path) -> None:
     write(folder, message("three"), binding(), mutating(labelled("team", "'none'")), bound())
     assert within(20, lambda: answer(stack).get("status", {}).get("message", "").endswith("three"))
     write(folder, policy("object.metadata.("), binding())

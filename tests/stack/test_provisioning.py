@@ -134,7 +134,7 @@ def test_services_and_an_offline_run_decide_alike(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_validator_finds_the_namespace_without_the_mutating_phase(
+def test_a_validator_sees_the_namespace_without_the_mutating_phase(
     stack: Stack,
     dry_run: bool,  # noqa: FBT001 - a table's column
 ) -> None:

@@ -92,7 +92,7 @@ def refused(address: str, name: str) -> str:
     return asyncio.run(ask())
 
 
-def test_a_validator_alone_keeps_charges_in_the_folder_for_state(cluster: Path, tmp_path: Path) -> None:
+def test_a_single_validator_keeps_charges_in_the_state_folder(cluster: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     with validator(cluster, str(state)) as address:
         assert not state.exists()
@@ -103,14 +103,16 @@ def test_a_validator_alone_keeps_charges_in_the_folder_for_state(cluster: Path, 
         assert "exceeded quota: quota" in refused(address, "three")
 
 
-def test_a_validator_that_cannot_write_there_refuses_and_goes_on(cluster: Path, tmp_path: Path) -> None:
+def test_a_validator_that_cannot_write_its_ledger_denies_and_keeps_running(
+    cluster: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with validator(cluster, str(tmp_path / "file")) as address:
         for name in ("one", "two"):
             assert "the ledger of quotas cannot be asked" in refused(address, name)
 
 
-def test_an_offline_run_counts_in_memory_whatever_it_is_told(cluster: Path, tmp_path: Path) -> None:
+def test_an_offline_run_always_counts_in_memory(cluster: Path, tmp_path: Path) -> None:
     pods = tmp_path / "pods.json"
     pods.write_text("\n".join(f"---\n{json.dumps(pod(name))}" for name in ("one", "two", "three")))
     ledger = tmp_path / "quotas.sqlite"

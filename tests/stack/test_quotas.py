@@ -127,7 +127,7 @@ def test_four_validators_admit_exactly_a_thousand_of_five_thousand(
     )
 
 
-def test_with_a_validator_killed_every_second_what_is_used_is_what_was_admitted(
+def test_usage_equals_admissions_while_a_validator_is_killed_every_second(
     cluster: Path, database: postgres.Server
 ) -> None:
     answers: dict[str, Any] = {}
@@ -173,7 +173,7 @@ async def used_after_reconciliation(url: str, store: ObjectStore) -> int:
     return amount
 
 
-def test_the_validators_of_one_stack_share_a_ledger_that_goes_with_it(cluster: Path) -> None:
+def test_the_validators_of_a_stack_share_a_ledger_that_is_deleted_with_it(cluster: Path) -> None:
     write(cluster, quota(hard=10))
     answers: dict[str, Any] = {}
     with stack_of(cluster, validators=2) as stack:
@@ -193,7 +193,7 @@ def ledger_of(stack: Stack) -> Path:
     return Path(variables["PRATIQUE_RESOURCE_QUOTA_LEDGER"])
 
 
-def test_a_deleted_object_gives_back_what_it_used(cluster: Path, tmp_path: Path) -> None:
+def test_deleting_an_object_releases_its_usage(cluster: Path, tmp_path: Path) -> None:
     """By itself, within periods of reconciliation."""
     pods = [create(f"old-{number}")["request"]["object"] for number in range(3)]
     write(cluster, counted(quota(hard=3), used=3), *pods)
@@ -214,7 +214,7 @@ def counted(document: dict[str, Any], used: int) -> dict[str, Any]:
     return document | {"status": document["status"] | {"used": {"pods": str(used)}}}
 
 
-def test_a_ledger_that_cannot_be_asked_lets_nothing_through(cluster: Path, tmp_path: Path) -> None:
+def test_nothing_is_allowed_while_the_ledger_is_unavailable(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with stack_of(
         cluster, "--resource-quota-ledger", f"{tmp_path}/file/quotas.sqlite", validators=1
@@ -224,9 +224,7 @@ def test_a_ledger_that_cannot_be_asked_lets_nothing_through(cluster: Path, tmp_p
     assert "the ledger of quotas cannot be asked" in response["status"]["message"]
 
 
-def test_a_ledger_that_is_removed_under_validators_is_missed_by_them_and_by_those_that_follow(
-    cluster: Path, tmp_path: Path
-) -> None:
+def test_running_and_new_validators_notice_a_removed_ledger(cluster: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "quotas.sqlite"
     flag = f"--resource-quota-ledger={ledger}"
     with stack_of(cluster, flag, RARELY, validators=2) as stack:
@@ -240,7 +238,7 @@ def test_a_ledger_that_is_removed_under_validators_is_missed_by_them_and_by_thos
     assert not ledger.exists()
 
 
-def test_a_server_that_was_started_again_is_found_again(cluster: Path) -> None:
+def test_a_restarted_database_server_is_found_again(cluster: Path) -> None:
     with postgres.running() as server:
         url = server.database()
         with stack_of(cluster, "--resource-quota-ledger", url, validators=1) as stack:

@@ -69,7 +69,7 @@ def answer(stack: Stack, review: Any = REVIEW, path: str = "/validate") -> Any:
     return stack.post(path, review)["response"]
 
 
-def test_a_changed_configuration_is_taken_up(stack: Stack, folder: Path, server: WebhookServer) -> None:
+def test_a_changed_configuration_is_loaded(stack: Stack, folder: Path, server: WebhookServer) -> None:
     assert answer(stack)["allowed"]
     configure(folder, server, "deny")
     assert within(20, lambda: not answer(stack)["allowed"])
@@ -77,7 +77,7 @@ def test_a_changed_configuration_is_taken_up(stack: Stack, folder: Path, server:
     assert within(20, lambda: bool(answer(stack)["allowed"]))
 
 
-def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(
+def test_an_invalid_configuration_leaves_the_last_good_one(
     stack: Stack, folder: Path, server: WebhookServer
 ) -> None:
     (folder / "config.yaml").write_text("kind: Nonsense\n")
@@ -87,7 +87,7 @@ def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(
     assert len(server.received) == seen + 1
 
 
-def test_a_changed_cluster_is_taken_up_by_the_services(stack: Stack, folder: Path) -> None:
+def test_services_load_a_changed_cluster(stack: Stack, folder: Path) -> None:
     assert answer(stack, IN_SHOP, "/mutate")["allowed"]
     (folder / "cluster.yaml").write_text(namespaces("default"))
     assert within(20, lambda: not answer(stack, IN_SHOP, "/mutate")["allowed"])
@@ -162,7 +162,7 @@ def _guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
 
 @pytest.mark.parametrize("content", EMPTIES.values(), ids=EMPTIES.keys())
 @pytest.mark.parametrize("emptied", ["config", "cluster"])
-def test_a_file_that_becomes_empty_removes_nothing(guarded: Files, emptied: str, content: str) -> None:
+def test_an_emptied_file_removes_nothing(guarded: Files, emptied: str, content: str) -> None:
     guarded.reset()
     file: Path = getattr(guarded, emptied)
     file.write_text(content)
@@ -173,9 +173,7 @@ def test_a_file_that_becomes_empty_removes_nothing(guarded: Files, emptied: str,
 
 @pytest.mark.parametrize("pause", [0.15, 2.0])
 @pytest.mark.parametrize("left", [0, len(VETO.format(name="first"))], ids=["nothing", "its first half"])
-def test_a_file_that_is_rewritten_in_place_lets_nothing_through(
-    guarded: Files, left: int, pause: float
-) -> None:
+def test_a_file_rewritten_in_place_allows_nothing(guarded: Files, left: int, pause: float) -> None:
     guarded.reset()
     asked = 0
     for _ in range(3):
@@ -208,7 +206,7 @@ def another_file_instead(guarded: Files) -> None:
 
 
 @pytest.mark.parametrize("edit", [without_the_second, an_empty_list, another_file_instead])
-def test_what_somebody_takes_out_is_gone(guarded: Files, edit: Callable[[Files], None]) -> None:
+def test_a_removed_configuration_is_gone(guarded: Files, edit: Callable[[Files], None]) -> None:
     guarded.reset()
     edit(guarded)
     assert within(30, lambda: guarded.admitted("second"))
@@ -216,7 +214,7 @@ def test_what_somebody_takes_out_is_gone(guarded: Files, edit: Callable[[Files],
     (guarded.config.parent / "more.yaml").unlink(missing_ok=True)
 
 
-def test_a_folder_that_becomes_empty_removes_nothing(guarded: Files) -> None:
+def test_an_emptied_folder_removes_nothing(guarded: Files) -> None:
     guarded.reset()
     guarded.config.unlink()
     assert within(30, guarded.warned)

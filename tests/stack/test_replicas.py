@@ -46,7 +46,7 @@ def test_killing_one_of_two_validators_under_load_loses_no_review(stack: Stack) 
     assert [response for uid, response in answers if not response["allowed"] or response["uid"] != uid] == []
 
 
-def test_a_validator_that_died_is_started_again_and_found_again(stack: Stack) -> None:
+def test_a_dead_validator_is_restarted_and_found_again(stack: Stack) -> None:
     before = set(stack.pids("validator"))
     for pid in before:
         kill(pid)
@@ -58,7 +58,7 @@ def test_a_validator_that_died_is_started_again_and_found_again(stack: Stack) ->
     pytest.fail("the stack did not recover")
 
 
-def test_with_all_validators_dead_nothing_is_allowed(stack: Stack) -> None:
+def test_no_review_is_allowed_while_all_validators_are_dead(stack: Stack) -> None:
     for pid in stack.pids("validator"):
         kill(pid)
     code, body = stack.ask("/validate", REVIEW)

@@ -66,7 +66,7 @@ def keep_asking(doors: Doors, end: threading.Event) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("restarts", [5, pytest.param(20, marks=pytest.mark.long)])
-def test_clients_that_keep_connections_notice_nothing_of_restarts(restarts: int) -> None:
+def test_clients_with_open_connections_notice_no_restart(restarts: int) -> None:
     end = threading.Event()
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
         doors = Doors(stack)

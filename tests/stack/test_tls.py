@@ -140,7 +140,7 @@ def is_other(port: int, tls: ssl.SSLContext, old: bytes | None) -> bool:
     return shown(port, tls) != old
 
 
-def test_the_api_server_is_answered_over_three_hops_of_mutual_tls(
+def test_the_api_server_is_answered_over_mutual_tls_on_every_hop(
     ports: tuple[int, int, int], folder: Path
 ) -> None:
     code, body = ask(ports[0], context(folder, "kube-apiserver"))
@@ -148,12 +148,12 @@ def test_the_api_server_is_answered_over_three_hops_of_mutual_tls(
     assert ask(ports[0], context(folder), "GET", "/readyz")[0] == 200
 
 
-def test_whoever_else_calls_is_refused(ports: tuple[int, int, int], folder: Path) -> None:
+def test_other_callers_are_refused(ports: tuple[int, int, int], folder: Path) -> None:
     assert ask(ports[0], context(folder))[0] == 401
     assert ask(ports[0], context(folder, "mutator"))[0] == 403
 
 
-def test_all_certificates_are_renewed_under_load_and_no_review_fails(
+def test_no_review_fails_while_all_certificates_are_renewed_under_load(
     ports: tuple[int, int, int], folder: Path
 ) -> None:
     tls, calling = context(folder, "kube-apiserver"), context(folder, "frontdoor")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, pointer
 from pratique.apimachinery.patches import apply_patch
 from pratique_frontdoor.blame.changes import Change, blame_of
@@ -16,7 +16,7 @@ from pratique_frontdoor.chain.decisions import Decision, Step
 
 def mutation(*operations: JSONObject, controller: str = "Mutator", **changes: object) -> Step:
     """A step that changes the object."""
-    values: dict[str, object] = {"phase": Phase.MUTATE, "name": controller, "outcome": StepOutcome.MUTATED}
+    values: dict[str, object] = {"phase": Phase.MUTATE, "name": controller, "outcome": OutcomeStatus.MUTATED}
     return Step(controller=controller, patch=operations, **(values | changes))  # type: ignore[arg-type]  # each test changes another field
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import Document
@@ -44,7 +44,7 @@ def denied_hostilely(file: str = "a.json", line: int = 1, text: str = HOSTILE) -
         phase=Phase.VALIDATE,
         name=text,
         configuration=text,
-        outcome=StepOutcome.DENIED,
+        outcome=OutcomeStatus.DENIED,
         reason=text,
     )
     status = failure(400, text, text)

@@ -1,4 +1,4 @@
-"""Serve: the front door as a process."""
+"""Runs the front door as a process."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 def announce(url: str) -> None:
-    """Tell whoever started the process that it listens."""
+    """Print that the front door listens, for the process that started it."""
     print(f"pratique: frontdoor ready on {url}", flush=True)  # noqa: T201 - what starts it waits for this line
 
 
 async def serve(
     settings: FrontDoorSettings, engine: Engine, announce: Callable[[str], None] = announce
 ) -> None:
-    """Serve until SIGTERM or SIGINT, finish what is in flight and what is recorded of it, and close the engine.
+    """Serve until SIGTERM or SIGINT, finish requests in flight and their records, and close the engine.
 
     Raises:
-        ConfigurationError: the certificate cannot be used, the address cannot be listened on, or the recording or the
-            decision log not be written to.
+        ConfigurationError: the certificate is unusable, the address cannot be listened on, or the recording or the
+            decision log cannot be written.
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     recorder, tracing, decision_log = None, None, None
@@ -44,7 +44,8 @@ async def serve(
         decision_log = open_decision_log(settings)
         app = build_app(engine, settings, recorder, tracing, decision_log)
         server = FrontDoorServer(app, settings, announce)
-        # What is there now stays, and each full collection would walk it: 16 ms, felt in the slowest answers.
+        # Objects that exist now stay; every full collection would traverse them, which adds 16 ms to the slowest
+        # responses.
         gc.collect()
         gc.freeze()
         await server.serve()
@@ -62,7 +63,7 @@ def run(
     settings: FrontDoorSettings,
     open_engine: Callable[[FrontDoorSettings], Awaitable[Engine]] = open_remote,
 ) -> None:
-    """Be the front door's process: log, open the engine in the loop that will serve it, and serve.
+    """Configure logging, open the engine in the event loop that will serve it, and serve.
 
     Raises:
         ConfigurationError: as ``serve``, or as ``open_engine``.

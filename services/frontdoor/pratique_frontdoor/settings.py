@@ -11,137 +11,136 @@ from pratique_frontdoor.transports.hosting_services import CallKind
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontDoorSettings:
-    """Where the front door listens, whom it asks, and what it puts up with."""
+    """Where the front door listens, which services it calls, and its limits."""
 
     chain: ChainSettings = dataclasses.field(default_factory=ChainSettings)
-    """What is in the chain and what it knows."""
+    """The chain's controllers, configuration and cluster."""
 
     host: str = "127.0.0.1"
-    """Address to listen on."""
+    """The address to listen on."""
     port: int = 8080
-    """Port to listen on; 0 picks a free one."""
+    """The port to listen on; 0 picks a free one."""
     tls_cert_file: Path | None = None
-    """Certificate chain in PEM, own certificate first; with it and the key HTTPS is served, not HTTP."""
+    """The certificate chain in PEM, own certificate first. With it and the key, HTTPS is served instead of HTTP."""
     tls_private_key_file: Path | None = None
-    """The certificate's private key in PEM. Both files are read again when they change."""
+    """The certificate's private key in PEM. Both files are reloaded when they change."""
     tls_min_version: str = "VersionTLS12"
-    """The oldest version of TLS that is spoken, by Go's name: ``VersionTLS12`` or ``VersionTLS13``."""
+    """The oldest accepted version of TLS, by Go's name: ``VersionTLS12`` or ``VersionTLS13``."""
     tls_cipher_suites: tuple[str, ...] = ()
-    """Cipher suites of TLS 1.2, by Go's names; empty takes OpenSSL's own choice."""
+    """Cipher suites of TLS 1.2, by Go's names; empty uses OpenSSL's default."""
 
     client_ca_file: Path | None = None
-    """Certificates of authorities, in PEM: who has a certificate of one of them may call. Read again when it
+    """Certificates of authorities, in PEM: callers with a certificate of one of them are accepted. Reloaded when it
     changes."""
     client_allowed_names: tuple[str, ...] = ()
-    """Who of those may call: one of the names in the certificate, its common name, a DNS name or a URI, must be one
-    of these. Empty lets all of them call."""
+    """Names of accepted client certificates: a common name, DNS name or URI of the certificate must be one of these.
+    Empty accepts all certificates of the authorities."""
     token_file: Path | None = None
-    """Bearer tokens, one a line: who has one of them may call. Read again when it changes."""
+    """Bearer tokens, one per line: callers with one of them are accepted. Reloaded when it changes."""
     basic_auth_file: Path | None = None
-    """Users and passwords, ``user:password`` in each line: who has one may call. Read again when it changes."""
+    """Users and passwords, ``user:password`` per line: callers with one of them are accepted. Reloaded when it
+    changes."""
 
     mutator: str = "127.0.0.1:9001"
-    """gRPC target of the mutator, for example ``dns:///mutator:9443``."""
+    """The gRPC target of the mutator, for example ``dns:///mutator:9443``."""
     validators: tuple[str, ...] = ("127.0.0.1:9002",)
-    """gRPC targets of the validators; calls are spread over all addresses that they resolve to."""
+    """The gRPC targets of the validators; calls are balanced over all addresses that they resolve to."""
 
     services_ca_file: Path | None = None
-    """Authorities of the services' certificates, in PEM; with it they are asked over TLS. Read again when it
+    """Authorities of the services' certificates, in PEM; with it, services are called over TLS. Reloaded when it
     changes, as are the next two."""
     services_cert_file: Path | None = None
-    """The certificate that the front door shows to services, in PEM."""
+    """The front door's client certificate for the services, in PEM."""
     services_private_key_file: Path | None = None
     """Its private key in PEM."""
     mutator_server_name: str = ""
-    """The name that the mutator's certificate has to have; that in its target where not given."""
+    """The name that the mutator's certificate must have; empty means the name in its target."""
     validator_server_name: str = ""
-    """The same of the validators'."""
+    """The name that the validators' certificates must have."""
     calls: CallKind = CallKind.STREAM
     """How the mutator and the validators are called."""
     slow_replica_seconds: float = 10.0
-    """For how long a replica of theirs is left out, the first time, that is much slower than the others; each slow
-    trial doubles it, up to 8 times. 0: none ever is. 10: the default of ``timeoutSeconds``, so that one review at most
-    waits for such a replica in two such times."""
+    """How long a replica that is much slower than the others is excluded the first time; each slow trial doubles it,
+    up to 8 times. 0 excludes none. 10: the default of ``timeoutSeconds``, so that in twice that time at most one
+    review waits for such a replica."""
 
     default_timeout_seconds: float = 10.0
-    """Time for a review that comes without ``?timeout=``. 10: the default of ``timeoutSeconds``."""
+    """The timeout of a review without ``?timeout=``. 10: the default of ``timeoutSeconds``."""
     max_timeout_seconds: float = 30.0
-    """The longest time for a review, whatever it asks for. 30: the most that ``timeoutSeconds`` may be."""
+    """The longest timeout of a review, whatever it asks for. 30: the maximum of ``timeoutSeconds``."""
     answer_margin_seconds: float = 0.2
-    """How long before its time is up a review is given up, so that the answer arrives in time. 0.2: twice the
-    0.1 for which a legal review of 7 MiB can hold up the event loop while it is parsed. Never more than a
-    tenth of the time there is."""
+    """How long before its timeout a review is given up, so that the response arrives in time. 0.2: twice the 0.1 for
+    which parsing a legal review of 7 MiB can block the event loop. Never more than a tenth of the timeout."""
 
     max_body_bytes: int = 7 * 1024 * 1024
-    """The longest body that is read. 7 MiB, as in controller-runtime: a client's object has at most 3 MiB
-    (``MaxRequestBodyBytes``), an UPDATE brings two, and 1 MiB is for all that goes round them."""
+    """The largest request body. 7 MiB, as in controller-runtime: a client's object has at most 3 MiB
+    (``MaxRequestBodyBytes``), an UPDATE has two, and 1 MiB is for the rest of the review."""
     max_in_flight_bytes: int = 64 * 1024 * 1024
-    """Bodies that are held at a time; reviews that would exceed it are turned away with 503. 64 MiB: nine of
-    the largest, and 1,024 of the usual ones, which count as 64 KiB each, where a kube-apiserver with default
-    flags has 600 requests in flight."""
+    """The most bytes of bodies in memory; reviews beyond it get 503. 64 MiB: nine of the largest, or 1,024 usual
+    ones, which count as 64 KiB each, where a kube-apiserver with default flags has 600 requests in flight."""
     reserved_in_flight_bytes: int = 8 * 1024 * 1024
-    """What urgent reviews may hold beyond that: those of nodes, leases and system users. 8 MiB: 128 of the usual ones,
+    """What urgent reviews may hold beyond that: reviews of nodes, leases and system users. 8 MiB: 128 usual ones,
     where 5,000 nodes that renew their leases every 10 s have 5 in flight if each takes 10 ms."""
     max_caller_requests: int = 0
-    """The most reviews in flight of one caller that is known by its credentials; 0 is no limit, because API servers
-    usually share their credentials."""
+    """The most reviews in flight of one authenticated caller; 0 is no limit, because API servers usually share their
+    credentials."""
     max_caller_bytes: int = 0
-    """The most bytes of reviews that one such caller holds; 0 is no limit."""
+    """The most bytes of reviews in flight of one such caller; 0 is no limit."""
     max_address_requests: int = 0
-    """The most reviews in flight from one address, where callers need no credentials; 0 is no limit, because callers
-    behind a load balancer share theirs."""
+    """The most reviews in flight from one address, if callers need no credentials; 0 is no limit, because callers
+    behind a load balancer share an address."""
     max_address_bytes: int = 0
-    """The most bytes of reviews that come from one such address; 0 is no limit."""
+    """The most bytes of reviews in flight from one such address; 0 is no limit."""
     max_address_connections: int = 1024
-    """The most connections from one address whose callers were not let in; 0 is no limit. 1,024: a kube-apiserver with
-    default flags has 600 requests in flight, and as many connections where each takes one."""
+    """The most unauthenticated connections from one address; 0 is no limit. 1,024: a kube-apiserver with default
+    flags has 600 requests in flight, and as many connections if each takes one."""
     max_unauthenticated_bytes: int = 40 * 1024 * 1024
-    """What all connections together take up whose callers were not let in; 0 is no limit. 40 MiB: 640 over TLS, each
-    with 64 KiB, where a kube-apiserver with default flags has 600 requests in flight. A front door with nothing to do
-    takes 70 MiB, and stays below 150 so, because a handshake that never ends takes half as much again."""
+    """The most bytes that all unauthenticated connections take; 0 is no limit. 40 MiB: 640 connections over TLS with
+    64 KiB each, where a kube-apiserver with default flags has 600 requests in flight. An idle front door takes 70
+    MiB, and stays below 150 this way, because an unfinished handshake takes half as much again."""
     max_head_bytes: int = 32 * 1024
-    """The longest head of a request. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
+    """The largest request head. A Go client sends ten fields in 400 bytes; a bearer token has 1 to 4 KiB."""
     max_head_fields: int = 100
     """The most header fields of a request: ten times what a Go client sends."""
     head_seconds: float = 5.0
-    """How long a client may take to shake hands and to send the head of a request, and to end a body that is
-    answered before its end, as one that is too large is."""
+    """How long a client may take for the TLS handshake and the head of a request, and to finish a body that is
+    answered early, such as one that is too large."""
     body_seconds: float = 10.0
-    """How long a client may take to send a body, whatever time its review has. 10: the default of
-    ``timeoutSeconds``, within which the review has to be decided as well."""
+    """How long a client may take to send a body, whatever the timeout of its review. 10: the default of
+    ``timeoutSeconds``, within which the review must be decided as well."""
     body_grace_seconds: float = 2.0
-    """How long a body may come as slowly as it likes: two retransmissions of a lost packet."""
+    """How long a body may arrive at any rate: two retransmissions of a lost packet."""
     min_body_bytes_per_second: int = 64 * 1024
-    """How much of a body has to come in each second after that: half a megabit, which any link of a cluster has. A
-    legal review of 7 MiB needs 0.7 MiB in each to end in time."""
+    """The minimum rate of a body after that: half a megabit per second, which any link of a cluster has. A legal
+    review of 7 MiB needs 0.7 MiB per second to arrive in time."""
     keep_alive_seconds: int = 120
-    """How long an idle connection stays open. More than the 90 after which Go's clients close it themselves:
-    a POST that meets a closing connection is not sent again."""
+    """How long an idle connection stays open. Longer than the 90 s after which Go's clients close it themselves: they
+    do not retry a POST on a connection that is being closed."""
     webhook_breaker_failures: int = 0
-    """After how many calls in a row without an answer a webhook is not called for a while; 0: it is always called,
-    as kube-apiserver does."""
+    """After how many consecutive calls without an answer a webhook is not called for a while; 0 always calls it, as
+    kube-apiserver does."""
     webhook_breaker_seconds: float = 10.0
-    """For how long it is not called then, the first time; each failed trial doubles it, up to 8 times. 10: the
-    default of ``timeoutSeconds``, so that one review at most waits for a dead webhook in two such times."""
+    """How long it is not called the first time; each failed trial doubles it, up to 8 times. 10: the default of
+    ``timeoutSeconds``, so that in twice that time at most one review waits for a dead webhook."""
     record: Path | None = None
-    """Where to write what was asked and decided, secrets redacted; None: nowhere."""
+    """The file to record reviews and decisions in, secrets redacted; None records nothing."""
     record_max_bytes: int = 64 * 1024 * 1024
-    """The size at which a recording is continued in another file. 64 MiB: some ten thousand reviews of Pods."""
+    """The size at which a recording continues in another file. 64 MiB: about ten thousand reviews of Pods."""
     record_files: int = 4
-    """How many files a recording has at most; the oldest goes."""
+    """The most files of a recording; the oldest is deleted."""
     record_max_review_bytes: int = 1024 * 1024
-    """Of reviews whose objects have more bytes a recording leaves the objects out. 1 MiB: most of the objects that a
-    cluster can store, for whose 1.5 MiB (etcd's) an UPDATE brings two."""
+    """Recordings omit the objects of reviews with more bytes than this. 1 MiB: most of the objects that a cluster can
+    store, limited to 1.5 MiB by etcd; an UPDATE has two."""
     decision_log: Path | None = None
-    """Where to write one chained line for each decision; None: nowhere."""
+    """The file of the decision log, with one chained line per decision; None writes none."""
     decision_log_key: Path | None = None
-    """A file with the key of the chain; None: anyone who can write the log can make a chain that is whole."""
+    """A file with the key of the hash chain; None means that anyone who can write the log can forge a valid chain."""
     decision_log_max_bytes: int = 64 * 1024 * 1024
-    """The size at which a decision log is continued in another file. 64 MiB: some 60,000 decisions."""
+    """The size at which a decision log continues in another file. 64 MiB: about 60,000 decisions."""
     decision_log_files: int = 0
-    """How many files a decision log has at most; the oldest goes. 0: all are kept."""
+    """The most files of a decision log; the oldest is deleted. 0 keeps all."""
     decision_log_required: bool = False
-    """Whether reviews are answered with 503 while the decision log cannot be written."""
+    """Whether reviews get 503 while the decision log cannot be written."""
     drain_seconds: float = 10.0
-    """How long new requests are still answered, with ``Connection: close``, after the first signal to stop.
-    10: the time until every kube-proxy has heard that the endpoint is gone, with room to spare."""
+    """How long new requests are still answered, with ``Connection: close``, after the first signal to stop. 10: the
+    time until every kube-proxy has removed the endpoint, with some reserve."""

@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 TraceMetadata: TypeAlias = tuple[tuple[str, str], ...]
 """Metadata, such as ``traceparent``."""
 
-_TRACE_METADATA: contextvars.ContextVar[TraceMetadata | None] = contextvars.ContextVar("traced", default=None)
-
-
-def trace_metadata() -> TraceMetadata | None:
-    """What calls that are made from here say; None where nothing is traced."""
-    return _TRACE_METADATA.get()
+TRACE_METADATA: contextvars.ContextVar[TraceMetadata | None] = contextvars.ContextVar("traced", default=None)
+"""The metadata for calls of the current task; None if nothing is traced. Every call reads it, so it has no getter."""
 
 
 def set_trace_metadata(metadata: TraceMetadata) -> None:
     """Say this with all calls that this task makes, and those that it starts from now on."""
-    _TRACE_METADATA.set(metadata)
+    TRACE_METADATA.set(metadata)
 
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")

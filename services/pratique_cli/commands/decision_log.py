@@ -56,7 +56,7 @@ def verify(files: Sequence[Path], key: Path | None, expect: str | None, output: 
     ordered = sorted(files, key=_first_sequence)
     for file in ordered:
         try:
-            verifier.look(str(file), _lines(file), is_last=file == ordered[-1])
+            verifier.verify(str(file), _lines(file), is_last=file == ordered[-1])
         except OSError as error:
             raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     missing = expect is not None and expect.strip().lower() not in verifier.hashes

@@ -18,7 +18,7 @@ Patched: TypeAlias = "tuple[JSON, list[list[JSONObject]]]"
 
 
 @given(patched_objects())
-def test_the_changes_make_the_object_that_came_out_of_the_one_that_came_in(patched: Patched) -> None:
+def test_the_changes_turn_the_received_object_into_the_decided_one(patched: Patched) -> None:
     received, patches = patched
     decision = decided(received, *patches)
     changes = blame_of(decision, received).changes
@@ -26,7 +26,7 @@ def test_the_changes_make_the_object_that_came_out_of_the_one_that_came_in(patch
 
 
 @given(patched_objects())
-def test_each_change_changes_something_and_nothing_is_told_twice(patched: Patched) -> None:
+def test_every_change_differs_and_none_is_reported_twice(patched: Patched) -> None:
     received, patches = patched
     changes = blame_of(decided(received, *patches), received).changes
     assert not [each for each in changes if identical(each.before, each.after)]
@@ -35,7 +35,7 @@ def test_each_change_changes_something_and_nothing_is_told_twice(patched: Patche
 
 
 @given(patched_objects())
-def test_every_change_is_some_steps_and_steps_are_in_their_order(patched: Patched) -> None:
+def test_every_change_has_its_steps_in_order(patched: Patched) -> None:
     received, patches = patched
     for change in blame_of(decided(received, *patches), received).changes:
         assert change.step is not None
@@ -45,14 +45,14 @@ def test_every_change_is_some_steps_and_steps_are_in_their_order(patched: Patche
 
 
 @given(patched_objects())
-def test_what_is_undone_is_nobodys(patched: Patched) -> None:
+def test_a_change_that_is_undone_is_not_reported(patched: Patched) -> None:
     received, patches = patched
     undone = [*patches, [{"op": "replace", "path": "", "value": received}]]
     assert blame_of(decided(received, *undone), received).changes == ()
 
 
 @given(patched_objects(), st.data())
-def test_a_single_step_is_blamed_for_all(patched: Patched, data: st.DataObject) -> None:
+def test_a_single_step_is_blamed_for_every_change(patched: Patched, data: st.DataObject) -> None:
     received, patches = patched
     whole = [operation for patch in patches for operation in patch]
     idle = data.draw(st.integers(0, 2))
@@ -61,7 +61,7 @@ def test_a_single_step_is_blamed_for_all(patched: Patched, data: st.DataObject) 
 
 
 @given(documents(), documents())
-def test_what_no_step_has_done_is_told_without_one(received: JSON, final: JSON) -> None:
+def test_a_change_that_no_step_made_is_reported_without_a_step(received: JSON, final: JSON) -> None:
     decision = decided(received, [{"op": "replace", "path": "", "value": final}])
     changes = blame_of(dataclasses.replace(decision, steps=()), received).changes
     assert identical(applied(received, changes), final)
@@ -69,7 +69,7 @@ def test_what_no_step_has_done_is_told_without_one(received: JSON, final: JSON) 
 
 
 @given(patched_objects())
-def test_nothing_is_changed_in_place(patched: Patched) -> None:
+def test_blame_does_not_modify_its_arguments(patched: Patched) -> None:
     before = encode(patched)
     blame_of(decided(patched[0], *patched[1]), patched[0])
     assert encode(patched) == before

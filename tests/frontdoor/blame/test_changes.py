@@ -52,7 +52,7 @@ def copy(source: str, path: str) -> Patch:
         ([replace("/labels", "none")], ("replace", "/labels", {"app": "web"}, "none", [0])),
     ],
 )  # fmt: skip
-def test_a_member_is_blamed_on_the_steps_that_set_it(
+def test_blame_names_the_steps_that_set_a_member(
     patches: list[Patch], change: tuple[str, str, JSON, JSON, list[int]]
 ) -> None:
     assert blamed(pod(WEB), *patches) == [change]
@@ -72,11 +72,11 @@ def test_a_member_is_blamed_on_the_steps_that_set_it(
         [[{"op": "test", "path": "/labels/app", "value": "web"}]],
     ],
 )
-def test_what_is_undone_is_nobodys(patches: list[Patch]) -> None:
+def test_a_change_that_is_undone_is_not_blamed_on_a_step(patches: list[Patch]) -> None:
     assert blamed(pod(WEB, SIDE), *patches) == []
 
 
-def test_items_are_followed_where_others_are_put_before_them() -> None:
+def test_items_are_tracked_when_others_are_inserted_before_them() -> None:
     patches = [
         replace("/containers/0/image", "web:2"),
         add("/containers/0", LOG),
@@ -88,7 +88,7 @@ def test_items_are_followed_where_others_are_put_before_them() -> None:
     ]
 
 
-def test_items_are_followed_where_others_are_taken_out_before_them() -> None:
+def test_items_are_tracked_when_others_are_removed_before_them() -> None:
     patches = [
         replace("/containers/1/image", "side:2"),
         remove("/containers/0"),
@@ -101,7 +101,7 @@ def test_items_are_followed_where_others_are_taken_out_before_them() -> None:
     ]
 
 
-def test_of_items_that_are_alike_the_one_that_was_put_in_is_blamed() -> None:
+def test_the_inserted_one_of_equal_items_is_blamed() -> None:
     received = {"args": [{"on": 1}, {"on": 1}]}
     patches = [add("/args/1", {"on": 1}), replace("/args/2/on", 2)]
     assert blamed(received, *patches) == [
@@ -110,7 +110,7 @@ def test_of_items_that_are_alike_the_one_that_was_put_in_is_blamed() -> None:
     ]
 
 
-def test_places_that_count_from_the_end_are_followed() -> None:
+def test_negative_indexes_are_tracked() -> None:
     patches = [add("/containers/-", LOG), replace("/containers/-2/image", "x"), remove("/containers/-3")]
     assert blamed(pod(WEB, SIDE), *patches) == [
         ("remove", "/containers/0", WEB, None, [2]),
@@ -119,7 +119,7 @@ def test_places_that_count_from_the_end_are_followed() -> None:
     ]
 
 
-def test_a_whole_that_is_replaced_is_blamed_for_what_differs_in_it() -> None:
+def test_replacing_a_whole_object_is_blamed_only_for_what_differs() -> None:
     patches = [
         replace("/containers/0/image", "web:2"),
         replace("/containers", [LOG, {"name": "web", "image": "web:2", "tty": True}, SIDE]),
@@ -131,28 +131,28 @@ def test_a_whole_that_is_replaced_is_blamed_for_what_differs_in_it() -> None:
     ]
 
 
-def test_an_item_of_another_name_in_the_same_place_is_another_item() -> None:
+def test_an_item_with_another_name_in_the_same_place_is_a_new_item() -> None:
     assert blamed(pod(WEB), replace("/containers", [SIDE])) == [
         ("remove", "/containers/0", WEB, None, [0]),
         ("add", "/containers/0", None, SIDE, [0]),
     ]
 
 
-def test_an_item_that_is_put_in_again_is_known_by_its_name() -> None:
+def test_a_reinserted_item_is_recognized_by_its_name() -> None:
     patches = [remove("/containers/0"), add("/containers/-", {"name": "side", "image": "side:2"})]
     assert blamed(pod(SIDE), *patches) == [
         ("replace", "/containers/0/image", "side:1", "side:2", [0, 1]),
     ]
 
 
-def test_an_item_that_comes_to_stand_elsewhere_is_taken_out_and_put_in() -> None:
+def test_an_item_that_moves_is_removed_and_added() -> None:
     assert blamed(pod(WEB, SIDE), move("/containers/0", "/containers/1")) == [
         ("remove", "/containers/0", WEB, None, [0]),
         ("add", "/containers/1", None, WEB, [0]),
     ]
 
 
-def test_a_moved_value_keeps_the_steps_that_set_it() -> None:
+def test_a_moved_value_keeps_its_history() -> None:
     patches = [replace("/labels/app", "x"), move("/labels", "/tags")]
     assert blamed(pod(), *patches) == [
         ("remove", "/labels", {"app": "web"}, None, [0, 1]),
@@ -160,7 +160,7 @@ def test_a_moved_value_keeps_the_steps_that_set_it() -> None:
     ]
 
 
-def test_a_copied_value_is_the_copying_steps() -> None:
+def test_a_copied_value_is_blamed_on_the_step_that_copied_it() -> None:
     patches = [
         replace("/containers/0/image", "x"),
         copy("/containers/0", "/containers/-"),
@@ -173,7 +173,7 @@ def test_a_copied_value_is_the_copying_steps() -> None:
     ]
 
 
-def test_what_others_set_in_a_new_whole_is_told_beside_it() -> None:
+def test_parts_that_other_steps_set_are_changes_of_their_own() -> None:
     patches = [
         add("/containers/-", LOG),
         replace("/containers/0/image", "log:2"),
@@ -186,7 +186,7 @@ def test_what_others_set_in_a_new_whole_is_told_beside_it() -> None:
     ]
 
 
-def test_what_others_took_out_of_a_whole_before_it_went_is_told_beside_it() -> None:
+def test_parts_removed_before_their_object_are_changes_of_their_own() -> None:
     patches = [remove("/containers/0/image"), remove("/containers/0")]
     assert blamed(pod(WEB), *patches) == [
         ("remove", "/containers/0", {"name": "web"}, None, [1]),
@@ -194,7 +194,7 @@ def test_what_others_took_out_of_a_whole_before_it_went_is_told_beside_it() -> N
     ]
 
 
-def test_what_a_whole_did_not_bring_back_is_blamed_on_who_took_it_out() -> None:
+def test_parts_that_a_replacement_leaves_out_are_blamed_on_the_step_that_removed_them() -> None:
     patches = [remove("/labels"), add("/labels", {"tier": "a"})]
     assert blamed(pod(), *patches) == [
         ("remove", "/labels/app", "web", None, [0]),
@@ -202,7 +202,7 @@ def test_what_a_whole_did_not_bring_back_is_blamed_on_who_took_it_out() -> None:
     ]
 
 
-def test_what_one_step_takes_out_and_puts_in_again_was_never_touched_by_it() -> None:
+def test_a_step_that_removes_and_reinserts_a_value_has_not_changed_it() -> None:
     again = [*remove("/containers/0"), *add("/containers/0", {"name": "web", "image": "web:2", "tty": True})]
     assert blamed(pod(WEB), replace("/containers/0/image", "web:2"), again) == [
         ("replace", "/containers/0/image", "web:1", "web:2", [0]),
@@ -210,12 +210,12 @@ def test_what_one_step_takes_out_and_puts_in_again_was_never_touched_by_it() -> 
     ]
 
 
-def test_numbers_that_are_written_otherwise_differ() -> None:
+def test_an_integer_and_a_float_of_equal_value_differ() -> None:
     assert blamed({"a": 1}, replace("/a", 1.0)) == [("replace", "/a", 1, 1.0, [0])]
     assert blamed({"a": 1}, replace("/a", True)) == [("replace", "/a", 1, True, [0])]
 
 
-def test_items_that_one_step_puts_into_another_order_are_its_doing() -> None:
+def test_reordered_items_are_blamed_on_the_step_that_reordered_them() -> None:
     order = [
         *remove("/containers/1"),
         *remove("/containers/0"),

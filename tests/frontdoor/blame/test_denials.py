@@ -6,7 +6,7 @@ from typing import TypeAlias
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSON, JSONObject, pointer
 from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
 from pratique_frontdoor.blame.changes import blame_document, blame_of
@@ -36,7 +36,7 @@ def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
     decision = decided(received, *PATCHES)
     status = failure(422, "Invalid", message, StatusDetails(causes=causes))
     denial = mutation(
-        controller="Validator", phase=Phase.VALIDATE, outcome=StepOutcome.DENIED, reason=message
+        controller="Validator", phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED, reason=message
     )
     denied = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
     found = blame_of(denied, received).denials
@@ -64,7 +64,7 @@ def cause(field: str, message: str = "no") -> StatusCause:
         ("<nil>", []),
     ],
 )  # fmt: skip
-def test_the_field_of_a_cause_goes_back_to_the_step_that_changed_it_last(field: str, blame: Denied) -> None:
+def test_the_field_of_a_cause_names_the_step_that_last_changed_it(field: str, blame: Denied) -> None:
     assert blamed("no", cause(field)) == blame
 
 
@@ -80,25 +80,27 @@ def test_the_field_of_a_cause_goes_back_to_the_step_that_changed_it_last(field: 
         ('container "unknown" is bad', []),
     ],
 )  # fmt: skip
-def test_the_words_of_a_denial_tell_its_fields_or_nothing(message: str, blame: Denied) -> None:
+def test_fields_are_read_from_the_message_of_a_denial(message: str, blame: Denied) -> None:
     assert blamed(message) == blame
 
 
-def test_nobody_can_tell_which_change_of_a_container_is_meant_where_only_its_name_is_told() -> None:
+def test_a_container_named_without_a_field_is_blamed_only_if_one_change_is_possible() -> None:
     assert blamed('hostPort (container "web" uses hostPort 80)') == []
 
 
-def test_several_causes_each_have_their_field() -> None:
+def test_every_cause_has_its_own_field() -> None:
     assert blamed("no", cause("spec.containers[1].tty"), cause("spec.hostPID"), cause("spec.hostPID")) == [
         ("/spec/containers/1/tty", 3),
         ("/spec/hostPID", None),
     ]
 
 
-def test_each_denial_is_told_with_its_step() -> None:
+def test_every_denial_names_its_step() -> None:
     decision = decided(POD, *PATCHES)
     denials = [
-        mutation(controller=name, phase=Phase.VALIDATE, outcome=StepOutcome.DENIED, reason=f"{field}: {name}")
+        mutation(
+            controller=name, phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED, reason=f"{field}: {name}"
+        )
         for name, field in (("First", "spec.hostPID"), ("Second", "spec.containers[1].image"))
     ]
     causes = tuple(StatusCause(message=denial.reason) for denial in denials)

@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.rules import EVERYTHING as EVERY_REQUEST
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -68,7 +68,7 @@ def canonical(value: JSON) -> bytes:
 
 @UNTIMED
 @given(pods(), scripts(CHANGING))
-def test_the_composed_patch_makes_the_final_object_of_the_one_received(
+def test_the_composed_patch_turns_the_received_object_into_the_final_one(
     pod: JSONObject, mutating: list[Script]
 ) -> None:
     decision = decide(pod_review(pod), mutating)
@@ -92,7 +92,7 @@ def test_no_failure_under_fail_is_ever_allowed(
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("act", [*FAILING, Act.CRASH])
-def test_no_way_to_fail_lets_a_request_through_under_fail(act: Act, phase: Phase) -> None:
+def test_no_kind_of_failure_allows_a_request_under_fail(act: Act, phase: Phase) -> None:
     script = [Script("a.example.com", act)]
     mutating, validating = (script, []) if phase is Phase.MUTATE else ([], script)
     if act is Act.CRASH and phase is Phase.MUTATE:
@@ -108,12 +108,12 @@ def test_no_way_to_fail_lets_a_request_through_under_fail(act: Act, phase: Phase
 
 @UNTIMED
 @given(pods(), scripts(), st.randoms(use_true_random=False))
-def test_what_is_skipped_does_not_depend_on_the_order(
+def test_skipped_webhooks_do_not_depend_on_the_order(
     pod: JSONObject, validating: list[Script], random: JSON
 ) -> None:
     def skipped(order: list[Script]) -> dict[str, str]:
         steps = decide(pod_review(pod), (), order, explain=True).steps
-        return {step.name: step.reason for step in steps if step.outcome is StepOutcome.SKIPPED}
+        return {step.name: step.reason for step in steps if step.outcome is OutcomeStatus.SKIPPED}
 
     shuffled = random.sample(validating, len(validating))
     assert skipped(validating) == skipped(shuffled)
@@ -121,7 +121,7 @@ def test_what_is_skipped_does_not_depend_on_the_order(
 
 @UNTIMED
 @given(pods(), scripts(st.just(Act.ALLOW)), st.randoms(use_true_random=False))
-def test_what_is_skipped_does_not_depend_on_the_order_in_the_mutating_phase(
+def test_skipped_mutating_webhooks_do_not_depend_on_the_order(
     pod: JSONObject, mutating: list[Script], random: JSON
 ) -> None:
     def called(order: list[Script]) -> dict[str, int]:
@@ -151,7 +151,7 @@ def document(name: str) -> JSONObject:
 
 @UNTIMED
 @given(st.permutations(["alpha", "beta", "gamma", "delta"]))
-def test_files_in_whatever_order_give_the_same_calling_order(order: list[str]) -> None:
+def test_the_calling_order_does_not_depend_on_the_order_of_files(order: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for place, name in enumerate(order):
             (Path(folder) / f"{place}.json").write_text(json.dumps(document(name)))

@@ -56,7 +56,7 @@ def decided(folder: Path, *objects: JSONObject, configuration: JSONObject | None
 
 
 @pytest.mark.parametrize("objects", [(), (quota("elsewhere"),)])
-def test_where_a_namespace_has_no_quota_nobody_is_called(
+def test_no_call_is_made_for_a_namespace_without_quota(
     tmp_path: Path, objects: tuple[JSONObject, ...]
 ) -> None:
     (step,) = decided(tmp_path, *objects).steps
@@ -64,19 +64,19 @@ def test_where_a_namespace_has_no_quota_nobody_is_called(
     assert step.reason == "its namespace has no ResourceQuota"
 
 
-def test_where_it_has_one_it_is_charged(tmp_path: Path) -> None:
+def test_a_namespace_with_a_quota_is_charged(tmp_path: Path) -> None:
     (step,) = decided(tmp_path, quota("shop")).steps
     assert (step.outcome, step.endpoint) == ("allowed", "in-process")
     assert not decided(tmp_path, quota("shop", hard="0")).allowed
 
 
-def test_what_is_limited_everywhere_is_looked_at_everywhere(tmp_path: Path) -> None:
+def test_limited_resources_are_checked_in_every_namespace(tmp_path: Path) -> None:
     decision = decided(tmp_path, configuration=LIMITED)
     assert decision.status is not None
     assert decision.status.message.endswith("insufficient quota to consume: count/pods,pods")
 
 
-def test_nobody_elses_code_is_asked_in_the_front_door() -> None:
+def test_third_party_controllers_run_no_code_in_the_front_door() -> None:
     asked: list[str] = []
 
     def skip_reason(_configuration: JSON, review: Review) -> str:

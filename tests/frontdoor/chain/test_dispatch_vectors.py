@@ -83,7 +83,7 @@ def test_mutating_webhooks_are_dispatched_as_in_kubernetes(
 
 
 @pytest.mark.parametrize("case", OF_TABLES, ids=source)
-def test_webhooks_are_scheduled_for_a_second_round_as_in_kubernetes(
+def test_webhooks_are_reinvoked_in_a_second_round_as_in_kubernetes(
     listener_security: Entrance, case: JSONObject
 ) -> None:
     """Their table looks at the plugin after its first run; here the second round follows at once."""
@@ -187,7 +187,7 @@ def test_rules_match_as_in_kubernetes(listener_security: Entrance, case: JSONObj
 
 
 @pytest.mark.parametrize("case", kind("objectSelector"), ids=source)
-def test_object_selectors_choose_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+def test_object_selectors_match_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
     given = case["input"]
     request = {
         "operation": given["operation"],
@@ -200,7 +200,7 @@ def test_object_selectors_choose_as_in_kubernetes(listener_security: Entrance, c
 
 
 @pytest.mark.parametrize("case", kind("namespaceSelector"), ids=source)
-def test_namespace_selectors_look_at_the_labels_that_they_look_at_in_kubernetes(
+def test_namespace_selectors_use_the_same_labels_as_kubernetes(
     listener_security: Entrance, case: JSONObject
 ) -> None:
     labels = case["expected"]["labelsUsedForSelector"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pratique.admission.controllers import MUTATE, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import NULL, Document
@@ -65,9 +65,7 @@ def namespace_review(operation: Operation, labels: dict[str, str], **changes: An
         ("admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
     ],
 )
-def test_what_configures_admission_is_shown_to_static_webhooks_alone(
-    group: str, resource: str, kind: str
-) -> None:
+def test_only_static_webhooks_get_admission_configurations(group: str, resource: str, kind: str) -> None:
     for configuration, outcome in (("of-the-api", True), ("of-a-file.static.k8s.io", False)):
         for mutating in (True, False):
             denying = [Script(NAME, Act.DENY)]
@@ -76,33 +74,33 @@ def test_what_configures_admission_is_shown_to_static_webhooks_alone(
             assert decision.allowed is outcome
 
 
-def test_no_webhook_is_shown_who_asks_who_may_do_what() -> None:
+def test_no_webhook_gets_virtual_resources() -> None:
     review = of_group("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview")
     assert decide(review, (), [Script(NAME, Act.DENY)], configuration="of-a-file.static.k8s.io").allowed
 
 
 @pytest.mark.parametrize("field", ["object_selector", "namespace_selector"])
-def test_a_selector_that_cannot_be_used_refuses_what_the_rules_match(field: str) -> None:
+def test_an_invalid_selector_denies_what_the_rules_match(field: str) -> None:
     script = Script(NAME, failure_policy="Ignore", **unusable(field))
     for mutating, validating in (([script], []), ([], [script])):
         decision = decide(pod_review(), mutating, validating)
         assert message(decision) == BROKEN
-        assert decision.steps[0].outcome is StepOutcome.FAILED
+        assert decision.steps[0].outcome is OutcomeStatus.FAILED
     assert script.calls == 0
 
 
 @pytest.mark.parametrize("field", ["object_selector", "namespace_selector"])
-def test_a_selector_that_cannot_be_used_refuses_nothing_else(field: str) -> None:
+def test_an_invalid_selector_denies_nothing_else(field: str) -> None:
     script = Script(NAME, rule=rule("secrets"), **unusable(field))
     assert decide(pod_review(), (), [script]).allowed
 
 
-def test_another_selector_that_does_not_match_comes_before_one_that_cannot_be_used() -> None:
+def test_a_selector_that_does_not_match_takes_precedence_over_an_invalid_one() -> None:
     script = Script(NAME, namespace_selector=UNUSABLE, object_selector=LabelSelector({"no": "body"}))
     assert decide(pod_review(), (), [script]).allowed
 
 
-def test_cluster_scoped_objects_are_in_every_namespace_selector_even_one_that_cannot_be_used() -> None:
+def test_cluster_scoped_objects_match_every_namespace_selector_even_an_invalid_one() -> None:
     script = Script(NAME, Act.DENY, namespace_selector=UNUSABLE)
     assert "denied" not in message(
         decide(of_group("storage.k8s.io", "storageclasses", "StorageClass"), (), [script])
@@ -119,7 +117,7 @@ def test_cluster_scoped_objects_are_in_every_namespace_selector_even_one_that_ca
         (Operation.UPDATE, "finalize", "stored"),
     ],
 )
-def test_a_namespace_is_judged_by_its_new_labels_only_where_it_gets_some(
+def test_a_namespace_is_matched_by_its_new_labels_if_it_gets_any(
     operation: Operation, subresource: str, judged: str
 ) -> None:
     stored = {
@@ -138,14 +136,14 @@ def test_a_namespace_is_judged_by_its_new_labels_only_where_it_gets_some(
     assert [one.name for one in scripts if one.calls] == [f"{judged}.example.com"]
 
 
-def test_a_namespace_that_is_missing_is_not_found_whatever_the_policy() -> None:
+def test_a_missing_namespace_is_not_found_whatever_the_failure_policy() -> None:
     script = Script(NAME, failure_policy="Ignore", namespace_selector=LabelSelector({"a": "b"}))
     decision = decide(pod_review(cluster=ObjectStore()), [script])
     assert decision.status is not None
     assert (decision.status.code, decision.status.reason) == (404, "NotFound")
 
 
-def test_one_that_cannot_be_matched_keeps_all_validating_webhooks_from_being_called() -> None:
+def test_no_validating_webhook_is_called_when_one_cannot_be_matched() -> None:
     before, broken = Script("a.example.com"), Script("b.example.com", object_selector=UNUSABLE)
     assert not decide(pod_review(), (), [before, broken]).allowed
     assert before.calls == 0
@@ -155,17 +153,17 @@ SPREAD: Any = {"status": {"phase": "Pending"}}
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (1, 1.0)])
-def test_values_that_only_python_takes_for_equal_are_changes(before: Any, after: Any) -> None:
+def test_values_that_only_python_considers_equal_are_changes(before: Any, after: Any) -> None:
     widget = POD | {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"x": before}}
     decision = decide(pod_review(widget), [Script(NAME, Act.CHANGE, widget | {"spec": {"x": after}})])
-    assert decision.steps[0].outcome is StepOutcome.MUTATED
+    assert decision.steps[0].outcome is OutcomeStatus.MUTATED
     assert repr(decision.object_document.data["spec"]["x"]) == repr(after)
     assert repr(apply_patch(widget, decision.patch)["spec"]) == repr({"x": after})
 
 
 @pytest.mark.parametrize("becomes", [POD | {"kind": "Service"}, POD | {"apiVersion": "v2"}, [], "pod"])
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_an_object_cannot_be_made_one_of_another_type(becomes: Any, policy: str) -> None:
+def test_a_patch_cannot_change_the_type_of_an_object(becomes: Any, policy: str) -> None:
     decision = decide(pod_review(), [Script(NAME, Act.CHANGE, becomes, failure_policy=policy)])
     assert decision.status is not None
     assert decision.status.code == 500
@@ -180,9 +178,7 @@ LABELS_TYPE = "into Go struct field ObjectMeta.metadata.labels of type"
     ("labels", "told"),
     [({"x": 1}, f"number {LABELS_TYPE} string"), ("x", f"string {LABELS_TYPE} map[string]string")],
 )
-def test_a_patch_of_another_type_refuses_and_nobody_is_asked_after_it(
-    labels: Any, told: str, policy: str
-) -> None:
+def test_a_patch_that_changes_the_type_denies_and_ends_the_phase(labels: Any, told: str, policy: str) -> None:
     mistyped = POD | {"metadata": {"name": "one", "namespace": "default", "labels": labels}}
     changing, after = Script(NAME, Act.CHANGE, mistyped, failure_policy=policy), Script("b.example.com")
     decision = decide(pod_review(), [changing, after])
@@ -192,20 +188,20 @@ def test_a_patch_of_another_type_refuses_and_nobody_is_asked_after_it(
     assert (after.calls, decision.object_document.data) == (0, POD)
 
 
-def test_a_field_that_the_kind_does_not_have_is_dropped_from_a_patch() -> None:
+def test_unknown_fields_are_dropped_from_a_patched_object() -> None:
     decision = decide(pod_review(), [Script(NAME, Act.CHANGE, POD | SPREAD | {"nonsense": 1})])
     assert decision.object_document.data == POD | SPREAD
     decision = decide(pod_review(), [Script(NAME, Act.CHANGE, POD | {"nonsense": 1})])
     assert (decision.allowed, decision.patch) == (True, ())
 
 
-def test_a_patch_may_leave_the_type_out() -> None:
+def test_a_patch_can_omit_the_type() -> None:
     becomes = {key: value for key, value in POD.items() if key != "kind"} | SPREAD
     decision = decide(pod_review(), [Script(NAME, Act.CHANGE, becomes)])
     assert decision.object_document.data == POD | SPREAD
 
 
-def test_a_webhook_that_breaks_the_chain_itself_takes_no_other_with_it(
+def test_an_internal_error_in_one_webhook_does_not_affect_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = Script("b.example.com", Act.DENY)
@@ -219,7 +215,7 @@ def test_a_webhook_that_breaks_the_chain_itself_takes_no_other_with_it(
     assert "secret" not in repr(caplog.records[0].__dict__)
 
 
-def test_a_webhook_that_breaks_the_chain_itself_lets_through_under_ignore() -> None:
+def test_an_internal_error_in_a_webhook_allows_under_ignore() -> None:
     decision = decide(pod_review(), (), [Script(NAME, Act.CRASH, failure_policy="Ignore")])
     assert decision.allowed
     assert decision.audit_annotations == {
@@ -227,7 +223,7 @@ def test_a_webhook_that_breaks_the_chain_itself_lets_through_under_ignore() -> N
     }
 
 
-def test_failing_open_is_annotated_by_the_place_among_those_that_match() -> None:
+def test_failing_open_is_annotated_with_the_index_among_matching_webhooks() -> None:
     others = Script("a.example.com", rule=rule("secrets"))
     open_one = Script("b.example.com", Act.BREAK_OFF, failure_policy="Ignore")
     validating = decide(pod_review(), (), [others, open_one]).audit_annotations
@@ -241,7 +237,7 @@ def test_failing_open_is_annotated_by_the_place_among_those_that_match() -> None
     }
 
 
-def test_one_that_failed_open_is_asked_again_like_any_other() -> None:
+def test_a_webhook_that_failed_open_is_reinvoked_like_any_other() -> None:
     failing = Script(NAME, Act.BREAK_OFF, failure_policy="Ignore", reinvocation_policy="IfNeeded")
     changing = Script("b.example.com", Act.CHANGE, POD | SPREAD)
     decision = decide(pod_review(), [failing, changing])
@@ -249,7 +245,7 @@ def test_one_that_failed_open_is_asked_again_like_any_other() -> None:
     assert failing.calls == 2
 
 
-def test_one_that_was_skipped_is_not_asked_in_the_second_round_for_the_first_time() -> None:
+def test_a_skipped_webhook_is_not_called_first_in_the_second_round() -> None:
     waiting = Script(NAME, object_selector=LabelSelector({"x": "1"}), reinvocation_policy="IfNeeded")
     labelled = POD | {"metadata": POD["metadata"] | {"labels": {"x": "1"}}}  # type: ignore[operator]  # a dict
     changing = Script("b.example.com", Act.CHANGE, labelled, reinvocation_policy="IfNeeded")
@@ -258,7 +254,7 @@ def test_one_that_was_skipped_is_not_asked_in_the_second_round_for_the_first_tim
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_dry_run_without_side_effects_told_is_for_the_policy_to_decide(policy: str) -> None:
+def test_a_dry_run_without_declared_side_effects_follows_the_failure_policy(policy: str) -> None:
     script = Script(NAME, failure_policy=policy, side_effects=None)
     for mutating, validating in (([script], []), ([], [script])):
         decision = decide(pod_review(dry_run=True), mutating, validating)
@@ -271,7 +267,7 @@ def test_a_dry_run_without_side_effects_told_is_for_the_policy_to_decide(policy:
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_dry_run_that_is_refused_is_the_chains_own_refusal(policy: str) -> None:
+def test_a_refused_dry_run_counts_as_the_chains_own_denial(policy: str) -> None:
     script = Script(NAME, failure_policy=policy, side_effects="Some")
     decision = decide(pod_review(dry_run=True), [script])
     assert decision.status is not None
@@ -281,7 +277,7 @@ def test_a_dry_run_that_is_refused_is_the_chains_own_refusal(policy: str) -> Non
 
 
 @pytest.mark.parametrize("operation", [Operation.CONNECT, Operation.DELETE])
-def test_every_operation_is_shown_to_mutating_webhooks(operation: Operation) -> None:
+def test_mutating_webhooks_get_every_operation(operation: Operation) -> None:
     options = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"]}
     document = Document.from_data(options) if operation is Operation.CONNECT else NULL
     review = dataclasses.replace(pod_review(), operation=operation, object_document=document)
@@ -291,12 +287,12 @@ def test_every_operation_is_shown_to_mutating_webhooks(operation: Operation) -> 
     assert decision.object_document.data == changing.becomes
 
 
-def test_codes_of_denials_are_the_webhooks_own() -> None:
+def test_denials_have_the_codes_of_their_webhooks() -> None:
     decision = decide(pod_review(), (), [Script(NAME, Act.DENY), Script("b.example.com", Act.TALK_NONSENSE)])
     assert [step.code for step in decision.steps] == [403, 503]
 
 
-def test_each_phase_that_ran_was_timed() -> None:
+def test_each_phase_that_ran_has_its_duration() -> None:
     assert decide(pod_review()).phase_seconds.keys() == {Phase.MUTATE, Phase.VALIDATE}
     refused = decide(pod_review(), [Script(NAME, Act.DENY)])
     assert refused.phase_seconds.keys() == {Phase.MUTATE}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.kinds import (
     GroupVersionKind,
@@ -134,7 +134,7 @@ def names(request: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
-def test_a_webhook_sees_the_object_in_the_version_that_it_names(
+def test_a_webhook_gets_the_object_in_the_version_of_its_rule(
     tmp_path: Path, server: WebhookServer, kind: str
 ) -> None:
     hook = webhook(server, "a", rule("apps/v1", "deployments"))
@@ -158,7 +158,7 @@ def test_the_old_object_is_converted_too(tmp_path: Path, server: WebhookServer) 
     assert request["oldObject"]["spec"] == {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50}
 
 
-def test_on_delete_there_is_only_the_old_object(tmp_path: Path, server: WebhookServer) -> None:
+def test_only_the_old_object_is_converted_on_delete(tmp_path: Path, server: WebhookServer) -> None:
     hook = webhook(server, "a", rule("autoscaling/v1", "horizontalpodautoscalers"))
     run(review_of(AUTOSCALER, operation=Operation.DELETE), configured(tmp_path, "Validating", hook))
     request = server.received[0].review["request"]
@@ -176,7 +176,7 @@ def test_on_delete_there_is_only_the_old_object(tmp_path: Path, server: WebhookS
         ("apps/v2", "Equivalent", False),
     ],
 )
-def test_only_equivalent_rules_mean_other_versions(
+def test_only_match_policy_equivalent_matches_other_versions(
     tmp_path: Path, server: WebhookServer, api_version: str, policy: str, *, called: bool
 ) -> None:
     hook = webhook(server, "a", rule(api_version, "deployments"), matchPolicy=policy)
@@ -184,9 +184,7 @@ def test_only_equivalent_rules_mean_other_versions(
     assert bool(server.received) is called
 
 
-def test_a_rule_that_names_the_version_asked_for_comes_before_all_others(
-    tmp_path: Path, server: WebhookServer
-) -> None:
+def test_a_rule_with_the_requested_version_takes_precedence(tmp_path: Path, server: WebhookServer) -> None:
     rules = rule("apps/v1", "deployments"), rule("extensions/v1beta1", "deployments")
     run(review_of(OLD_DEPLOYMENT), configured(tmp_path, "Validating", webhook(server, "a", *rules)))
     assert server.received[0].review["request"]["object"] == OLD_DEPLOYMENT
@@ -201,21 +199,19 @@ def test_a_rule_that_names_the_version_asked_for_comes_before_all_others(
     ],
     ids=["an earlier rule", "another earlier rule", "the version registered earlier"],
 )
-def test_of_several_equivalents_there_is_one_that_counts(
+def test_only_one_of_several_equivalents_applies(
     tmp_path: Path, server: WebhookServer, rules: list[Any], seen: str
 ) -> None:
     run(review_of(OLD_DEPLOYMENT), configured(tmp_path, "Validating", webhook(server, "a", *rules)))
     assert server.received[0].review["request"]["object"]["apiVersion"] == seen
 
 
-def test_what_kubernetes_has_removed_is_no_equivalent_of_what_it_has(
-    tmp_path: Path, server: WebhookServer
-) -> None:
+def test_removed_versions_are_not_equivalent_to_served_ones(tmp_path: Path, server: WebhookServer) -> None:
     hook = webhook(server, "a", rule("extensions/v1beta1", "deployments"))
     current = converted(OLD_DEPLOYMENT, "apps/v1")
     decision = run(review_of(current), configured(tmp_path, "Validating", hook), explain=True)
     assert server.received == []
-    assert [step.outcome for step in decision.steps] == [StepOutcome.SKIPPED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.SKIPPED]
 
 
 def test_a_scale_is_converted_as_a_scale(tmp_path: Path, server: WebhookServer) -> None:
@@ -247,7 +243,7 @@ def test_a_scale_is_converted_as_a_scale(tmp_path: Path, server: WebhookServer) 
 CPU = "/spec/targetCPUUtilizationPercentage"
 
 
-def test_a_patch_of_the_converted_object_is_led_back_to_the_version_of_the_request(tmp_path: Path) -> None:
+def test_a_patch_of_a_converted_object_is_converted_back(tmp_path: Path) -> None:
     operations = [{"op": "replace", "path": CPU, "value": 70}]
     behaviours = {"/a": patched(operations), "/b": allowed()}
     with serve(behaviours) as server:
@@ -262,22 +258,22 @@ def test_a_patch_of_the_converted_object_is_led_back_to_the_version_of_the_reque
     assert server.received[1].review["request"]["object"] == after
     assert apply_patch(AUTOSCALER, decision.patch) == after
     assert apply_patch(AUTOSCALER, decision.steps[0].patch) == after
-    assert decision.steps[0].outcome is StepOutcome.MUTATED
+    assert decision.steps[0].outcome is OutcomeStatus.MUTATED
     told = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
     assert json.loads(told)["patch"] == operations
 
 
-def test_a_patch_that_changes_nothing_changes_nothing_in_the_version_of_the_request(tmp_path: Path) -> None:
+def test_an_empty_change_of_a_converted_object_changes_nothing(tmp_path: Path) -> None:
     with serve(patched([{"op": "replace", "path": CPU, "value": 50}])) as server:
         hook = webhook(server, "a", rule("autoscaling/v1", "horizontalpodautoscalers"))
         decision = run(review_of(AUTOSCALER), configured(tmp_path, "Mutating", hook))
     assert decision.object_document.data == AUTOSCALER
     assert decision.patch == ()
     assert decision.steps[0].patch == ()
-    assert decision.steps[0].outcome is StepOutcome.UNCHANGED
+    assert decision.steps[0].outcome is OutcomeStatus.UNCHANGED
 
 
-def test_webhooks_of_several_versions_see_one_anothers_changes(tmp_path: Path) -> None:
+def test_webhooks_of_different_versions_see_each_others_changes(tmp_path: Path) -> None:
     label = [{"op": "add", "path": "/metadata/labels/seen", "value": "yes"}]
     rollback = [{"op": "remove", "path": "/spec/rollbackTo"}]
     annotation = [{"op": "test", "path": "/metadata/labels/seen", "value": "yes"}]
@@ -302,7 +298,7 @@ def test_versions_of_a_custom_resource_are_equivalent(tmp_path: Path, server: We
     assert server.received[0].review["request"]["object"] == ORDER | {"apiVersion": "example.com/v2"}
 
 
-def test_custom_resources_that_are_defined_anew_are_seen_anew(tmp_path: Path, server: WebhookServer) -> None:
+def test_a_changed_custom_resource_definition_takes_effect(tmp_path: Path, server: WebhookServer) -> None:
     one_version = ORDERS | {"spec": ORDERS["spec"] | {"versions": ORDERS["spec"]["versions"][:1]}}
     cluster = ReloadableCluster(ObjectStore([one_version], assume_namespaces=True))
     hook = webhook(server, "a", rule("example.com/v2", "orders"))
@@ -328,7 +324,7 @@ def test_custom_resources_that_are_defined_anew_are_seen_anew(tmp_path: Path, se
         ("Mutating", "Internal error occurred: Internal error occurred: "),
     ],
 )
-def test_an_object_that_cannot_be_converted_is_refused_even_under_ignore(
+def test_an_object_that_cannot_be_converted_is_denied_even_under_ignore(
     tmp_path: Path, server: WebhookServer, kind: str, beginning: str
 ) -> None:
     store = ObjectStore([CONVERTED_ORDERS], assume_namespaces=True)
@@ -340,11 +336,11 @@ def test_an_object_that_cannot_be_converted_is_refused_even_under_ignore(
         f"{beginning}conversion webhook for example.com/v1, Kind=Order failed: "
         "conversion webhooks are not supported"
     )
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
     assert server.received == []
 
 
-def test_a_patched_object_that_cannot_be_led_back_is_refused(tmp_path: Path) -> None:
+def test_a_patched_object_that_cannot_be_converted_back_is_denied(tmp_path: Path) -> None:
     operations = [
         {"op": "replace", "path": "/metadata/annotations/deprecated.deployment.rollback.to", "value": "x"}
     ]
@@ -359,7 +355,7 @@ def test_a_patched_object_that_cannot_be_led_back_is_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
-def test_a_collection_of_no_known_kind_is_refused(tmp_path: Path, server: WebhookServer, kind: str) -> None:
+def test_a_resource_of_unknown_kind_is_denied(tmp_path: Path, server: WebhookServer, kind: str) -> None:
     types = [
         ResourceType(
             resource=GroupVersionResource("example.com", version, "widgets"),
@@ -385,7 +381,7 @@ def test_a_collection_of_no_known_kind_is_refused(tmp_path: Path, server: Webhoo
     assert decision.status.code == 500
 
 
-def test_a_review_that_was_converted_already_keeps_what_was_asked_first(
+def test_an_already_converted_review_keeps_its_original_resource(
     tmp_path: Path, server: WebhookServer
 ) -> None:
     review = Review(

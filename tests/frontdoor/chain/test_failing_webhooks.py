@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
 from pratique_frontdoor.chain.decisions import Decision
 from support.chains import decide, pod_review, webhook_controllers
@@ -90,7 +90,7 @@ def check(decision: Decision, policy: str, code: int) -> None:
     (step,) = decision.steps
     assert step.code == code
     assert decision.allowed is (policy == "Ignore")
-    assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+    assert step.outcome is (OutcomeStatus.FAILED_OPEN if policy == "Ignore" else OutcomeStatus.FAILED)
     if decision.status is not None:
         assert (decision.status.code, decision.status.reason) == (500, "InternalError")
         assert decision.status.message.startswith(
@@ -101,7 +101,7 @@ def check(decision: Decision, policy: str, code: int) -> None:
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 @pytest.mark.parametrize(("behaviour", "code"), WRONG.values(), ids=list(WRONG))
-def test_the_failure_policy_decides_about_every_failure(
+def test_the_failure_policy_applies_to_every_failure(
     behaviour: Behaviour, code: int, kind: str, policy: str
 ) -> None:
     with serve(behaviour) as server:
@@ -135,7 +135,7 @@ def _without_tls() -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 @pytest.mark.parametrize("place", [_refusing, _untrusted, _misnamed, _without_tls])
-def test_the_failure_policy_decides_where_no_connection_is_made(
+def test_the_failure_policy_applies_to_failed_connections(
     place: Callable[[], contextlib.AbstractContextManager[tuple[str, bytes]]], kind: str, policy: str
 ) -> None:
     with place() as (url, ca_bundle):
@@ -143,23 +143,23 @@ def test_the_failure_policy_decides_where_no_connection_is_made(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_a_ca_bundle_that_is_none_is_a_fault_of_the_client(policy: str) -> None:
+def test_an_invalid_ca_bundle_fails_the_call(policy: str) -> None:
     check(run("Validating", "https://localhost/", policy, b"none"), policy, 500)
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("operations", [UNFIT, NESTING], ids=["unfit", "nesting"])
-def test_a_patch_that_cannot_be_applied_refuses_whatever_the_policy(
+def test_a_patch_that_cannot_be_applied_denies_whatever_the_policy(
     operations: list[JSONObject], policy: str
 ) -> None:
     with serve(patched(operations)) as server:
         decision = run("Mutating", f"{server.url}/asked", policy)
     assert decision.status is not None
     assert decision.status.code == 500
-    assert (decision.steps[0].outcome, decision.steps[0].code) == (StepOutcome.FAILED, 0)
+    assert (decision.steps[0].outcome, decision.steps[0].code) == (OutcomeStatus.FAILED, 0)
 
 
-def test_a_status_that_a_webhook_answers_in_place_of_a_review_gives_the_code() -> None:
+def test_a_status_instead_of_a_review_gives_the_code() -> None:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "busy", "code": 429}
     with serve(respond(500, json.dumps(body).encode(), content_type="application/json")) as server:
         decision = run("Validating", f"{server.url}/asked", "Fail")

@@ -185,9 +185,7 @@ def timed(
 
 
 @pytest.mark.parametrize("case", kind("timeout"), ids=source)
-def test_time_is_shared_out_as_in_kubernetes(
-    listener_security: Entrance, tmp_path: Path, case: JSONObject
-) -> None:
+def test_timeouts_are_as_in_kubernetes(listener_security: Entrance, tmp_path: Path, case: JSONObject) -> None:
     expected = case["expected"]
     answer, calls = timed(listener_security, tmp_path, case["input"])
     assert calls == [(one["path"], one["timeoutQueryParameter"]) for one in expected["invocations"]]

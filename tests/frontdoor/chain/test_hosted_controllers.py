@@ -9,8 +9,7 @@ import pytest
 
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
 from pratique.admission.controllers import MUTATE, VALIDATE
-from pratique.admission.results import Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
@@ -72,18 +71,18 @@ def sees_first(review: Review) -> Answer:
     return allow() if review.object["metadata"]["labels"].get("first") else deny("not mutated")
 
 
-def test_each_mutating_controller_sees_what_the_one_before_left() -> None:
+def test_each_mutating_controller_sees_the_changes_before_it() -> None:
     decision = decide(pod_review(), [first, second])
     labels = decision.object_document.data["metadata"]["labels"]
     assert labels == {"app": "web", "first": "1", "second": "saw 1"}
 
 
-def test_mutating_controllers_run_in_the_order_of_the_chain() -> None:
+def test_mutating_controllers_run_in_chain_order() -> None:
     decision = decide(pod_review(), [second, first])
     assert decision.object_document.data["metadata"]["labels"]["second"] == "saw None"
 
 
-def test_the_answers_patch_is_all_mutations_composed() -> None:
+def test_the_patch_composes_all_mutations() -> None:
     decision = decide(pod_review(), [first, second])
     assert apply_patch(POD, decision.patch) == decision.object_document.data
 
@@ -92,16 +91,16 @@ def test_validating_controllers_see_the_final_object() -> None:
     assert decide(pod_review(), [first, sees_first]).allowed
 
 
-def test_the_validating_phase_alone_sees_the_object_as_it_came() -> None:
+def test_the_validating_phase_alone_sees_the_received_object() -> None:
     assert not decide(pod_review(), [first, sees_first], phases=VALIDATE).allowed
 
 
-def test_the_mutating_phase_alone_asks_no_validator() -> None:
+def test_the_mutating_phase_alone_calls_no_validator() -> None:
     decision = decide(pod_review(), [first, team], phases=MUTATE)
     assert (decision.allowed, [step.name for step in decision.steps]) == (True, ["First"])
 
 
-def test_every_denial_of_the_validating_phase_is_told() -> None:
+def test_every_denial_of_the_validating_phase_is_reported() -> None:
     status = decide(pod_review(), [team, fine, registry]).status
     assert status is not None
     assert status.message == 'pods "web" is forbidden: label team is missing'
@@ -112,7 +111,7 @@ def test_every_denial_of_the_validating_phase_is_told() -> None:
     ]
 
 
-def test_first_denial_only_tells_one() -> None:
+def test_first_denial_only_reports_one_denial() -> None:
     status = decide(pod_review(), [team, registry], first_denial_only=True).status
     assert status is not None
     assert status.details is not None
@@ -122,19 +121,19 @@ def test_first_denial_only_tells_one() -> None:
 def test_a_denial_in_the_mutating_phase_ends_it() -> None:
     decision = decide(pod_review(), [mutator_that_denies, first, team])
     assert [(step.name, step.outcome) for step in decision.steps] == [
-        ("MutatorThatDenies", StepOutcome.DENIED)
+        ("MutatorThatDenies", OutcomeStatus.DENIED)
     ]
 
 
-def test_what_does_not_match_is_not_asked() -> None:
+def test_controllers_that_do_not_match_are_not_called() -> None:
     decision = decide(pod_review(), [mutator_of_services, first])
     assert [step.name for step in decision.steps] == ["First"]
 
 
-def test_an_explanation_says_which_part_of_the_rules_did_not_match() -> None:
+def test_an_explanation_names_the_part_of_the_rules_that_did_not_match() -> None:
     steps = decide(pod_review(), [mutator_of_services], explain=True).steps
     assert [(step.outcome, step.reason) for step in steps] == [
-        (StepOutcome.SKIPPED, "no rule matches: resources [services] do not include pods")
+        (OutcomeStatus.SKIPPED, "no rule matches: resources [services] do not include pods")
     ]
 
 
@@ -146,7 +145,7 @@ def test_an_explanation_has_all_steps_in_chain_order() -> None:
 def test_warnings_reach_the_decision() -> None:
     decision = decide(pod_review(), [warns])
     assert decision.warnings == ("this will be refused soon",)
-    assert decision.steps[0].outcome is StepOutcome.WARNED
+    assert decision.steps[0].outcome is OutcomeStatus.WARNED
 
 
 def test_audit_annotations_without_prefix_get_the_controllers_name() -> None:
@@ -154,17 +153,17 @@ def test_audit_annotations_without_prefix_get_the_controllers_name() -> None:
     assert annotations == {"fine/seen": "yes", "example.com/own": "kept"}
 
 
-def test_a_broken_controller_refuses_and_does_not_tell_what_it_saw() -> None:
+def test_a_broken_controller_denies_without_revealing_the_object() -> None:
     decision = decide(pod_review(), [broken])
     assert decision.status is not None
     assert decision.status.code == 500
     assert "canary-secret" not in decision.status.message
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
 
 
-def test_a_broken_controller_takes_no_other_with_it() -> None:
+def test_a_broken_controller_does_not_affect_others() -> None:
     outcomes = [step.outcome for step in decide(pod_review(), [broken, fine]).steps]
-    assert outcomes == [StepOutcome.FAILED, StepOutcome.ALLOWED]
+    assert outcomes == [OutcomeStatus.FAILED, OutcomeStatus.ALLOWED]
 
 
 @validator("Charges", rule("pods"))
@@ -175,12 +174,12 @@ def charges(_: Review) -> Answer:
 CHARGING = dataclasses.replace(charges, charges=True)
 
 
-def test_a_controller_that_charges_is_not_asked_where_something_else_refuses() -> None:
+def test_quota_is_not_charged_when_another_controller_denies() -> None:
     decision = decide(pod_review(), [CHARGING, team])
     assert [step.name for step in decision.steps] == ["Team"]
 
 
-def test_a_controller_that_charges_runs_last() -> None:
+def test_quota_is_charged_last() -> None:
     decision = decide(pod_review(), [CHARGING, fine])
     assert [step.name for step in decision.steps] == ["Fine", "Charges"]
 
@@ -207,7 +206,7 @@ class Unreachable:
         (fine, "validator", "refused", "the validators cannot be asked: rpc error: code = Internal"),
     ],
 )
-def test_a_service_that_cannot_be_asked_is_an_outage_and_no_decision(
+def test_an_unreachable_service_is_an_outage_and_not_a_decision(
     controller: object, service: str, cause: str, message: str
 ) -> None:
     with pytest.raises(OutageError) as raised:
@@ -218,7 +217,7 @@ def test_a_service_that_cannot_be_asked_is_an_outage_and_no_decision(
 
 
 @pytest.mark.parametrize("controller", [first, fine], ids=["mutator", "validator"])
-def test_a_service_is_not_blamed_where_no_time_was_left_to_ask_it(controller: object) -> None:
+def test_a_service_is_not_blamed_when_no_time_was_left_to_call_it(controller: object) -> None:
     class Late(Unreachable):
         async def mutate(self, *_: object) -> Sequence[Outcome]:
             raise CallTimeoutError("context deadline exceeded")

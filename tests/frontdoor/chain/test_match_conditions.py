@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
@@ -51,7 +51,7 @@ OUTCOMES = vector_cases.kind("matchConditionOutcome")
 
 
 @pytest.mark.parametrize("case", OUTCOMES, ids=vector_cases.source)
-def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None:
+def test_match_conditions_are_evaluated_as_in_the_api_server(case: Any) -> None:
     conditions = compiled(fails_open=case["input"]["failurePolicy"] == "Ignore")
     aborted = case["input"]["evaluationAborted"]
     if aborted:
@@ -75,7 +75,7 @@ def test_conditions_are_weighed_as_the_api_server_weighs_them(case: Any) -> None
 
 
 @pytest.mark.parametrize("case", vector_cases.kind("matchCondition"), ids=vector_cases.source)
-def test_conditions_that_cost_too_much_end_as_in_the_api_server(case: Any) -> None:
+def test_conditions_over_budget_end_as_in_the_api_server(case: Any) -> None:
     conditions = [one["expression"] for one in case["input"]["matchConditions"]]
     review = pod_review(**case["input"]["createPods"][0], authorizer=Permitting())
     text = case["expected"]["messageContains"]
@@ -113,7 +113,7 @@ def test_a_condition_sees_the_request(expression: str) -> None:
     assert matched(REVIEW, expression) == Matched(REVIEW)
 
 
-def test_what_is_empty_in_the_request_is_absent() -> None:
+def test_empty_fields_of_the_request_are_absent() -> None:
     review = dataclasses.replace(REVIEW, name="", namespace="", user=UserInfo())
     absent = "[has(request.name), has(request.namespace), has(request.userInfo.username), has(request.userInfo.groups)]"
     assert isinstance(matched(review, f"{absent} == [false, false, false, false]"), Matched)
@@ -124,14 +124,14 @@ def test_what_is_empty_in_the_request_is_absent() -> None:
     )
 
 
-def test_on_delete_there_is_only_the_old_object() -> None:
+def test_only_the_old_object_exists_on_delete() -> None:
     review = pod_review(
         operation=Operation.DELETE, object_document=NULL, old_object_document=REVIEW.object_document
     )
     assert isinstance(matched(review, "object == null && oldObject.metadata.name == 'web'"), Matched)
 
 
-def test_kind_is_the_one_shown_and_resource_the_one_asked_for() -> None:
+def test_kind_is_the_converted_one_and_resource_the_requested_one() -> None:
     review = pod_review(
         kind=GroupVersionKind("apps", "v1", "Deployment"),
         resource=GroupVersionResource("apps", "v1", "deployments"),
@@ -148,13 +148,13 @@ def test_kind_is_the_one_shown_and_resource_the_one_asked_for() -> None:
     assert refused.status.message.startswith('deployments.extensions "web" is forbidden: ')
 
 
-def test_a_false_condition_skips_whatever_the_others_come_to() -> None:
+def test_a_false_condition_skips_whatever_the_others_return() -> None:
     for policy in (False, True):
         match = matched(REVIEW, "object.missing == 1", "false", "true", fails_open=policy)
         assert match == Skipped('matchCondition "c1" is false')
 
 
-def test_errors_are_told_together_and_none_twice() -> None:
+def test_errors_are_reported_together_and_once_each() -> None:
     match = matched(REVIEW, "object.a == 1", "object.a == 1", "1 / int(request.name.size() - 3) == 1")
     assert isinstance(match, Refused)
     assert match.status.message == (
@@ -163,13 +163,13 @@ def test_errors_are_told_together_and_none_twice() -> None:
     )
 
 
-def test_where_errors_are_ignored_the_webhook_is_skipped() -> None:
+def test_an_error_under_ignore_skips_the_webhook() -> None:
     match = matched(REVIEW, "object.a == 1", fails_open=True)
     assert isinstance(match, Skipped)
     assert "expression 'object.a == 1' resulted in error: no such key: a" in match.reason
 
 
-def test_the_budget_counts_even_where_a_condition_is_false() -> None:
+def test_the_budget_counts_even_when_a_condition_is_false() -> None:
     check = "authorizer.group('').resource('pods').check('create').allowed()"
     conditions = ["false", *[f"{check} && {check}"] * 4]
     match = matched(dataclasses.replace(REVIEW, authorizer=Permitting()), *conditions)
@@ -177,14 +177,14 @@ def test_the_budget_counts_even_where_a_condition_is_false() -> None:
     assert "validation failed due to running out of cost budget" in match.status.message
 
 
-def test_without_roles_a_check_is_of_no_avail() -> None:
+def test_an_authorizer_check_without_rbac_is_denied() -> None:
     check = "authorizer.group('').resource('pods').check('create')"
     assert isinstance(matched(REVIEW, f"!{check}.allowed() && {check}.reason() == ''"), Matched)
     master = dataclasses.replace(REVIEW, user=UserInfo("root", groups=("system:masters",)))
     assert isinstance(matched(master, f"{check}.allowed()"), Matched)
 
 
-def test_an_expensive_condition_keeps_no_other_review_waiting() -> None:
+def test_an_expensive_condition_does_not_delay_other_reviews() -> None:
     """A second of evaluation, while the event loop goes on turning thousands of times."""
     conditions = compiled("object.l.all(x, object.l.all(y, x + y >= 0)) || true")
     review = pod_review({"l": list(range(100_000))})
@@ -203,7 +203,7 @@ def test_an_expensive_condition_keeps_no_other_review_waiting() -> None:
     assert "operation cancelled: actual cost limit exceeded" in match.status.message
 
 
-def test_a_condition_is_cut_off_when_the_requests_time_is_up() -> None:
+def test_a_condition_is_stopped_at_the_deadline_of_the_request() -> None:
     conditions = compiled("object.l.all(x, object.l.all(y, true))")
     review = pod_review({"l": list(range(100_000))})
     match = asyncio.run(conditions.decide(review, time.monotonic() - 1))
@@ -234,12 +234,12 @@ def configuration(kind: str, url: str, ca_bundle: bytes, *conditions: str, **fie
     ("condition", "calls", "outcome"),
     [
         ("object.metadata.labels.app == 'web'", 1, None),
-        ("object.metadata.labels.app == 'db'", 0, StepOutcome.SKIPPED),
-        ("object.metadata.annotations.x == 'y'", 0, StepOutcome.FAILED),
+        ("object.metadata.labels.app == 'db'", 0, OutcomeStatus.SKIPPED),
+        ("object.metadata.annotations.x == 'y'", 0, OutcomeStatus.FAILED),
     ],
 )
-def test_a_webhook_is_called_where_its_conditions_hold(
-    kind: str, condition: str, calls: int, outcome: StepOutcome | None, tmp_path: Path
+def test_a_webhook_is_called_when_its_conditions_hold(
+    kind: str, condition: str, calls: int, outcome: OutcomeStatus | None, tmp_path: Path
 ) -> None:
     with serve({"/a": allowed()}) as server:
         document = configuration(kind, f"{server.url}/a", server.ca_bundle, condition)
@@ -250,9 +250,9 @@ def test_a_webhook_is_called_where_its_conditions_hold(
     (step,) = decision.steps
     if outcome is not None:
         assert step.outcome is outcome
-    if outcome is StepOutcome.SKIPPED:
+    if outcome is OutcomeStatus.SKIPPED:
         assert step.reason == 'matchCondition "c0" is false'
-    assert decision.allowed is (outcome is not StepOutcome.FAILED)
+    assert decision.allowed is (outcome is not OutcomeStatus.FAILED)
     if decision.status is not None:
         assert decision.status.code == 403
         assert decision.status.message == (
@@ -261,19 +261,19 @@ def test_a_webhook_is_called_where_its_conditions_hold(
 
 
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
-def test_what_the_rules_do_not_match_is_no_matter_of_conditions(kind: str, tmp_path: Path) -> None:
+def test_conditions_are_not_evaluated_when_the_rules_do_not_match(kind: str, tmp_path: Path) -> None:
     with serve({"/a": allowed()}) as server:
         nodes = [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"]}]
         document = configuration(kind, f"{server.url}/a", server.ca_bundle, "object.none == 1", rules=nodes)
         (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
         configurations = load_configurations([tmp_path])
         decision = decide(pod_review(), webhook_controllers(), configurations, explain=True)
-    assert [step.outcome for step in decision.steps] == [StepOutcome.SKIPPED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.SKIPPED]
     assert decision.steps[0].reason.startswith("no rule matches: ")
     assert (decision.allowed, server.received) == (True, [])
 
 
-def test_a_mutating_webhooks_conditions_see_what_those_before_it_changed(tmp_path: Path) -> None:
+def test_conditions_of_a_mutating_webhook_see_earlier_changes(tmp_path: Path) -> None:
     added = patched([{"op": "add", "path": "/metadata/labels/team", "value": "blue"}])
     with serve({"/a": added, "/b": allowed()}) as server:
         first = configuration(
@@ -315,9 +315,10 @@ def test_configurations_without_conditions_do_not_import_cel(tmp_path: Path) -> 
     document = configuration("Validating", "https://localhost/", b"")
     (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump(document))
     program = (
-        "import sys; from pratique.configuration.loading import load_configurations; import pratique_frontdoor.chain.assembly\n"
+        "import sys; from pratique.configuration.loading import load_configurations\n"
+        "import pratique_frontdoor.chain.assembly\n"
         f"assert load_configurations([{str(tmp_path)!r}]).validating\n"
-        "print(sorted(one for one in sys.modules if one.startswith(('cel_', 'pratique.cel'))))"
+        "print(sorted(name for name in sys.modules if name.startswith(('cel_', 'pratique.cel'))))"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "[]\n"

@@ -80,7 +80,7 @@ def webhook(server: WebhookServer, path: str, **spec: Any) -> JSONObject:
     }
 
 
-def test_a_policy_tells_what_it_changed(tmp_path: Path) -> None:
+def test_a_step_shows_what_its_policy_changed(tmp_path: Path) -> None:
     decision = decided(tmp_path, mutating(labelled("team", "'a'")), bound())
     operation = {"op": "add", "path": "/metadata/labels/team", "value": "a"}
     assert decision.patch == (operation,)
@@ -89,7 +89,7 @@ def test_a_policy_tells_what_it_changed(tmp_path: Path) -> None:
     assert (first.outcome, first.patch) == ("mutated", (operation,))
 
 
-def test_each_policy_sees_what_those_before_it_did(tmp_path: Path) -> None:
+def test_each_policy_sees_the_changes_before_it(tmp_path: Path) -> None:
     decision = decided(
         tmp_path,
         mutating(labelled("first", "'1'"), name="a"),
@@ -100,7 +100,7 @@ def test_each_policy_sees_what_those_before_it_did(tmp_path: Path) -> None:
     assert decision.object_document.data["metadata"]["labels"] == {"app": "web", "first": "1", "second": "12"}
 
 
-def test_a_refusal_is_one_with_all_causes_and_ends_the_phase(tmp_path: Path) -> None:
+def test_a_denial_has_all_causes_and_ends_the_phase(tmp_path: Path) -> None:
     failing = patched('[JSONPatch{op: "remove", path: "/spec/missing"}]')
     decision = decided(
         tmp_path,
@@ -122,14 +122,14 @@ def test_a_refusal_is_one_with_all_causes_and_ends_the_phase(tmp_path: Path) -> 
     ]
 
 
-def test_a_policy_that_cannot_be_applied_is_passed_over_if_it_may_be(tmp_path: Path) -> None:
+def test_a_failing_policy_is_skipped_under_ignore(tmp_path: Path) -> None:
     failing = patched('[JSONPatch{op: "remove", path: "/spec/missing"}]')
     decision = decided(tmp_path, mutating(failing, failurePolicy="Ignore"), bound())
     assert decision.allowed
     assert rounds(decision) == [("p", 0, "failedOpen")]
 
 
-def test_whoever_wants_to_see_a_later_change_runs_again(tmp_path: Path) -> None:
+def test_a_policy_with_if_needed_runs_again_after_a_later_change(tmp_path: Path) -> None:
     early = mutating(
         labelled("seen", "string(has(object.metadata.labels.late))"), name="a", reinvocationPolicy="IfNeeded"
     )
@@ -144,7 +144,7 @@ def test_whoever_wants_to_see_a_later_change_runs_again(tmp_path: Path) -> None:
     ]
 
 
-def test_who_would_do_nothing_the_second_time_is_not_asked(tmp_path: Path) -> None:
+def test_no_call_is_made_for_a_second_round_without_effect(tmp_path: Path) -> None:
     documents = (mutating(labelled("n", "'1'")), bound())
     asked, told = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
     assert rounds(asked) == [("p", 0, "mutated")]
@@ -161,7 +161,7 @@ def test_who_would_do_nothing_the_second_time_is_not_asked(tmp_path: Path) -> No
     ids=["by a condition", "by a selector"],
 )
 @pytest.mark.parametrize("explain", [False, True])
-def test_a_change_may_still_have_a_policy_refuse_the_second_time(
+def test_a_policy_can_deny_in_the_second_round(
     tmp_path: Path, spec: dict[str, Any], *, explain: bool
 ) -> None:
     changing, early = mutating(labelled("n", "'x'"), name="b"), mutating(labelled("m", "'1'"), name="a")
@@ -174,7 +174,7 @@ def test_a_change_may_still_have_a_policy_refuse_the_second_time(
     assert ("a", 1, "failed") in rounds(decision)
 
 
-def test_a_webhooks_change_brings_policies_back(tmp_path: Path, server: WebhookServer) -> None:
+def test_a_change_by_a_webhook_reinvokes_policies(tmp_path: Path, server: WebhookServer) -> None:
     policy = mutating(
         labelled("annotated", "string(has(object.metadata.annotations))"), reinvocationPolicy="IfNeeded"
     )
@@ -184,7 +184,9 @@ def test_a_webhooks_change_brings_policies_back(tmp_path: Path, server: WebhookS
     assert rounds(decision) == [("p", 0, "mutated"), ("p", 1, "mutated")]
 
 
-def test_a_policys_change_brings_webhooks_back_that_want_it(tmp_path: Path, server: WebhookServer) -> None:
+def test_a_change_by_a_policy_reinvokes_webhooks_with_if_needed(
+    tmp_path: Path, server: WebhookServer
+) -> None:
     policy = mutating(
         labelled("n", "string(object.metadata.?annotations.hasValue())"), reinvocationPolicy="IfNeeded"
     )
@@ -219,7 +221,7 @@ def test_built_in_controllers_run_again_after_a_policy(tmp_path: Path) -> None:
     ]
 
 
-def test_policies_may_change_what_validating_ones_then_see(tmp_path: Path) -> None:
+def test_validating_policies_see_what_mutating_ones_changed(tmp_path: Path) -> None:
     validating = [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",

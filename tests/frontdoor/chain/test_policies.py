@@ -43,7 +43,7 @@ def steps(decision: Decision) -> list[tuple[str, str, str]]:
     return [(step.name, step.configuration, step.outcome) for step in decision.steps]
 
 
-def test_a_policy_refuses_in_its_own_words(tmp_path: Path) -> None:
+def test_a_policy_denies_with_its_own_message(tmp_path: Path) -> None:
     decision = decided(tmp_path, policy({"expression": "false", "message": "never"}), binding())
     assert decision.status is not None
     assert (decision.status.code, decision.status.reason) == (422, "Invalid")
@@ -56,7 +56,7 @@ def test_a_policy_refuses_in_its_own_words(tmp_path: Path) -> None:
     assert step.endpoint
 
 
-def test_all_refusals_of_all_policies_are_told(tmp_path: Path) -> None:
+def test_every_denial_of_every_policy_is_reported(tmp_path: Path) -> None:
     documents = [
         part
         for name in ("one", "two")
@@ -75,7 +75,7 @@ def test_all_refusals_of_all_policies_are_told(tmp_path: Path) -> None:
     assert first.status.message == decision.status.message
 
 
-def test_each_binding_is_a_step_of_its_own(tmp_path: Path) -> None:
+def test_each_binding_is_a_separate_step(tmp_path: Path) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     decision = decided(
         tmp_path,
@@ -100,7 +100,7 @@ def test_each_binding_is_a_step_of_its_own(tmp_path: Path) -> None:
     assert [failure["binding"] for failure in failures] == ["audit"]
 
 
-def test_who_does_not_ask_is_not_told_of_policies_that_have_nothing_to_say(tmp_path: Path) -> None:
+def test_skipped_policies_are_shown_only_in_an_explanation(tmp_path: Path) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     elsewhere = policy("false", matchConstraints={"resourceRules": [rule]})
     documents = (elsewhere, binding(), policy("true", name="q"), binding("q", name="c"))
@@ -108,7 +108,7 @@ def test_who_does_not_ask_is_not_told_of_policies_that_have_nothing_to_say(tmp_p
     assert steps(decided(tmp_path, *documents)) == [("p", "", "skipped"), ("q", "c", "allowed")]
 
 
-def test_where_no_policy_may_mean_a_request_no_call_is_made(tmp_path: Path) -> None:
+def test_no_call_is_made_when_no_policy_can_match(tmp_path: Path) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     elsewhere = policy("false", matchConstraints={"resourceRules": [rule]})
     (step,) = decided(tmp_path, elsewhere, binding()).steps
@@ -116,24 +116,24 @@ def test_where_no_policy_may_mean_a_request_no_call_is_made(tmp_path: Path) -> N
     assert step.reason == "no policy has a rule that matches"
 
 
-def test_policies_that_nothing_binds_are_not_there(tmp_path: Path) -> None:
+def test_policies_without_a_binding_do_nothing(tmp_path: Path) -> None:
     assert decided(tmp_path, policy("false")).steps == ()
 
 
-def test_an_object_in_another_version_is_meant_by_equivalence(tmp_path: Path) -> None:
+def test_match_policy_equivalent_matches_another_version(tmp_path: Path) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
     constraints = {"resourceRules": [rule], "matchPolicy": "Equivalent"}
     assert not decided(tmp_path, policy("false", matchConstraints=constraints), binding()).allowed
 
 
-def test_policies_can_be_switched_off(tmp_path: Path) -> None:
+def test_policies_can_be_disabled(tmp_path: Path) -> None:
     off: dict[str, Any] = {"admission_control": None, "disable_admission_plugins": (NAME, "ServiceAccount")}
     assert decided(tmp_path, policy("false"), binding(), **off).allowed
     assert not decided(tmp_path, policy("false"), binding(), admission_control=None).allowed
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_what_costs_too_much_is_ended_and_the_failure_policy_decides(
+def test_an_expression_over_budget_is_stopped_and_the_failure_policy_decides(
     tmp_path: Path, failure_policy: str
 ) -> None:
     ten = "[1,2,3,4,5,6,7,8,9,0]"
@@ -145,7 +145,7 @@ def test_what_costs_too_much_is_ended_and_the_failure_policy_decides(
     assert "actual cost limit exceeded" in step.reason
 
 
-def test_a_namespace_that_is_not_there_refuses_the_request_whatever_policies_say(tmp_path: Path) -> None:
+def test_a_missing_namespace_denies_whatever_policies_say(tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     file.write_text("\n---\n".join(map(json.dumps, (policy("true"), binding()))), "utf-8")
     empty = ObjectStore()

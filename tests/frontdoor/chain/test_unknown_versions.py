@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
@@ -60,7 +60,9 @@ def configured(folder: Path, kind: str, client: dict[str, Any], **fields: Any) -
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
-def test_they_are_refused_or_shown_to_the_webhook(tmp_path: Path, kind: str, failure_policy: str) -> None:
+def test_unknown_versions_are_denied_or_sent_to_the_webhook(
+    tmp_path: Path, kind: str, failure_policy: str
+) -> None:
     with serve(denied("no")) as server:
         client = {"url": f"{server.url}/a", "caBundle": base64.b64encode(server.ca_bundle).decode()}
         configurations = load_configurations(
@@ -69,4 +71,4 @@ def test_they_are_refused_or_shown_to_the_webhook(tmp_path: Path, kind: str, fai
         for version in VERSIONS:
             decision = decide(review_of(version), webhook_controllers(), configurations, explain=True)
             assert not decision.allowed, version
-            assert decision.steps[-1].outcome in {StepOutcome.DENIED, StepOutcome.FAILED}
+            assert decision.steps[-1].outcome in {OutcomeStatus.DENIED, OutcomeStatus.FAILED}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
@@ -55,7 +55,7 @@ def labelled(key: str) -> Any:
     return patched([{"op": "add", "path": f"/metadata/labels/{key}", "value": "x"}])
 
 
-def test_mutating_webhooks_run_one_after_another_on_the_object_as_it_then_is(tmp_path: Path) -> None:
+def test_mutating_webhooks_run_in_turn_on_the_changed_object(tmp_path: Path) -> None:
     with serve({"/a": labelled("a"), "/b": labelled("b")}) as server:
         decision = run(configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b")))
     seen = [one.review["request"]["object"]["metadata"]["labels"] for one in server.received]
@@ -63,7 +63,7 @@ def test_mutating_webhooks_run_one_after_another_on_the_object_as_it_then_is(tmp
     assert apply_patch(POD, decision.patch) == decision.object_document.data
 
 
-def test_configurations_run_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_configurations_run_in_order_of_their_names(tmp_path: Path) -> None:
     with serve({"/a": allowed(), "/b": allowed()}) as server:
         configured(tmp_path, "Mutating", webhook(server, "a"), name="zeta")
         decision = run(configured(tmp_path, "Mutating", webhook(server, "b"), name="alpha"))
@@ -78,7 +78,7 @@ def test_a_denial_of_a_mutating_webhook_ends_the_phase(tmp_path: Path) -> None:
     assert len(server.received) == 1
 
 
-def test_all_validating_webhooks_are_awaited_and_all_denials_told(tmp_path: Path) -> None:
+def test_all_validating_webhooks_are_awaited_and_all_denials_reported(tmp_path: Path) -> None:
     with serve({"/a": denied("one"), "/b": allowed(), "/c": denied("two")}) as server:
         hooks = [webhook(server, path) for path in "abc"]
         decision = run(configured(tmp_path, "Validating", *hooks))
@@ -89,7 +89,7 @@ def test_all_validating_webhooks_are_awaited_and_all_denials_told(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
-def test_a_webhook_that_is_down_refuses_under_fail_in_the_api_servers_words(
+def test_a_webhook_that_is_down_denies_under_fail_with_the_message_of_the_api_server(
     tmp_path: Path, kind: str
 ) -> None:
     with serve(allowed()) as server, closed_port() as port:
@@ -101,7 +101,7 @@ def test_a_webhook_that_is_down_refuses_under_fail_in_the_api_servers_words(
         'Internal error occurred: failed calling webhook "a.tests.example.com": failed to call webhook: '
         f'Post "https://127.0.0.1:{port}/a?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
     )
-    assert decision.steps[0].outcome is StepOutcome.FAILED
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -111,24 +111,24 @@ def test_a_webhook_that_is_down_refuses_under_fail_in_the_api_servers_words(
         ("Validating", "failed-open.validating.webhook.admission.k8s.io/round_0_index_0"),
     ],
 )
-def test_a_webhook_that_is_down_lets_through_under_ignore(tmp_path: Path, kind: str, annotation: str) -> None:
+def test_a_webhook_that_is_down_allows_under_ignore(tmp_path: Path, kind: str, annotation: str) -> None:
     with serve(allowed()) as server, closed_port() as port:
         config = {"url": f"https://127.0.0.1:{port}/a"}
         hook = webhook(server, "a", clientConfig=config, failurePolicy="Ignore")
         decision = run(configured(tmp_path, kind, hook))
     assert decision.allowed
-    assert decision.steps[0].outcome is StepOutcome.FAILED_OPEN
+    assert decision.steps[0].outcome is OutcomeStatus.FAILED_OPEN
     assert decision.audit_annotations[annotation] == "a.tests.example.com"
 
 
-def test_a_webhook_that_hangs_fails_when_its_own_time_is_up(tmp_path: Path) -> None:
+def test_a_hanging_webhook_fails_after_its_own_timeout(tmp_path: Path) -> None:
     with serve({"/a": hanging(), "/b": labelled("b")}) as server:
         slow = webhook(server, "a", timeoutSeconds=1, failurePolicy="Ignore")
         decision = run(configured(tmp_path, "Mutating", slow, webhook(server, "b")))
-    assert [step.outcome for step in decision.steps] == [StepOutcome.FAILED_OPEN, StepOutcome.MUTATED]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.FAILED_OPEN, OutcomeStatus.MUTATED]
 
 
-def test_when_the_requests_own_time_is_up_nothing_more_is_called(tmp_path: Path) -> None:
+def test_no_webhook_is_called_after_the_deadline_of_the_request(tmp_path: Path) -> None:
     with serve({"/a": hanging(), "/b": allowed()}) as server:
         slow = webhook(server, "a", timeoutSeconds=5, failurePolicy="Ignore")
         decision = run(configured(tmp_path, "Mutating", slow, webhook(server, "b")), seconds=0.3)
@@ -138,7 +138,7 @@ def test_when_the_requests_own_time_is_up_nothing_more_is_called(tmp_path: Path)
     assert len(server.received) == 1
 
 
-def test_a_patch_may_be_as_large_as_it_likes(tmp_path: Path) -> None:
+def test_a_patch_can_have_any_number_of_operations(tmp_path: Path) -> None:
     labels = {f"label-{number}": "x" for number in range(5_000)}
     patch = [
         {"op": "add", "path": f"/metadata/labels/{key}", "value": value} for key, value in labels.items()
@@ -148,7 +148,7 @@ def test_a_patch_may_be_as_large_as_it_likes(tmp_path: Path) -> None:
     assert decision.object_document.data["metadata"]["labels"].items() >= labels.items()
 
 
-def test_a_patch_that_does_not_apply_refuses_even_under_ignore(tmp_path: Path) -> None:
+def test_a_patch_that_does_not_apply_denies_even_under_ignore(tmp_path: Path) -> None:
     with serve(patched([{"op": "remove", "path": "/nothing"}])) as server:
         decision = run(configured(tmp_path, "Mutating", webhook(server, "a", failurePolicy="Ignore")))
     assert decision.status is not None
@@ -156,7 +156,7 @@ def test_a_patch_that_does_not_apply_refuses_even_under_ignore(tmp_path: Path) -
     assert "Unable to remove nonexistent key: nothing" in decision.status.message
 
 
-def test_a_patch_on_delete_refuses(tmp_path: Path) -> None:
+def test_a_patch_on_delete_denies(tmp_path: Path) -> None:
     with serve(labelled("a")) as server:
         decision = run(
             configured(tmp_path, "Mutating", webhook(server, "a")),
@@ -172,7 +172,7 @@ def test_a_patch_on_delete_refuses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side_effects", ["Some", "Unknown"])
-def test_a_dry_run_is_refused_by_a_webhook_with_side_effects(tmp_path: Path, side_effects: str) -> None:
+def test_a_webhook_with_side_effects_denies_a_dry_run(tmp_path: Path, side_effects: str) -> None:
     with serve(allowed()) as server:
         hook = webhook(server, "a", sideEffects=side_effects, timeoutSeconds=5)
         document = {
@@ -188,7 +188,7 @@ def test_a_dry_run_is_refused_by_a_webhook_with_side_effects(tmp_path: Path, sid
     assert server.received == []
 
 
-def test_an_earlier_webhook_that_asks_for_it_sees_the_object_again(tmp_path: Path) -> None:
+def test_an_earlier_webhook_with_if_needed_is_reinvoked(tmp_path: Path) -> None:
     with serve({"/a": labelled("a"), "/b": labelled("b")}) as server:
         again = webhook(server, "a", reinvocationPolicy="IfNeeded")
         decision = run(configured(tmp_path, "Mutating", again, webhook(server, "b")))
@@ -215,7 +215,7 @@ def test_an_explanation_says_why_a_webhook_was_not_called(
     assert reason in decision.steps[0].reason
 
 
-def test_a_namespace_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_namespace_is_not_found(tmp_path: Path) -> None:
     selector = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
     with serve(allowed()) as server:
         decision = run(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.chain.decisions import Decision, Step
@@ -35,18 +35,18 @@ def test_a_message_that_quotes_a_secret_is_redacted() -> None:
     assert found.endswith(" is too short")
 
 
-def test_of_a_review_that_was_not_searched_no_message_is_kept() -> None:
+def test_a_review_that_was_not_redacted_has_no_message() -> None:
     assert "message" not in entry("the password hunter2-7f3e is too short", limit=10)
 
 
 @pytest.mark.parametrize("message", ["x" * 100_000, "\ud800", "\0\n\u2028"])
-def test_a_message_is_bounded_and_can_be_written(message: str) -> None:
+def test_a_message_is_truncated_and_can_be_encoded(message: str) -> None:
     found = entry(message)
     assert len(found["message"]) <= MAX_TEXT_LENGTH
     json.dumps(found).encode()
 
 
-def test_an_answer_that_is_no_decision_is_none_though_one_was_made() -> None:
+def test_a_failed_answer_is_not_logged_as_a_decision() -> None:
     seen = Observation("/admit", SCOPE)
     seen.received = decode_review(review_body(), ANY_NAMESPACE)
     seen.decision = Decision(uid="u", allowed=True)
@@ -56,8 +56,8 @@ def test_an_answer_that_is_no_decision_is_none_though_one_was_made() -> None:
     assert "allowed" not in found
 
 
-def test_who_refused_and_who_failed_open_is_named() -> None:
-    def step(name: str, outcome: StepOutcome) -> Step:
+def test_an_entry_names_who_refused_and_who_failed_open() -> None:
+    def step(name: str, outcome: OutcomeStatus) -> Step:
         return Step(
             controller="ValidatingAdmissionWebhook",
             phase=Phase.VALIDATE,
@@ -67,10 +67,10 @@ def test_who_refused_and_who_failed_open_is_named() -> None:
         )
 
     steps = (
-        step("denies", StepOutcome.DENIED),
-        step("fails", StepOutcome.FAILED),
-        step("opens", StepOutcome.FAILED_OPEN),
-        step("allows", StepOutcome.ALLOWED),
+        step("denies", OutcomeStatus.DENIED),
+        step("fails", OutcomeStatus.FAILED),
+        step("opens", OutcomeStatus.FAILED_OPEN),
+        step("allows", OutcomeStatus.ALLOWED),
     )
     found = entry("no", steps=steps)
     assert [(one["configuration"], one["name"]) for one in found["deniedBy"]] == [
@@ -80,7 +80,7 @@ def test_who_refused_and_who_failed_open_is_named() -> None:
     assert found["failedOpen"] == ["opens"]
 
 
-def test_an_entry_that_had_to_let_go_of_its_objects_says_so_and_quotes_nothing() -> None:
+def test_an_entry_without_its_objects_says_so_and_has_no_message() -> None:
     seen = Observation("/admit", SCOPE)
     seen.received = decode_review(review_body(object=SECRET), ANY_NAMESPACE)
     seen.decision = Decision(uid="u", allowed=False, status=statuses.bad_request("hunter2-7f3e"))

@@ -34,7 +34,7 @@ def written(decisions: int, key: bytes | None = None, user: str = "jane") -> lis
 def verified(*files: Sequence[bytes], key: bytes | None = None) -> Verifier:
     verifier = Verifier(key)
     for number, lines in enumerate(files):
-        verifier.look(f"file{number}", lines, is_last=number == len(files) - 1)
+        verifier.verify(f"file{number}", lines, is_last=number == len(files) - 1)
     return verifier
 
 
@@ -47,7 +47,7 @@ logs = st.integers(1, 12)
 
 
 @given(logs, keys)
-def test_a_log_that_nobody_touched_is_whole(decisions: int, key: bytes | None) -> None:
+def test_an_unchanged_log_is_valid(decisions: int, key: bytes | None) -> None:
     verifier = verified(written(decisions, key), key=key)
     assert verifier.report.faults == []
     assert (verifier.report.entries, verifier.report.decisions) == (decisions + 2, decisions)
@@ -55,9 +55,7 @@ def test_a_log_that_nobody_touched_is_whole(decisions: int, key: bytes | None) -
 
 
 @given(logs, keys, st.data())
-def test_any_byte_that_is_changed_is_found_where_it_is(
-    decisions: int, key: bytes | None, data: st.DataObject
-) -> None:
+def test_a_changed_byte_is_found_in_its_line(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines = written(decisions, key)
     number = data.draw(st.integers(0, len(lines) - 1))
     at = data.draw(st.integers(0, len(lines[number]) - 2))  # the newline is what makes it a line
@@ -70,7 +68,7 @@ def test_any_byte_that_is_changed_is_found_where_it_is(
 
 
 @given(logs, keys, st.data())
-def test_any_line_that_is_taken_out_of_the_middle_is_missed(
+def test_a_line_removed_from_the_middle_is_detected(
     decisions: int, key: bytes | None, data: st.DataObject
 ) -> None:
     lines = written(decisions, key)
@@ -81,9 +79,7 @@ def test_any_line_that_is_taken_out_of_the_middle_is_missed(
 
 
 @given(logs, keys, st.data())
-def test_any_two_lines_that_change_places_are_found(
-    decisions: int, key: bytes | None, data: st.DataObject
-) -> None:
+def test_two_swapped_lines_are_detected(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines = written(decisions, key)
     one = data.draw(st.integers(0, len(lines) - 2))
     other = data.draw(st.integers(one + 1, len(lines) - 1))
@@ -92,7 +88,7 @@ def test_any_two_lines_that_change_places_are_found(
 
 
 @given(logs, keys, st.data())
-def test_any_line_that_is_put_in_is_found(decisions: int, key: bytes | None, data: st.DataObject) -> None:
+def test_an_inserted_line_is_detected(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines = written(decisions, key)
     stranger = written(decisions, key, user="eve")[1]
     new = data.draw(st.sampled_from([lines[-1], lines[0], lines[1], stranger, b"{}\n", b"\n", b"not JSON\n"]))
@@ -102,9 +98,7 @@ def test_any_line_that_is_put_in_is_found(decisions: int, key: bytes | None, dat
 
 
 @given(logs, keys, st.data())
-def test_any_line_that_stands_for_one_of_another_log_is_found(
-    decisions: int, key: bytes | None, data: st.DataObject
-) -> None:
+def test_a_line_of_another_log_is_detected(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines, others = written(decisions, key), written(decisions, key, user="eve")
     at = data.draw(st.integers(1, decisions))
     lines[at] = others[at]
@@ -112,7 +106,7 @@ def test_any_line_that_stands_for_one_of_another_log_is_found(
 
 
 @given(logs, st.data())
-def test_who_has_no_key_cannot_make_the_rest_of_a_chain(decisions: int, data: st.DataObject) -> None:
+def test_the_rest_of_a_chain_cannot_be_forged_without_the_key(decisions: int, data: st.DataObject) -> None:
     lines = written(decisions, KEY)
     at = data.draw(st.integers(1, len(lines) - 1))
     for wrong in (None, b"w" * 32):
@@ -122,12 +116,12 @@ def test_who_has_no_key_cannot_make_the_rest_of_a_chain(decisions: int, data: st
     assert faults(written(decisions), KEY) == list(range(1, decisions + 3))
 
 
-def test_a_log_with_a_key_is_not_believed_without_it() -> None:
+def test_a_log_with_a_key_is_not_verified_without_it() -> None:
     with pytest.raises(KeyMissingError):
         verified(written(3, KEY))
 
 
-def test_a_tail_that_is_cut_off_shows_only_against_a_hash_that_is_kept_elsewhere() -> None:
+def test_a_truncated_log_is_detected_only_against_a_hash_kept_elsewhere() -> None:
     lines = written(5)
     verifier = verified(lines[:-2])
     assert verifier.report.faults == []
@@ -135,7 +129,7 @@ def test_a_tail_that_is_cut_off_shows_only_against_a_hash_that_is_kept_elsewhere
     assert lines[-1][-67:-3].decode() not in verifier.hashes
 
 
-def test_half_a_line_at_the_end_is_told_of() -> None:
+def test_a_partial_line_at_the_end_is_reported() -> None:
     lines = written(2)
     report = verified([*lines[:-1], lines[-1][:-20]]).report
     assert [(one.line, one.text) for one in report.faults] == [
@@ -143,7 +137,7 @@ def test_half_a_line_at_the_end_is_told_of() -> None:
     ]
 
 
-def test_a_file_that_is_missing_between_two_others_is_found() -> None:
+def test_a_missing_file_between_two_others_is_detected() -> None:
     chain, files = HashChain(), []
     for _ in range(3):
         lines = []
@@ -158,7 +152,7 @@ def test_a_file_that_is_missing_between_two_others_is_found() -> None:
     assert verified(files[1], files[2]).report.first == 3
 
 
-def test_entries_after_a_final_seal_begin_with_a_head() -> None:
+def test_entries_after_a_final_seal_start_with_a_head() -> None:
     lines = written(1)
     chain = HashChain(None, 3, lines[-1][-67:-3].decode())
     assert faults([*lines, chain.line({"kind": "decision"})]) == [4]
@@ -168,7 +162,7 @@ def test_entries_after_a_final_seal_begin_with_a_head() -> None:
 @pytest.mark.parametrize(
     ("content", "text"), [(b"", "0 bytes"), (b"short\n", "5 bytes"), (b"x" * 5000, "4097 bytes")]
 )
-def test_a_key_of_another_length_is_refused(content: bytes, text: str, tmp_path: Path) -> None:
+def test_a_key_of_the_wrong_length_is_refused(content: bytes, text: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=f"--key .*: has {text}; a key has 32 to 4096"):

@@ -109,7 +109,7 @@ def assert_refused(answer: Answer, code: int, reason: str, message: str) -> None
     ],
 )
 @pytest.mark.parametrize("path", ["/validate", "/explain"])
-def test_a_body_that_is_no_review_is_a_bad_request(
+def test_a_body_that_is_not_a_review_is_a_bad_request(
     allowing: Door, path: str, body: bytes, message: str
 ) -> None:
     assert_refused(allowing.post(path, body), 400, "BadRequest", message)
@@ -140,9 +140,7 @@ def test_a_body_that_is_no_review_is_a_bad_request(
         ),
     ],
 )
-def test_a_query_that_means_nothing_is_a_bad_request(
-    allowing: Door, query: str, problem: tuple[str, str]
-) -> None:
+def test_an_invalid_query_is_a_bad_request(allowing: Door, query: str, problem: tuple[str, str]) -> None:
     assert_refused(allowing.post(f"/explain?{query}"), 400, *problem)
 
 
@@ -196,7 +194,7 @@ def test_only_known_paths_and_methods_are_served(  # noqa: PLR0917 - a table's c
         ),
     ],
 )
-def test_a_body_in_another_format_is_an_unsupported_media_type(
+def test_a_body_in_another_format_has_an_unsupported_media_type(
     allowing: Door, headers: dict[str, str], problem: tuple[str, str]
 ) -> None:
     answer = allowing.request("POST", "/validate", review_body(), headers)
@@ -214,12 +212,12 @@ def test_a_body_in_another_format_is_an_unsupported_media_type(
         JSON_TYPE | {"Content-Encoding": "identity"},
     ],
 )
-def test_json_in_utf8_is_accepted_however_it_is_written(allowing: Door, headers: dict[str, str]) -> None:
+def test_every_spelling_of_the_json_media_type_is_accepted(allowing: Door, headers: dict[str, str]) -> None:
     assert allowing.request("POST", "/validate", review_body(), headers).code == 200
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), float("inf")])
-def test_what_python_calls_json_and_nobody_else_is_a_bad_request(allowing: Door, value: JSON) -> None:
+def test_json_extensions_of_python_are_a_bad_request(allowing: Door, value: JSON) -> None:
     answer = allowing.post("/validate", review_body(object={"a": value}))
     assert answer.code == 400
     assert answer.json["message"].startswith("the body is not JSON: ")

@@ -18,7 +18,7 @@ class LabellingEngine(AllowingEngine):
         return decided(review.object, [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}])
 
 
-def test_an_explanation_tells_who_changed_what_where_it_is_asked_for() -> None:
+def test_an_explanation_has_the_blame_on_request() -> None:
     with open_door(LabellingEngine()) as door:
         document = door.post("/explain?blame=true&phase=mutate").json
         without = door.post("/explain?blame=false").json
@@ -39,14 +39,14 @@ def test_an_explanation_tells_who_changed_what_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("path", ["/explain", "/explain?blame=false", "/admit?blame=true"])
-def test_nothing_of_it_is_answered_elsewhere(allowing: Door, path: str) -> None:
+def test_other_answers_have_no_blame(allowing: Door, path: str) -> None:
     answer = allowing.post(path)
     assert answer.code == 200
     assert "blame" not in json.dumps(answer.json)
 
 
 @pytest.mark.parametrize("value", ["", "True", "1", "yes"])
-def test_any_other_value_is_a_bad_request(allowing: Door, value: str) -> None:
+def test_an_invalid_blame_parameter_is_a_bad_request(allowing: Door, value: str) -> None:
     answer = allowing.post(f"/explain?blame={value}")
     assert (answer.code, answer.json["reason"]) == (400, "BadRequest")
     text = f'blame: Unsupported value: "{value}": supported values: "true", "false"'

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pratique_frontdoor.http.limits import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare
-from pratique_frontdoor.http.messages import RequestError
+from pratique_frontdoor.http.messages import MIN_REVIEW_BYTES, Load, LoadLimits, LoadShare, RequestError
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine, HangingEngine
 from support.front_doors.reviews import review_body, review_body_of
@@ -44,7 +43,7 @@ def test_a_body_of_one_byte_more_is_too_large(
     assert "Retry-After" not in answer.headers
 
 
-def test_a_body_that_is_said_to_be_too_large_is_refused_before_it_comes(allowing: Door) -> None:
+def test_a_body_declared_too_large_is_refused_before_it_is_sent(allowing: Door) -> None:
     with contextlib.closing(allowing.connect()) as connection:
         connection.putrequest("POST", "/validate")
         connection.putheader("Content-Type", "application/json")
@@ -61,7 +60,7 @@ def test_a_connection_survives_a_body_that_was_too_large(allowing: Door) -> None
     assert (refused.code, accepted.code) == (413, 200)
 
 
-def test_reviews_beyond_what_can_be_held_are_turned_away_and_never_allowed() -> None:
+def test_reviews_beyond_the_memory_limit_get_503_and_are_never_allowed() -> None:
     settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES, default_timeout_seconds=1)
     with open_door(HangingEngine(), settings) as door, contextlib.closing(door.connect()) as first:
         first.request("POST", "/validate", review_body(), JSON_TYPE)
@@ -80,14 +79,14 @@ def _until_turned_away(door: Door) -> Answer:
     return answer
 
 
-def test_what_was_held_is_let_go_of_when_a_review_ends() -> None:
+def test_the_bytes_of_a_review_are_released_when_it_ends() -> None:
     settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES)
     with open_door(AllowingEngine(), settings) as door:
         codes = [door.post("/validate", body).code for body in (review_body(), b"{", review_body())]
     assert codes == [200, 400, 200]
 
 
-def test_a_request_counts_for_its_bytes_and_a_review_for_64_kib_at_least() -> None:
+def test_a_request_counts_its_bytes_and_a_review_at_least_64_kib() -> None:
     load = Load(LoadLimits(MIN_REVIEW_BYTES + 10))
     with LoadShare(load) as complete, LoadShare(load) as begun:
         complete.hold(1)

@@ -101,7 +101,7 @@ def presenting(door: Door, authority: trustme.CA, shown: trustme.LeafCert) -> Do
     ],
     ids=["common name", "DNS name"],
 )
-def test_a_certificate_with_a_name_that_may_call_is_let_in(
+def test_a_certificate_with_an_allowed_name_is_accepted(
     door: Door, authority: trustme.CA, named: dict[str, Any]
 ) -> None:
     shown = authority.issue_cert(*named.pop("identities"), **named)
@@ -109,7 +109,7 @@ def test_a_certificate_with_a_name_that_may_call_is_let_in(
 
 
 @pytest.mark.parametrize("more_names", [0, 200], ids=["a short certificate", "a long one"])
-def test_a_certificate_of_an_authority_in_between_is_let_in(
+def test_a_certificate_of_an_intermediate_authority_is_accepted(
     door: Door, authority: trustme.CA, more_names: int
 ) -> None:
     more = [f"{number}.example.com" for number in range(more_names)]
@@ -118,9 +118,7 @@ def test_a_certificate_of_an_authority_in_between_is_let_in(
 
 
 @pytest.mark.parametrize("name", ["api.example.com.evil", "xapi.example.com", "*.example.com"])
-def test_a_certificate_whose_names_only_look_like_it_is_forbidden(
-    door: Door, authority: trustme.CA, name: str
-) -> None:
+def test_a_certificate_with_a_similar_name_is_forbidden(door: Door, authority: trustme.CA, name: str) -> None:
     answer = ask(presenting(door, authority, authority.issue_cert(name)))
     assert answer.code == 403
     assert answer.json == {
@@ -145,9 +143,7 @@ def test_a_certificate_whose_names_only_look_like_it_is_forbidden(
         ),
     ],
 )
-def test_a_certificate_that_is_not_believed_gets_no_connection(
-    door: Door, authority: trustme.CA, issued: Any
-) -> None:
+def test_an_untrusted_certificate_gets_no_connection(door: Door, authority: trustme.CA, issued: Any) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
         ask(presenting(door, authority, issued(authority)))
 
@@ -161,11 +157,13 @@ def test_a_certificate_that_is_not_believed_gets_no_connection(
         basic("apiserver", PASSWORD),
     ],
 )
-def test_a_token_or_password_lets_in(door: Door, authorization: str) -> None:
+def test_a_token_or_password_is_accepted(door: Door, authorization: str) -> None:
     assert ask(door, authorization).code == 200
 
 
-def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trustme.CA) -> None:
+def test_a_token_is_accepted_beside_a_certificate_without_an_allowed_name(
+    door: Door, authority: trustme.CA
+) -> None:
     stranger = presenting(door, authority, authority.issue_cert("stranger.example.com"))
     assert ask(stranger, f"Bearer {TOKEN}").code == 200
     assert ask(stranger, "Bearer wrong").code == 403
@@ -196,7 +194,7 @@ def test_a_token_lets_in_whose_certificate_does_not(door: Door, authority: trust
         "Basic " + base64.b64encode(PASSWORD.encode()).decode(),
     ],
 )
-def test_who_is_not_known_is_told_so_as_the_api_server_tells_it(
+def test_an_unauthenticated_caller_gets_the_status_of_the_api_server(
     door: Door, authorization: str | None
 ) -> None:
     answer = ask(door, authorization)
@@ -214,19 +212,19 @@ def test_who_is_not_known_is_told_so_as_the_api_server_tells_it(
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz?verbose", "/healthz", "/version"])
-def test_probes_and_the_version_are_for_everybody(door: Door, path: str) -> None:
+def test_probes_and_the_version_need_no_credentials(door: Door, path: str) -> None:
     assert door.get(path).code == 200
 
 
 @pytest.mark.parametrize(
     "path", ["/metrics", "/", "/nothing", "/livez/", "//livez", "/livez/../metrics", "/LIVEZ"]
 )
-def test_all_else_is_for_callers_that_are_known(door: Door, path: str) -> None:
+def test_all_other_paths_need_credentials(door: Door, path: str) -> None:
     assert door.get(path).code == 401
 
 
 @pytest.mark.parametrize("path", ["/mutate", "/validate", "/admit", "/explain"])
-def test_no_review_is_decided_for_strangers(
+def test_no_review_is_decided_for_unauthenticated_callers(
     settings: FrontDoorSettings, authority: trustme.CA, path: str
 ) -> None:
     engine = AllowingEngine()
@@ -239,7 +237,7 @@ WRONG = {"first": f"x{TOKEN[1:]}", "last": f"{TOKEN[:-1]}x", "length": TOKEN[:4]
 
 
 @pytest.mark.parametrize("guesses", [5, pytest.param(2_000, marks=pytest.mark.long)])
-def test_a_wrong_token_is_refused_however_near_it_comes(door: Door, guesses: int) -> None:
+def test_a_token_that_is_almost_right_is_refused(door: Door, guesses: int) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in WRONG}
     with contextlib.closing(door.connect()) as connection:
         for name, token in [*WRONG.items()] * guesses:
@@ -262,7 +260,7 @@ def test_refusals_are_counted(changing: Door) -> None:
 PARTLY = "bearer tokens: only what can be read of the files counts"
 
 
-def test_a_token_that_is_taken_out_is_refused_whatever_else_the_file_holds(
+def test_a_removed_token_is_refused_even_when_the_file_is_broken(
     changing: Door, settings: FrontDoorSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert settings.token_file is not None
@@ -297,7 +295,7 @@ def a_folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [emptied, blank, gone, a_folder])
-def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
+def test_an_empty_file_of_secrets_refuses_everybody(
     changing: Door,
     settings: FrontDoorSettings,
     change: Callable[[Path], None],
@@ -318,7 +316,7 @@ def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
     assert (ready.code, "but: bearer tokens: only what can be read" in ready.text) == (200, True)
 
 
-def test_where_nobody_may_call_any_more_the_front_door_is_not_ready_until_somebody_may(
+def test_the_front_door_is_not_ready_while_no_caller_can_be_accepted(
     changing: Door, settings: FrontDoorSettings, authority: trustme.CA
 ) -> None:
     assert settings.token_file is not None
@@ -339,7 +337,7 @@ def test_where_nobody_may_call_any_more_the_front_door_is_not_ready_until_somebo
     assert changing.get("/readyz").code == 200
 
 
-def test_a_file_of_tokens_that_is_rewritten_in_place_locks_nobody_out(
+def test_a_token_file_rewritten_in_place_refuses_no_known_caller(
     changing: Door, settings: FrontDoorSettings
 ) -> None:
     assert settings.token_file is not None
@@ -372,7 +370,7 @@ def test_no_secret_is_ever_logged_or_shown(
     assert not [text for text in (*told, *capfd.readouterr()) if "canary" in text]
 
 
-def test_callers_of_an_authority_that_stays_are_not_disturbed_when_another_goes(
+def test_callers_of_a_remaining_authority_are_not_disturbed_when_another_is_removed(
     changing: Door, settings: FrontDoorSettings, authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "pratique")
@@ -385,6 +383,6 @@ def test_callers_of_an_authority_that_stays_are_not_disturbed_when_another_goes(
     connection.close()
 
 
-def test_without_any_way_configured_everybody_may_call(allowing: Door) -> None:
+def test_without_configured_credentials_everybody_may_call(allowing: Door) -> None:
     assert ask(allowing).code == 200
     assert ask(allowing, "Bearer whatever").code == 200

@@ -13,13 +13,8 @@ import pytest
 
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.http.codecs import decode_review
-from pratique_frontdoor.http.limits import (
-    MIN_REVIEW_BYTES,
-    PriorityLevel,
-    UnauthenticatedConnections,
-    network_address,
-    priority_of,
-)
+from pratique_frontdoor.http.connections import UnauthenticatedConnections, network_address
+from pratique_frontdoor.http.messages import MIN_REVIEW_BYTES, PriorityLevel, priority_of
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine, HangingEngine
 from support.front_doors.reviews import review_body
@@ -61,7 +56,7 @@ def rss(pid: int) -> int:
     ],
     ids=["trailers", "a trailer", "an extension", "chunks", "pipelined", "half a body"],
 )
-def test_whatever_strangers_send_the_front_door_stays_small(
+def test_unauthenticated_clients_cannot_exhaust_memory(
     beginning: bytes, rest: bytes, connections: int
 ) -> None:
     with open_door_process("ForgetfulEngine", drain_seconds=0) as running, contextlib.ExitStack() as stack:
@@ -91,7 +86,7 @@ class Stub:
     is_busy: bool = False
     is_closed: bool = False
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         self.is_closed = True
 
 
@@ -103,7 +98,7 @@ def opened(
     return stub
 
 
-def test_of_too_many_connections_of_an_address_the_oldest_that_does_nothing_goes() -> None:
+def test_too_many_connections_of_an_address_close_its_oldest_idle_one() -> None:
     connections = UnauthenticatedConnections(FrontDoorSettings(max_address_connections=2))
     busy, idle = opened(connections, "a", 1, is_busy=True), opened(connections, "a", 1)
     other, new = opened(connections, "b", 1), opened(connections, "a", 1)
@@ -111,7 +106,7 @@ def test_of_too_many_connections_of_an_address_the_oldest_that_does_nothing_goes
     assert (len(connections), connections.held_bytes) == (3, 3)
 
 
-def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
+def test_too_much_memory_closes_connections_of_the_heaviest_address() -> None:
     connections = UnauthenticatedConnections(FrontDoorSettings(max_unauthenticated_bytes=100))
     honest, heavy = opened(connections, "a", 30), [opened(connections, "b", 30) for _ in range(3)]
     assert [one.is_closed for one in (honest, *heavy)] == [False, True, False, False]
@@ -122,7 +117,7 @@ def test_of_too_much_memory_the_address_that_has_most_gives_up_first() -> None:
     assert (len(connections), connections.held_bytes) == (0, 0)
 
 
-def test_without_limits_nothing_is_closed() -> None:
+def test_without_limits_no_connection_is_closed() -> None:
     connections = UnauthenticatedConnections(
         FrontDoorSettings(max_unauthenticated_bytes=0, max_address_connections=0)
     )
@@ -142,7 +137,7 @@ def test_without_limits_nothing_is_closed() -> None:
         (None, "local"),
     ],
 )
-def test_an_address_of_ipv6_is_its_network(host: str | None, address: str) -> None:
+def test_an_ipv6_address_counts_as_its_network(host: str | None, address: str) -> None:
     assert network_address(host) == address
 
 
@@ -194,7 +189,7 @@ def shed(door: Door, body: bytes, headers: dict[str, str] = JSON_TYPE) -> bool:
     return answer.code == 503
 
 
-def test_where_ordinary_reviews_are_shed_urgent_ones_have_room() -> None:
+def test_urgent_reviews_use_the_reserve_when_ordinary_ones_are_shed() -> None:
     settings = FrontDoorSettings(
         max_in_flight_bytes=2 * MIN_REVIEW_BYTES, reserved_in_flight_bytes=MIN_REVIEW_BYTES
     )
@@ -206,23 +201,21 @@ def test_where_ordinary_reviews_are_shed_urgent_ones_have_room() -> None:
     assert 'pratique_frontdoor_shed_by_priority_total{limit="total",priority="ordinary"}' in metrics
 
 
-def test_urgent_reviews_are_shed_too_where_what_is_reserved_is_used() -> None:
+def test_urgent_reviews_are_shed_when_the_reserve_is_used_up() -> None:
     settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES, reserved_in_flight_bytes=0)
     with open_door(HangingEngine(), settings) as door, hanging(door, 1):
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(userInfo=NODE)))
 
 
 @pytest.mark.parametrize("limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * MIN_REVIEW_BYTES}])
-def test_an_address_has_so_many_reviews_in_flight(limit: dict[str, int]) -> None:
+def test_reviews_in_flight_are_limited_by_address(limit: dict[str, int]) -> None:
     with open_door(HangingEngine(), FrontDoorSettings(**limit)) as door, hanging(door, 2):  # type: ignore[arg-type] # numbers
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
         assert not shed(door, review_body(userInfo=NODE))
 
 
 @pytest.mark.parametrize("limit", [{"max_caller_requests": 2}, {"max_caller_bytes": 2 * MIN_REVIEW_BYTES}])
-def test_a_caller_has_so_many_reviews_in_flight_and_leaves_others_theirs(
-    tmp_path: Path, limit: dict[str, int]
-) -> None:
+def test_reviews_in_flight_are_limited_by_caller(tmp_path: Path, limit: dict[str, int]) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("first\nsecond\n")
     first, second = ({**JSON_TYPE, "Authorization": f"Bearer {name}"} for name in ("first", "second"))
@@ -232,7 +225,7 @@ def test_a_caller_has_so_many_reviews_in_flight_and_leaves_others_theirs(
         assert not shed(door, review_body(), second)
 
 
-def test_who_was_let_in_is_not_closed_for_strangers(tmp_path: Path) -> None:
+def test_authenticated_connections_are_not_closed_for_unauthenticated_ones(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("right\n")
     settings = FrontDoorSettings(token_file=tokens, max_address_connections=3)
@@ -247,7 +240,7 @@ def test_who_was_let_in_is_not_closed_for_strangers(tmp_path: Path) -> None:
     assert 'pratique_frontdoor_connections_closed_total{reason="address"} 2.0' in metrics
 
 
-def test_answers_that_nobody_reads_end_a_connection() -> None:
+def test_a_client_that_does_not_read_answers_is_disconnected() -> None:
     settings = FrontDoorSettings(body_seconds=0.1, keep_alive_seconds=3600, max_unauthenticated_bytes=0)
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.settimeout(0.2)

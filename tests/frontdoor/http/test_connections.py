@@ -51,7 +51,7 @@ def talk(door: Door, request: bytes) -> bytes:
         b"GET /" + b"b" * 40_000,
     ],
 )
-def test_what_is_no_request_is_told_so_and_the_connection_closed(
+def test_a_malformed_request_gets_400_and_the_connection_is_closed(
     allowing: Door, request_bytes: bytes
 ) -> None:
     head, _, body = talk(allowing, request_bytes).partition(b"\r\n\r\n")
@@ -93,9 +93,7 @@ SLOW_ENDS = [
 
 
 @pytest.mark.parametrize(("beginning", "limit"), SLOW_ENDS)
-def test_a_client_that_keeps_the_front_door_waiting_is_disconnected(
-    beginning: bytes, limit: dict[str, float]
-) -> None:
+def test_a_client_that_stops_sending_is_disconnected(beginning: bytes, limit: dict[str, float]) -> None:
     settings = dataclasses.replace(PATIENT, **limit)  # type: ignore[arg-type] # limits are numbers
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.sendall(beginning)
@@ -104,7 +102,7 @@ def test_a_client_that_keeps_the_front_door_waiting_is_disconnected(
 
 
 @pytest.mark.parametrize(("beginning", "limit"), [case for case in SLOW_ENDS if case[0]])
-def test_sending_a_byte_now_and_then_does_not_help(beginning: bytes, limit: dict[str, float]) -> None:
+def test_a_client_that_trickles_bytes_is_disconnected(beginning: bytes, limit: dict[str, float]) -> None:
     settings = dataclasses.replace(PATIENT, **limit)  # type: ignore[arg-type] # limits are numbers
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.settimeout(0.05)
@@ -125,7 +123,7 @@ def _closed_after_a_byte(connection: socket.socket) -> bool:
         {"body_grace_seconds": 0.1},  # after which it comes fast enough
     ],
 )
-def test_a_body_that_meets_each_limit_is_read(limit: dict[str, float]) -> None:
+def test_a_body_exactly_at_every_limit_is_read(limit: dict[str, float]) -> None:
     settings = dataclasses.replace(PATIENT, **limit)  # type: ignore[arg-type] # limits are numbers
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
         connection.sendall(POST + LENGTH + b"Connection: close\r\n\r\n" + BODY[:100])
@@ -141,7 +139,7 @@ def _closed(connection: socket.socket) -> bool:
         return False
 
 
-def test_an_idle_connection_stays_open_however_short_the_patience_with_heads() -> None:
+def test_the_timeout_of_heads_does_not_close_idle_connections() -> None:
     settings = FrontDoorSettings(head_seconds=0.1)
     with open_door(AllowingEngine(), settings) as door, contextlib.closing(door.connect()) as connection:
         first = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
@@ -152,12 +150,12 @@ def test_an_idle_connection_stays_open_however_short_the_patience_with_heads() -
     assert (first.code, second.code) == (200, 200)
 
 
-def test_a_slow_review_is_no_slow_client() -> None:
+def test_a_slow_review_does_not_count_as_a_slow_client() -> None:
     with open_door(SlowEngine(seconds=1.3), FrontDoorSettings(head_seconds=0.1)) as door:
         assert door.post("/validate").code == 200
 
 
-def test_a_body_that_comes_fast_enough_is_read_to_its_end() -> None:
+def test_a_body_sent_fast_enough_is_read_to_its_end() -> None:
     settings = FrontDoorSettings(body_grace_seconds=0.1, min_body_bytes_per_second=100)
     body = review_body_of(100_000)
     with open_door(AllowingEngine(), settings) as door, door.socket() as connection:
@@ -169,7 +167,7 @@ def test_a_body_that_comes_fast_enough_is_read_to_its_end() -> None:
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_body_may_take_its_time_behind_another_request() -> None:
+def test_a_body_that_waits_for_an_earlier_answer_does_not_time_out() -> None:
     with (
         open_door(
             SlowEngine(seconds=1.5), FrontDoorSettings(head_seconds=0.1, body_grace_seconds=1.2)
@@ -183,7 +181,7 @@ def test_a_body_may_take_its_time_behind_another_request() -> None:
         assert read_all(connection).count(b"HTTP/1.1 200 OK\r\n") == 2
 
 
-def test_requests_sent_at_once_are_answered_in_their_order(allowing: Door) -> None:
+def test_pipelined_requests_are_answered_in_order(allowing: Door) -> None:
     uids = [f"uid-{number}" for number in range(5)]
     requests = [
         POST
@@ -195,7 +193,7 @@ def test_requests_sent_at_once_are_answered_in_their_order(allowing: Door) -> No
     assert [answer.index(uid.encode()) for uid in uids] == sorted(answer.index(uid.encode()) for uid in uids)
 
 
-def test_who_asks_before_sending_is_told_to_go_on(allowing: Door) -> None:
+def test_expect_100_continue_is_answered(allowing: Door) -> None:
     with allowing.socket() as connection:
         connection.sendall(POST + LENGTH + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -203,25 +201,25 @@ def test_who_asks_before_sending_is_told_to_go_on(allowing: Door) -> None:
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_who_asks_before_sending_too_much_is_told_not_to(allowing: Door) -> None:
+def test_expect_100_continue_for_a_body_too_large_is_refused(allowing: Door) -> None:
     with allowing.socket() as connection:
         connection.sendall(POST + b"Expect: 100-continue\r\nContent-Length: 7340033\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_http_1_0_is_answered_and_closed(allowing: Door) -> None:
+def test_http_1_0_is_answered_and_the_connection_closed(allowing: Door) -> None:
     answer = talk(allowing, b"GET /livez HTTP/1.0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\nok")
 
 
-def test_answers_are_dated_and_do_not_name_the_server(allowing: Door) -> None:
+def test_responses_have_a_date_and_do_not_name_the_server(allowing: Door) -> None:
     headers = allowing.get("/livez").headers
     assert "Date" in headers
     assert "Server" not in headers
 
 
-def test_an_answer_leaves_in_one_piece(allowing: Door) -> None:
+def test_a_response_is_written_in_one_piece(allowing: Door) -> None:
     with allowing.socket() as connection:
         for _ in range(3):
             connection.sendall(POST + b"Content-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
@@ -229,7 +227,7 @@ def test_an_answer_leaves_in_one_piece(allowing: Door) -> None:
             assert b"content-length: %d" % len(body) in head
 
 
-def test_an_answer_that_is_a_head_alone_leaves(allowing: Door) -> None:
+def test_a_response_without_a_body_is_written(allowing: Door) -> None:
     with allowing.socket() as connection:
         connection.sendall(b"HEAD /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")

@@ -22,22 +22,22 @@ def assert_timed_out(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_review_that_is_not_decided_in_time_is_a_timeout(path: str) -> None:
+def test_a_review_not_decided_in_time_is_a_timeout(path: str) -> None:
     with open_door(HangingEngine()) as door:
         assert_timed_out(door.post(f"{path}?timeout=100ms"))
 
 
-def test_the_default_time_is_a_limit_too() -> None:
+def test_the_default_timeout_applies() -> None:
     with open_door(HangingEngine(), FrontDoorSettings(default_timeout_seconds=0.1)) as door:
         assert_timed_out(door.post("/validate"))
 
 
-def test_a_timeout_of_the_engine_is_answered_like_one_of_the_front_door() -> None:
+def test_a_timeout_of_the_engine_has_the_same_answer_as_one_of_the_front_door() -> None:
     with open_door(FailingEngine(error=TimeoutError())) as door:
         assert_timed_out(door.post("/validate"))
 
 
-def test_a_body_that_does_not_come_is_a_timeout(allowing: Door) -> None:
+def test_a_body_that_never_arrives_is_a_timeout(allowing: Door) -> None:
     with contextlib.closing(allowing.connect()) as connection:
         connection.putrequest("POST", "/validate?timeout=100ms")
         connection.putheader("Content-Type", "application/json")
@@ -46,7 +46,7 @@ def test_a_body_that_does_not_come_is_a_timeout(allowing: Door) -> None:
         assert connection.getresponse().status == 504
 
 
-def test_the_engine_is_told_how_long_it_may_take() -> None:
+def test_the_engine_gets_the_deadline() -> None:
     engine = AllowingEngine()
     with open_door(engine) as door:
         door.post("/validate?timeout=5s")
@@ -72,13 +72,13 @@ def test_the_engine_is_told_how_long_it_may_take() -> None:
         ("a=b&timeout=4s", 3.8),
     ],
 )
-def test_time_is_what_the_caller_gives_less_the_way_back(query: str, seconds: float) -> None:
+def test_the_deadline_is_the_timeout_less_the_margin_for_the_answer(query: str, seconds: float) -> None:
     read = query_reader(FrontDoorSettings())
     assert read(query.encode()).seconds == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_fault_of_pratique_is_told_by_an_id_alone(path: str) -> None:
+def test_an_internal_error_is_reported_only_by_an_id(path: str) -> None:
     with open_door(FailingEngine()) as door:
         answer = door.post(path)
     assert answer.code == 500
@@ -92,13 +92,13 @@ def test_a_fault_of_pratique_is_told_by_an_id_alone(path: str) -> None:
     assert "broken" not in answer.text
 
 
-def test_a_fault_takes_nobody_else_with_it() -> None:
+def test_an_internal_error_affects_no_other_review() -> None:
     with open_door(FailingEngine(error=RecursionError())) as door:
         assert [door.post("/validate").code for _ in range(3)] == [500, 500, 500]
         assert door.get("/livez").code == 200
 
 
-def test_a_client_that_leaves_in_the_middle_harms_nobody(allowing: Door) -> None:
+def test_a_client_that_disconnects_midway_affects_no_other(allowing: Door) -> None:
     with contextlib.closing(allowing.connect()) as connection:
         connection.putrequest("POST", "/validate")
         connection.putheader("Content-Type", "application/json")

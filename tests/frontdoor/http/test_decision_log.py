@@ -41,7 +41,7 @@ def answers(path: Path) -> list[Any]:
 def verified(*paths: Path, key: str | None = None) -> ChainReport:
     verifier = Verifier(None if key is None else key.encode())
     for path in paths:
-        verifier.look(path.name, path.read_bytes().splitlines(keepends=True))
+        verifier.verify(path.name, path.read_bytes().splitlines(keepends=True))
     return verifier.report
 
 
@@ -50,7 +50,7 @@ def shown(door: Door, what: str) -> int:
     return int(float(found[1])) if found else -1
 
 
-def test_each_decision_has_a_line_that_says_what_was_asked_and_decided(tmp_path: Path) -> None:
+def test_each_decision_has_a_line_with_the_request_and_the_answer(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     with open_door_process("PatchingEngine", decision_log=str(path), drain_seconds=0) as running:
         for asked in ("/admit", "/mutate", "/validate", "/explain"):
@@ -80,7 +80,7 @@ def test_each_decision_has_a_line_that_says_what_was_asked_and_decided(tmp_path:
     assert report.is_sealed
 
 
-def test_objects_have_digests_only_by_a_key(tmp_path: Path) -> None:
+def test_objects_are_digested_only_with_a_key(tmp_path: Path) -> None:
     path, key = tmp_path / "decisions.jsonl", tmp_path / "key"
     key.write_text(KEY)
     settings: dict[str, Any] = {"decision_log": str(path), "decision_log_key": str(key), "drain_seconds": 0}
@@ -104,7 +104,7 @@ def test_objects_have_digests_only_by_a_key(tmp_path: Path) -> None:
         ("QuotingEngine", review_body(), "", 500),
     ],
 )
-def test_what_is_no_decision_has_a_line_too(
+def test_failures_without_a_decision_have_a_line_too(
     engine: str, body: bytes, query: str, code: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "decisions.jsonl"
@@ -120,7 +120,9 @@ def test_what_is_no_decision_has_a_line_too(
         assert line["request"]["uid"] == "0df28fbd-5f5f-11e8-bc74-36e6bb280816"
 
 
-def test_a_line_names_the_caller_and_how_he_is_known_and_strangers_have_none(tmp_path: Path) -> None:
+def test_a_line_names_the_caller_and_the_credential_and_unauthenticated_callers_have_none(
+    tmp_path: Path,
+) -> None:
     path, tokens, logins = (tmp_path / name for name in ("decisions.jsonl", "tokens", "logins"))
     tokens.write_text("secret-token\n")
     logins.write_text("ann:secret-password\n")
@@ -137,7 +139,7 @@ def test_a_line_names_the_caller_and_how_he_is_known_and_strangers_have_none(tmp
     assert b"secret-" not in path.read_bytes()
 
 
-def test_names_without_end_are_cut(tmp_path: Path) -> None:
+def test_long_names_are_truncated(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     with open_door_process("AllowingEngine", decision_log=str(path), drain_seconds=0) as running:
         running.door.post("/admit", review_body(userInfo={"username": "x" * 100_000}, name="\ud800" * 9))
@@ -148,7 +150,7 @@ def test_names_without_end_are_cut(tmp_path: Path) -> None:
     assert verified(path).faults == []
 
 
-def test_each_of_many_reviews_at_once_is_there_exactly_once(tmp_path: Path) -> None:
+def test_each_concurrent_review_has_exactly_one_line(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     uids = [f"u{number}" for number in range(400)]
     with open_door_process("AllowingEngine", decision_log=str(path), drain_seconds=0) as running:
@@ -182,7 +184,7 @@ def _kill_under_load(path: Path) -> None:
         running.process.kill()
 
 
-def test_a_door_that_is_killed_under_load_goes_on_with_the_chain(tmp_path: Path) -> None:
+def test_a_front_door_killed_under_load_continues_the_chain(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     for _ in range(3):
         _kill_under_load(path)
@@ -193,7 +195,7 @@ def test_a_door_that_is_killed_under_load_goes_on_with_the_chain(tmp_path: Path)
 
 
 @pytest.mark.parametrize("left", [1, 20, 300])
-def test_half_a_line_is_cut_off_at_the_next_start_and_noted(left: int, tmp_path: Path) -> None:
+def test_a_partial_line_is_truncated_and_recorded_at_the_next_start(left: int, tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     for number in range(2):
         with open_door_process("AllowingEngine", decision_log=str(path), drain_seconds=0) as running:
@@ -208,7 +210,7 @@ def test_half_a_line_is_cut_off_at_the_next_start_and_noted(left: int, tmp_path:
     assert [line.get("repairedBytes") for line in lines(path) if line["kind"] == "head"] == [None, left]
 
 
-def test_a_door_that_was_killed_within_its_first_line_starts_again(tmp_path: Path) -> None:
+def test_a_front_door_killed_within_its_first_line_starts_again(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     path.write_bytes(b'{"sequence":1,"pre')
     with open_door_process("AllowingEngine", decision_log=str(path), drain_seconds=0) as running:
@@ -217,7 +219,7 @@ def test_a_door_that_was_killed_within_its_first_line_starts_again(tmp_path: Pat
     assert (verified(path).faults, verified(path).repairs) == ([], 1)
 
 
-def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
+def test_files_are_rotated_and_each_starts_with_a_head(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     settings: dict[str, Any] = {
         "decision_log": str(path),
@@ -241,7 +243,7 @@ def test_files_are_rotated_and_each_begins_with_a_head(tmp_path: Path) -> None:
     assert verified(files[0], *files[2:]).faults != []
 
 
-def test_the_oldest_of_bounded_files_goes(tmp_path: Path) -> None:
+def test_the_oldest_of_a_bounded_number_of_files_is_deleted(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     limits = {"decision_log_max_bytes": LEAST, "decision_log_files": 2, "drain_seconds": 0}
     with open_door_process("AllowingEngine", decision_log=str(path), **limits) as running:
@@ -263,7 +265,7 @@ def _lost_and_found(folder: Path, path: Path, door: Door) -> None:
     assert within(PATIENCE, lambda: shown(door, "failing") == 1)
 
 
-def test_a_log_that_cannot_be_written_is_no_reason_not_to_answer_and_tells_what_it_lacks(
+def test_reviews_are_answered_while_an_optional_log_cannot_be_written_and_the_gap_is_recorded(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "logs"
@@ -289,7 +291,7 @@ def test_a_log_that_cannot_be_written_is_no_reason_not_to_answer_and_tells_what_
     assert (report.faults, report.lost, report.decisions) == ([], 2, 2)
 
 
-def test_reviews_are_refused_while_a_log_that_is_required_cannot_be_written(tmp_path: Path) -> None:
+def test_reviews_are_refused_while_a_required_log_cannot_be_written(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     path = folder / "decisions.jsonl"
@@ -316,7 +318,7 @@ def _start(path: Path, **settings: Any) -> tuple[int, str]:
     return ran.returncode, ran.stderr
 
 
-def test_a_log_that_somebody_else_writes_to_is_refused_at_start(tmp_path: Path) -> None:
+def test_a_log_that_another_process_writes_to_is_refused_at_start(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     with open_door_process("AllowingEngine", decision_log=str(path)):
         code, said = _start(path)
@@ -325,7 +327,7 @@ def test_a_log_that_somebody_else_writes_to_is_refused_at_start(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["hello\n", "hello", '{"sequence":1}\n'])
-def test_a_file_that_is_no_decision_log_is_refused_at_start_and_left_as_it_is(
+def test_a_file_that_is_not_a_decision_log_is_refused_and_left_unchanged(
     content: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "decisions.jsonl"
@@ -336,13 +338,13 @@ def test_a_file_that_is_no_decision_log_is_refused_at_start_and_left_as_it_is(
     assert path.read_text() == content
 
 
-def test_a_size_in_which_no_entry_may_have_room_is_refused_at_start(tmp_path: Path) -> None:
+def test_a_file_size_too_small_for_an_entry_is_refused_at_start(tmp_path: Path) -> None:
     code, said = _start(tmp_path / "log", decision_log_max_bytes=1000)
     assert code != 0
     assert f"--decision-log-max-bytes 1000: is less than {LEAST}" in said
 
 
-def test_a_disk_that_is_full_from_the_start_is_told_of_at_start() -> None:
+def test_a_full_disk_is_reported_at_start() -> None:
     code, said = _start(Path("/dev/full"))
     assert code != 0
     assert "--decision-log /dev/full: cannot be written to: No space left on device" in said

@@ -15,9 +15,7 @@ UID = "0df28fbd-5f5f-11e8-bc74-36e6bb280816"
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize("path", ["/mutate", "/validate", "/admit"])
-def test_a_review_is_answered_in_the_version_in_which_it_came(
-    allowing: Door, path: str, version: str
-) -> None:
+def test_a_review_is_answered_in_its_own_version(allowing: Door, path: str, version: str) -> None:
     answer = allowing.post(path, review_body(version))
     assert answer.code == 200
     assert answer.headers["Content-Type"] == "application/json"
@@ -39,7 +37,7 @@ def test_a_denied_review_is_answered_with_http_200(path: str) -> None:
     assert response["status"]["message"] == 'pods "one" is forbidden: no'
 
 
-def test_a_patch_warnings_and_annotations_come_with_the_answer() -> None:
+def test_the_answer_has_patch_warnings_and_annotations() -> None:
     with open_door(PatchingEngine()) as door:
         response = door.post("/mutate").json["response"]
     patch = json.loads(base64.b64decode(response.pop("patch")))
@@ -66,14 +64,14 @@ def test_a_patch_warnings_and_annotations_come_with_the_answer() -> None:
         ("/explain?phase=validate&timeout=3s", VALIDATE, True),
     ],
 )
-def test_each_path_asks_for_its_phases(path: str, phases: frozenset[Phase], explain: bool) -> None:  # noqa: FBT001 - a table's column
+def test_each_path_runs_its_phases(path: str, phases: frozenset[Phase], explain: bool) -> None:  # noqa: FBT001 - a table's column
     engine = AllowingEngine()
     with open_door(engine) as door:
         assert door.post(path).code == 200
     assert [asked[1::2] for asked in engine.asked] == [(phases, explain)]
 
 
-def test_the_engine_is_given_the_review_and_its_cluster() -> None:
+def test_the_engine_gets_the_review_and_its_cluster() -> None:
     engine = AllowingEngine()
     with open_door(engine) as door:
         door.post("/validate", review_body(dryRun=True, subResource="status"))
@@ -112,7 +110,7 @@ def test_an_explanation_is_the_decision_document(allowing: Door) -> None:
     }
 
 
-def test_a_denial_is_explained_with_http_200() -> None:
+def test_an_explained_denial_has_http_200() -> None:
     with open_door(DenyingEngine()) as door:
         answer = door.post("/explain")
     assert answer.code == 200

@@ -35,7 +35,7 @@ def test_a_signal_ends_the_front_door_with_exit_code_0(stop: signal.Signals) -> 
     ]
 
 
-def test_while_draining_it_is_not_ready_and_goes_on_answering() -> None:
+def test_a_draining_front_door_is_not_ready_and_still_answers() -> None:
     with open_door_process("AllowingEngine", drain_seconds=30) as running:
         running.process.terminate()
         answer = wait_until_draining(running.door)
@@ -47,7 +47,7 @@ def test_while_draining_it_is_not_ready_and_goes_on_answering() -> None:
         running.process.kill()
 
 
-def test_an_idle_connection_gets_one_more_answer_and_is_closed_by_it() -> None:
+def test_a_draining_front_door_closes_an_idle_connection_with_its_next_answer() -> None:
     with (
         open_door_process("AllowingEngine", drain_seconds=30) as running,
         contextlib.closing(running.door.connect()) as idle,
@@ -62,7 +62,7 @@ def test_an_idle_connection_gets_one_more_answer_and_is_closed_by_it() -> None:
         running.process.kill()
 
 
-def test_idle_connections_do_not_hold_up_the_end() -> None:
+def test_idle_connections_do_not_delay_the_exit() -> None:
     with (
         open_door_process("AllowingEngine", drain_seconds=0.2) as running,
         contextlib.closing(running.door.connect()) as used,
@@ -74,7 +74,7 @@ def test_idle_connections_do_not_hold_up_the_end() -> None:
         assert (code, silent.recv(1)) == (0, b"")
 
 
-def test_a_review_that_is_in_flight_when_the_listener_closes_is_answered() -> None:
+def test_a_review_in_flight_when_the_listener_closes_is_answered() -> None:
     with (
         open_door_process("SlowEngine", drain_seconds=0.2) as running,  # the engine takes 0.5 s
         contextlib.closing(running.door.connect()) as connection,
@@ -85,7 +85,7 @@ def test_a_review_that_is_in_flight_when_the_listener_closes_is_answered() -> No
         assert running.wait()[0] == 0
 
 
-def test_a_review_that_outlives_everything_is_answered_too() -> None:
+def test_a_review_that_outlives_the_drain_is_answered() -> None:
     with (
         open_door_process("HangingEngine", drain_seconds=0.2, max_timeout_seconds=1) as running,
         contextlib.closing(running.door.connect()) as connection,
@@ -97,7 +97,7 @@ def test_a_review_that_outlives_everything_is_answered_too() -> None:
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
+def test_a_second_signal_ends_the_process_immediately(second: signal.Signals) -> None:
     with open_door_process("AllowingEngine", drain_seconds=PATIENCE_SECONDS * 10) as running:
         running.process.terminate()
         wait_until_draining(running.door)
@@ -105,7 +105,7 @@ def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
         assert running.wait()[0] == -second
 
 
-def test_no_review_is_lost_over_a_restart() -> None:
+def test_no_review_is_lost_during_a_restart() -> None:
     """As a load balancer would: off to the next front door as soon as this one is not ready."""
     codes = []
     with (

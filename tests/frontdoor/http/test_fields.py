@@ -44,14 +44,14 @@ def chain() -> Iterator[Door]:
         yield door
 
 
-def test_all_fields_are_taken_away() -> None:
+def test_every_field_of_a_review_is_removed_in_turn() -> None:
     assert len(fields()) == 31
 
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize("field", fields(), ids=".".join)
-def test_a_field_that_is_missing_is_an_answer_or_a_bad_request(
+def test_a_missing_field_is_answered_or_a_bad_request(
     chain: Door, path: str, version: str, field: tuple[str, ...]
 ) -> None:
     document = copy.deepcopy(review_document(version, **FULL))
@@ -79,7 +79,7 @@ def test_a_field_that_is_missing_is_an_answer_or_a_bad_request(
     ],
     ids=["DELETE", "CONNECT", "status"],
 )
-def test_what_nothing_is_to_be_changed_of_is_answered_without_a_patch(
+def test_an_unchanged_object_is_answered_without_a_patch(
     chain: Door, path: str, request_fields: JSON
 ) -> None:
     response = chain.post(path, review_body(**request_fields)).json["response"]
@@ -87,7 +87,7 @@ def test_what_nothing_is_to_be_changed_of_is_answered_without_a_patch(
     assert "patchType" not in response
 
 
-def test_a_validating_endpoint_answers_no_patch_where_the_mutating_one_does(chain: Door) -> None:
+def test_only_the_mutating_endpoint_answers_with_a_patch(chain: Door) -> None:
     answered = {path: chain.post(path).json["response"] for path in ("/mutate", "/validate")}
     assert "patch" in answered["/mutate"]
     assert "patch" not in answered["/validate"]

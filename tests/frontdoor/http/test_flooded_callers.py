@@ -157,7 +157,7 @@ def descriptors(pid: int) -> int:
     ],
     ids=["few", "no room left", "room left"],
 )
-def test_who_may_call_is_answered_whoever_else_comes(
+def test_allowed_callers_are_answered_during_a_flood(
     folder: Path, count: int, seconds: float, room: int
 ) -> None:
     settings = settings_in(folder, max_in_flight_bytes=room * REVIEW_BYTES, default_timeout_seconds=3.0)
@@ -183,7 +183,7 @@ def test_who_may_call_is_answered_whoever_else_comes(
 
 
 @pytest.mark.parametrize("limit", [1_024, WANTED_OPEN_FILES + 1])
-def test_a_front_door_has_enough_open_files_whatever_the_usual_limit_is(folder: Path, limit: int) -> None:
+def test_a_front_door_raises_its_limit_of_open_files(folder: Path, limit: int) -> None:
     granted = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if granted < limit:
         pytest.skip(f"the system grants {granted}")

@@ -89,7 +89,7 @@ def many_files() -> Iterator[None]:
         pytest.param(200, 500, {}, marks=pytest.mark.long),
     ],
 )
-def test_slow_clients_are_closed_and_cost_nobody_a_review(
+def test_slow_clients_are_disconnected_and_no_review_is_lost(
     each: int, reviews: int, settings: dict[str, float]
 ) -> None:
     with many_files(), open_door_process("AllowingEngine", drain_seconds=0, **settings) as running:
@@ -112,7 +112,7 @@ def p99(seconds: list[float]) -> float:
 
 
 @pytest.mark.parametrize("connections", [100, pytest.param(2_000, marks=pytest.mark.long)])
-def test_of_a_flood_every_review_is_answered_and_what_is_too_much_first(connections: int) -> None:
+def test_every_review_of_a_flood_is_answered_and_excess_ones_first(connections: int) -> None:
     settings = {"max_in_flight_bytes": 8 * 65536, "default_timeout_seconds": 3.0}
     with many_files(), open_door_process("HangingEngine", drain_seconds=0, **settings) as running:
         codes = list(flooded(running.door, connections))
@@ -152,7 +152,7 @@ def flooded(door: Door, connections: int) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "seconds", [6, pytest.param(30, marks=pytest.mark.long), pytest.param(95, marks=pytest.mark.long)]
 )
-def test_a_connection_that_was_idle_for_a_while_is_still_good(seconds: int) -> None:
+def test_a_connection_is_usable_after_it_was_idle(seconds: int) -> None:
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
         with contextlib.closing(running.door.connect()) as connection:
             first = exchange(connection, "POST", "/validate", BODY, JSON_TYPE)
@@ -165,7 +165,7 @@ def test_a_connection_that_was_idle_for_a_while_is_still_good(seconds: int) -> N
 
 @pytest.mark.long
 @pytest.mark.parametrize("heavy", ["one string", "pods"])
-def test_one_that_sends_the_largest_reviews_leaves_room_for_others(heavy: str) -> None:
+def test_a_client_with_the_largest_reviews_leaves_room_for_others(heavy: str) -> None:
     pods = review_body(object={"items": [POD] * 45_000})
     body = review_body_of(7 * 1024 * 1024) if heavy == "one string" else pods
     assert len(encode(body.decode())) > 5_000_000

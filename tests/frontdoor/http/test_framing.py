@@ -132,7 +132,7 @@ def sent(door: Door, packets: Iterable[bytes]) -> bytes:
         (POST + LENGTH + b"Expect: 200-ok\r\n\r\n" + BODY, 200, OPEN),
     ],
 )
-def test_a_request_is_read_or_refused_as_rfc_9112_says(
+def test_requests_are_accepted_or_refused_as_rfc_9112_requires(
     allowing: Door, *, request_bytes: bytes, code: int, closed: bool
 ) -> None:
     answers = [one for one in codes(sent(allowing, [request_bytes, LAST])) if one != 100]
@@ -174,7 +174,7 @@ def _door() -> Iterator[Door]:
 
 @given(excess=st.integers(-2, 2), padding=st.sampled_from([b"a", b" ", b"\t", b"a: b, "]), cuts=_cuts())
 @settings(max_examples=60, deadline=None)
-def test_a_head_has_so_many_bytes_however_its_packets_are_cut(
+def test_the_limit_on_heads_does_not_depend_on_packet_boundaries(
     door: Door, excess: int, padding: bytes, cuts: list[int]
 ) -> None:
     head = head_of(HEAD_BYTES + excess, padding)
@@ -195,22 +195,22 @@ TALK = b"".join(
 
 @given(cuts=st.lists(st.integers(1, len(TALK) - 1), max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_requests_are_the_same_however_their_packets_are_cut(door: Door, cuts: list[int]) -> None:
+def test_requests_do_not_depend_on_packet_boundaries(door: Door, cuts: list[int]) -> None:
     ends = sorted(cuts)
     packets = [TALK[start:end] for start, end in zip([0, *ends], [*ends, len(TALK)], strict=True)]
     assert codes(sent(door, filter(None, packets))) == [200, 200, 200, 200]
 
 
-def test_requests_byte_by_byte_are_the_same(door: Door) -> None:
+def test_requests_can_arrive_byte_by_byte(door: Door) -> None:
     assert codes(sent(door, (TALK[at : at + 1] for at in range(len(TALK))))) == [200, 200, 200, 200]
 
 
 @pytest.mark.parametrize("size", [33_000, 40_000, 60_000])
-def test_a_head_in_one_packet_has_the_same_limit(door: Door, size: int) -> None:
+def test_a_head_in_one_packet_meets_the_same_limit(door: Door, size: int) -> None:
     assert codes(sent(door, [head_of(size, b"a")])) == [400]
 
 
-def test_the_next_request_is_read_when_the_one_before_it_is_answered() -> None:
+def test_a_pipelined_request_is_read_after_the_previous_answer() -> None:
     engine = SlowEngine(seconds=0.2)
     request = POST + LENGTH + b"\r\n" + BODY
     with open_door(engine) as door:

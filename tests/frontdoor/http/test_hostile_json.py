@@ -39,7 +39,7 @@ def test_a_hostile_object_is_a_bad_request(allowing: Door, path: str, raw: bytes
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
 @pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
-def test_an_object_that_only_looks_hostile_is_decided_on(allowing: Door, path: str, raw: bytes) -> None:
+def test_an_object_that_only_looks_hostile_is_decided(allowing: Door, path: str, raw: bytes) -> None:
     raw = raw.replace(b"[" * 199 + b"]" * 199, b"[" * 197 + b"]" * 197)
     assert allowing.post(path, around(raw)).code == 200
 
@@ -58,9 +58,7 @@ def test_a_review_in_another_encoding_is_a_bad_request(allowing: Door, encoding:
         (b'"operation":', b'"operation": "DELETE", "\\u006fperation":'),
     ],
 )
-def test_what_goes_round_the_object_may_not_be_there_twice_either(
-    allowing: Door, twice: tuple[bytes, bytes]
-) -> None:
+def test_duplicate_members_of_the_envelope_are_refused(allowing: Door, twice: tuple[bytes, bytes]) -> None:
     answer = allowing.post("/validate", review_body().replace(*twice))
     assert answer.code == 400
     assert answer.json["message"].startswith(
@@ -69,21 +67,21 @@ def test_what_goes_round_the_object_may_not_be_there_twice_either(
 
 
 @pytest.mark.parametrize("field", ["name", "namespace"])
-def test_a_name_holds_no_nul(allowing: Door, field: str) -> None:
+def test_a_name_with_a_nul_is_refused(allowing: Door, field: str) -> None:
     answer = allowing.post("/validate", review_body(**{field: "canary\0"}))
     assert answer.code == 400
     assert answer.json["message"].endswith(f"a NUL - at `$.request.{field}`")
 
 
 @pytest.mark.parametrize("levels", [1, 60, 198, 199, 1_000, 100_000])
-def test_the_body_has_200_levels_at_most(allowing: Door, levels: int) -> None:
+def test_a_body_has_at_most_200_levels(allowing: Door, levels: int) -> None:
     answer = allowing.post("/validate", around(b'{"a":' * levels + b"1" + b"}" * levels))
     assert answer.code == (200 if levels <= 198 else 400)  # the object begins on the third
     if levels > 198:
         assert answer.json["message"] == "the body is nested too deeply: it has more than 200 levels"
 
 
-def test_sixty_levels_arrive_as_they_were_sent() -> None:
+def test_an_object_of_sixty_levels_is_unchanged() -> None:
     schema: JSON = {"type": "string"}
     for _ in range(29):
         schema = {"properties": {"field": schema}}
@@ -112,7 +110,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("body", HEAVY.values(), ids=HEAVY)
-def test_seven_mebibytes_of_next_to_nothing_are_refused(allowing: Door, body: bytes) -> None:
+def test_seven_mebibytes_of_empty_values_are_refused(allowing: Door, body: bytes) -> None:
     answer = allowing.post("/validate", body)
     assert (answer.code, answer.json["message"]) == (400, "the body holds more than 600000 values")
 
@@ -126,11 +124,11 @@ HONEST = {"a list of Pods": POD_LIST, "a table in a ConfigMap": CSV, "keys of a 
 
 
 @pytest.mark.parametrize("body", HONEST.values(), ids=HONEST)
-def test_seven_mebibytes_of_an_honest_object_are_decided_on(allowing: Door, body: bytes) -> None:
+def test_a_legal_object_of_seven_mebibytes_is_decided(allowing: Door, body: bytes) -> None:
     assert allowing.post("/validate", body).code == 200
 
 
-def test_no_such_body_costs_more_than_64_mebibytes() -> None:
+def test_no_hostile_body_takes_more_than_64_mebibytes() -> None:
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
         assert running.door.post("/validate").code == 200
         before = high_water_mark(running.process.pid)
@@ -144,7 +142,7 @@ def test_no_such_body_costs_more_than_64_mebibytes() -> None:
     assert max(grown, read) < 64 * MIB
 
 
-def test_a_review_whose_reader_is_killed_is_decided_on() -> None:
+def test_a_review_whose_reader_process_is_killed_is_decided() -> None:
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
         assert running.door.post("/validate", CSV).code == 200
         for _ in range(3):
@@ -155,7 +153,7 @@ def test_a_review_whose_reader_is_killed_is_decided_on() -> None:
         running.wait()
 
 
-def test_a_review_that_nobody_can_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_review_that_no_reader_process_can_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pratique.processes.large_texts._MODULE", "pratique.nowhere")
     with open_door(AllowingEngine()) as door:
         assert door.post("/validate", CSV).code == 500
@@ -174,7 +172,7 @@ ENCODED = [
 ]
 
 
-def test_what_is_not_read_costs_next_to_nothing() -> None:
+def test_a_refused_body_costs_little_time() -> None:
     piece = bytes(64 * 1024)
     bomb = gzip.compress(bytes(32 * MIB))
     with open_door_process("AllowingEngine", drain_seconds=0) as running:
@@ -199,12 +197,12 @@ def high_water_mark(pid: int) -> int:
 
 
 @pytest.mark.parametrize("field", sorted(review_document()["request"]))
-def test_an_answer_shows_nothing_of_what_was_hostile(allowing: Door, field: str) -> None:
+def test_an_answer_repeats_nothing_of_a_hostile_body(allowing: Door, field: str) -> None:
     hostile = b'{"canary": "canary", "canary": [18446744073709551616]}'
     assert CANARY not in allowing.post("/validate", around(hostile, field)).body
 
 
-def test_a_connection_outlives_a_hostile_body(allowing: Door) -> None:
+def test_a_connection_survives_a_hostile_body(allowing: Door) -> None:
     connection = allowing.connect()
     codes = []
     for body in (HEAVY["empty arrays"], review_body(), around(b'{"a":1,"a":2}'), review_body()):

@@ -85,7 +85,7 @@ ROWS: dict[str, tuple[Engine, dict[str, Any], Mapping[str, str], bytes, int, boo
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_each_outcome_has_its_code(path: str, row: Any) -> None:
+def test_each_outcome_has_its_http_code(path: str, row: Any) -> None:
     engine, settings, headers, body, code, allowed = row
     with open_door(engine, FrontDoorSettings(**settings)) as door:
         answer = door.request("POST", path, body, headers)
@@ -200,7 +200,7 @@ async def asked(path: str, address: str, seconds: float, **more: Any) -> tuple[i
 
 @pytest.mark.parametrize(("path", "kind"), BY_PATH.items())
 @pytest.mark.parametrize(("fault", "code", "told"), SERVICE_ROWS.values(), ids=SERVICE_ROWS)
-def test_each_fault_of_a_service_has_its_code(
+def test_each_failure_of_a_service_has_its_http_code(
     path: str, kind: Kind, fault: Callable[[Kind], Address], code: int, told: Mapping[Kind, str]
 ) -> None:
     hangs = code == 504 or "deadline" in told[kind]
@@ -226,7 +226,7 @@ def test_each_fault_of_a_service_has_its_code(
     ],
     ids=str,
 )
-def test_a_patch_that_does_not_apply_is_the_controllers_fault_and_one_from_a_validator_the_services(
+def test_a_patch_that_does_not_apply_denies_and_a_patch_from_a_validator_is_an_outage(
     kind: Kind, code: int, told: str
 ) -> None:
     async def ask() -> tuple[int, Any]:
@@ -240,7 +240,7 @@ def test_a_patch_that_does_not_apply_is_the_controllers_fault_and_one_from_a_val
 
 @pytest.mark.parametrize("calls", CallKind)
 @pytest.mark.parametrize("fault", [black_hole, lambda: speaking(never_answering)], ids=["deaf", "mute"])
-def test_a_hung_service_is_answered_alike_whoever_notices_first(
+def test_a_hanging_service_has_the_same_answer_whichever_timeout_fires_first(
     fault: Callable[[], Address], calls: CallKind
 ) -> None:
     async def ask() -> list[tuple[int, Any]]:
@@ -254,7 +254,9 @@ def test_a_hung_service_is_answered_alike_whoever_notices_first(
 
 
 @pytest.mark.parametrize("fault", [refused, black_hole], ids=["down", "hung"])
-def test_a_denial_stands_though_the_validators_are_out(fault: Callable[[], Address], tmp_path: Path) -> None:
+def test_a_denial_stands_during_an_outage_of_the_validators(
+    fault: Callable[[], Address], tmp_path: Path
+) -> None:
     with serve(denied(status={"code": 403, "message": "not today"})) as server:
         code, body = asyncio.run(asked_beside(server, fault(), tmp_path))
     response = body["response"]
@@ -263,7 +265,7 @@ def test_a_denial_stands_though_the_validators_are_out(fault: Callable[[], Addre
 
 
 @pytest.mark.parametrize("fault", [refused, black_hole], ids=["down", "hung"])
-def test_what_a_webhook_lets_through_is_undecided_while_the_validators_are_out(
+def test_a_review_allowed_by_webhooks_is_an_outage_while_the_validators_are_down(
     fault: Callable[[], Address], tmp_path: Path
 ) -> None:
     with serve(allowed()) as server:
@@ -286,7 +288,7 @@ def test_outages_are_counted_by_service_and_cause() -> None:
 
 
 @pytest.mark.parametrize("path", ["/validate", "/mutate"])
-def test_a_patch_leaves_by_the_mutating_endpoint_alone(path: str) -> None:
+def test_only_mutating_endpoints_return_a_patch(path: str) -> None:
     with open_door(PatchingEngine()) as door:
         response = door.post(path).json["response"]
     assert ("patch" in response, "patchType" in response) == (path == "/mutate",) * 2
@@ -319,7 +321,7 @@ RETRY_LATER = denied(status={"code": 429, "message": "later", "details": {"retry
 @pytest.mark.parametrize(
     "behaviour", [BUSY, BUSY_FOR_LONG, RETRY_LATER], ids=["busy", "busy for long", "denied"]
 )
-def test_who_is_told_to_come_back_later_does_not_tell_so(
+def test_retry_after_of_a_webhook_is_not_passed_on(
     tmp_path: Path, path: str, kind: str, behaviour: Behaviour
 ) -> None:
     file = tmp_path / "webhooks.json"

@@ -11,7 +11,7 @@ CHECKS = {"/livez": ["ping"], "/healthz": ["ping", "chain"], "/readyz": ["ping",
 
 
 @pytest.mark.parametrize("path", PROBES)
-def test_a_front_door_that_lacks_nothing_is_well(allowing: Door, path: str) -> None:
+def test_a_working_front_door_is_healthy(allowing: Door, path: str) -> None:
     answer = allowing.get(path)
     assert (answer.code, answer.text) == (200, "ok")
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -24,7 +24,7 @@ def test_checks_are_listed_on_request(allowing: Door, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/healthz"])
-def test_what_the_chain_lacks_is_told_a_reason_a_line(path: str) -> None:
+def test_each_reason_for_not_being_ready_is_on_a_line(path: str) -> None:
     reasons = ("mutator: not serving", "validator: cannot be reached")
     with open_door(AllowingEngine(missing=reasons)) as door:
         answer, verbose = door.get(path), door.get(f"{path}?verbose")
@@ -34,12 +34,12 @@ def test_what_the_chain_lacks_is_told_a_reason_a_line(path: str) -> None:
     assert verbose.text.endswith(f"{path[1:]} check failed\n")
 
 
-def test_a_front_door_is_alive_whatever_its_chain_lacks() -> None:
+def test_liveness_does_not_depend_on_the_chain() -> None:
     with open_door(AllowingEngine(missing=("everything",))) as door:
         assert door.get("/livez").code == 200
 
 
-def test_a_chain_that_does_not_say_is_not_ready() -> None:
+def test_a_chain_that_does_not_respond_is_not_ready() -> None:
     class Silent(HangingEngine):
         async def unready(self) -> tuple[str, ...]:
             await self.conclude(self.asked[0][0])
@@ -52,7 +52,7 @@ def test_a_chain_that_does_not_say_is_not_ready() -> None:
     assert (answer.code, answer.text) == (503, "the chain did not answer within 0.8 s")
 
 
-def test_a_page_that_breaks_is_answered_with_a_status() -> None:
+def test_a_failing_page_returns_a_status() -> None:
     with open_door(FailingEngine()) as door:
         answer = door.get("/readyz")
     assert answer.code == 500
@@ -67,7 +67,7 @@ def test_the_version_has_the_shape_of_kubernetes(allowing: Door) -> None:
     assert version["platform"].startswith("linux/")
 
 
-def test_the_index_lists_every_path_and_each_is_there(allowing: Door) -> None:
+def test_the_index_lists_every_path_and_all_exist(allowing: Door) -> None:
     paths = allowing.get("/").json["paths"]
     assert paths == sorted(
         [
@@ -85,7 +85,7 @@ def test_the_index_lists_every_path_and_each_is_there(allowing: Door) -> None:
     assert {allowing.get(path).code for path in paths} == {200, 405}
 
 
-def test_a_page_answers_head_as_get_without_the_body(allowing: Door) -> None:
+def test_head_returns_the_headers_of_get(allowing: Door) -> None:
     answer = allowing.request("HEAD", "/livez")
     assert (answer.code, answer.body) == (200, b"")
 
@@ -115,7 +115,7 @@ def test_metrics_count_requests_and_observe_decisions() -> None:
     assert any(name[0] == "process_resident_memory_bytes" for name in found)
 
 
-def test_what_clients_make_up_does_not_become_a_series() -> None:
+def test_unknown_paths_create_no_time_series() -> None:
     with open_door(AllowingEngine()) as door:
         before = len(door.get("/metrics").text.splitlines())
         for number in range(20):

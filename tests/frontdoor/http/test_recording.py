@@ -25,7 +25,7 @@ def counted(door: Door, what: str) -> int:
     return int(float(found[1])) if found else -1
 
 
-def test_what_was_asked_and_decided_is_recorded(tmp_path: Path) -> None:
+def test_reviews_and_decisions_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "reviews.jsonl"
     with open_door_process("PatchingEngine", record=str(path), drain_seconds=0) as running:
         for asked in ("/admit", "/mutate", "/validate", "/explain?phase=mutate"):
@@ -47,7 +47,7 @@ def test_what_was_asked_and_decided_is_recorded(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_lines_are_counted_and_a_door_that_is_killed_leaves_whole_ones(tmp_path: Path) -> None:
+def test_lines_are_counted_and_a_killed_front_door_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "reviews.jsonl"
     with open_door_process("AllowingEngine", record=str(path)) as running:
         for _ in range(20):
@@ -72,7 +72,7 @@ def test_files_are_rotated_and_bounded(tmp_path: Path) -> None:
     assert kept == [f"u{number}" for number in range(30 - len(kept), 30)]
 
 
-def test_a_full_disk_is_no_reason_not_to_answer() -> None:
+def test_reviews_are_answered_when_the_disk_is_full() -> None:
     with open_door_process("AllowingEngine", record="/dev/full", drain_seconds=0) as running:
         for _ in range(10):
             assert running.door.post("/admit").json["response"]["allowed"]
@@ -85,7 +85,7 @@ def test_a_full_disk_is_no_reason_not_to_answer() -> None:
     assert sum(each["count"] for each in told) == 10
 
 
-def test_a_folder_that_vanishes_is_no_reason_not_to_answer(tmp_path: Path) -> None:
+def test_reviews_are_answered_when_the_folder_disappears(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     folder.mkdir()
     path = folder / "reviews.jsonl"
@@ -100,5 +100,5 @@ def test_a_folder_that_vanishes_is_no_reason_not_to_answer(tmp_path: Path) -> No
     assert len(lines(path)) == 1
 
 
-def test_without_a_recording_there_are_no_metrics_of_one(allowing: Door) -> None:
+def test_without_a_recording_there_are_no_metrics_for_it(allowing: Door) -> None:
     assert "pratique_recording" not in allowing.get("/metrics").text

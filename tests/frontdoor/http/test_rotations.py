@@ -70,7 +70,7 @@ def review(door: Door) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_new_certificate_is_shown_and_no_request_fails_when_it_comes(
+def test_a_new_serving_certificate_fails_no_request(
     way: Callable[[Rotation], Iterator[Step]],
     mount: Mount,
     door: Door,
@@ -92,7 +92,7 @@ def test_a_new_certificate_is_shown_and_no_request_fails_when_it_comes(
         assert within(SECONDS, lambda: load.answered >= answered + 25)
 
 
-def test_the_end_of_the_certificate_is_shown(door: Door) -> None:
+def test_metrics_show_when_the_certificate_expires(door: Door) -> None:
     [line] = [
         one for one in door.get("/metrics").text.splitlines() if one.startswith("pratique_certificate_exp")
     ]
@@ -103,7 +103,7 @@ def test_the_end_of_the_certificate_is_shown(door: Door) -> None:
     assert float(line.split()[-1]) == ssl.cert_time_to_seconds(str(certificate["notAfter"]))
 
 
-def test_who_changed_the_authorities_of_callers_is_not_called_by_the_old_ones_any_more(
+def test_after_the_client_authorities_change_the_old_ones_are_refused(
     tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
 ) -> None:
     old, new = authorities
@@ -124,7 +124,7 @@ def test_who_changed_the_authorities_of_callers_is_not_called_by_the_old_ones_an
             door.post("/validate")
 
 
-def test_a_certificate_that_ends_soon_is_warned_of_and_the_front_door_stays_ready(
+def test_an_expiring_certificate_is_a_warning_and_the_front_door_stays_ready(
     tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
 ) -> None:
     end = (dt.datetime.now(dt.UTC) + dt.timedelta(days=3)).replace(microsecond=0)

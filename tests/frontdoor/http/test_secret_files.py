@@ -22,13 +22,13 @@ from support.front_doors.engines import AllowingEngine
 
 
 @given(st.lists(st.binary(), min_size=1, max_size=5), st.binary())
-def test_what_is_held_matches_and_nothing_else_does(secrets: list[bytes], other: bytes) -> None:
+def test_only_the_secrets_of_the_file_match(secrets: list[bytes], other: bytes) -> None:
     digests = SecretDigests.of(secrets)
     assert all(digests.match(secret) for secret in secrets)
     assert digests.match(other) is (other in secrets)
 
 
-def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
+def test_every_secret_is_compared_in_constant_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[bytes, bytes]] = []
@@ -48,20 +48,20 @@ def test_every_secret_is_compared_to_its_end_by_a_digest_of_one_length(
         assert {len(one) for pair in compared for one in pair} == {32}
 
 
-def test_secrets_are_not_kept_and_not_shown() -> None:
+def test_secrets_are_neither_kept_nor_shown() -> None:
     digests = SecretDigests.of([b"canary"])
     assert "canary" not in repr(digests)
     assert b"canary" not in digests.held
     assert repr(digests) == "Digests()"
 
 
-def test_lines_are_tokens_and_empty_ones_are_none(tmp_path: Path) -> None:
+def test_every_nonempty_line_is_a_token(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_bytes(b"one\r\n\n\nabc.DEF-_~+/09==\n")
     assert read_tokens(file) == SecretDigests.of([b"one", b"abc.DEF-_~+/09=="])
 
 
-def test_a_password_may_hold_colons_and_blanks_and_a_user_no_colon(tmp_path: Path) -> None:
+def test_a_password_may_contain_colons_and_a_user_may_not(tmp_path: Path) -> None:
     file = tmp_path / "logins"
     file.write_text("ann:pass: word \nbob:ü\n")
     assert read_logins(file) == SecretDigests.of([b"ann:pass: word ", "bob:ü".encode()])
@@ -89,7 +89,7 @@ EMPTY = "is empty: nobody could call; {}, one a line"
         (read_logins, "", EMPTY.format(NO_LOGIN)),
     ],
 )
-def test_what_cannot_be_used_is_told_by_its_line_and_never_by_its_content(
+def test_an_unusable_line_is_reported_by_number_and_never_by_content(
     tmp_path: Path, read: Callable[[Path], SecretDigests], content: str, complaint: str
 ) -> None:
     file = tmp_path / "secrets"
@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_told_by_its_line_and_never_by_its_content(
     assert str(error.value) == f"{flag} {file}: {complaint}"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"--token-file .*nothing: No such file or directory"):
         read_tokens(tmp_path / "nothing")
 
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"tls_cipher_suites"}, "Cipher suite nonsense not supported or doesn't exist"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(tmp_path: Path, given: set[str], complaint: str) -> None:
+def test_contradicting_settings_are_refused(tmp_path: Path, given: set[str], complaint: str) -> None:
     import trustme
 
     bundle = tmp_path / "ca.crt"
@@ -130,12 +130,12 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, given: set[str], c
         ListenerSecurity(settings)
 
 
-def test_tokens_without_tls_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tokens_without_tls_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "tokens"
     file.write_text("token")
     ListenerSecurity(FrontDoorSettings(token_file=file))
     assert caplog.messages == ["secrets come in plain text"]
 
 
-def test_where_everybody_may_call_nothing_stands_before_the_endpoints() -> None:
+def test_without_credentials_there_is_no_authentication_middleware() -> None:
     assert build_app(AllowingEngine(), FrontDoorSettings()).user_middleware == []

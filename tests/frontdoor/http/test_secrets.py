@@ -61,7 +61,7 @@ def replaced(path: tuple[str | int, ...], value: JSON) -> bytes:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_an_engine_that_quotes_the_object_is_not_quoted(path: str) -> None:
+def test_an_engine_error_that_quotes_the_object_is_not_returned(path: str) -> None:
     with open_door_process("QuotingEngine", drain_seconds=0) as running:
         answer = running.door.post(path, planted())
         running.process.terminate()
@@ -86,9 +86,7 @@ REPLACEMENTS: list[tuple[tuple[str | int, ...], JSON]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), REPLACEMENTS)
-def test_what_is_wrong_is_told_without_repeating_what_came(
-    quoting: Door, path: tuple[str | int, ...], value: JSON
-) -> None:
+def test_errors_do_not_repeat_the_input(quoting: Door, path: tuple[str | int, ...], value: JSON) -> None:
     answer = quoting.post("/validate", replaced(path, value))
     assert answer.code in {400, 500}
     assert CANARY not in answer.text
@@ -104,7 +102,7 @@ def test_what_is_wrong_is_told_without_repeating_what_came(
         ("/validate", {"Content-Encoding": "canary"}),
     ],
 )
-def test_headers_and_paths_are_neither_logged_nor_counted(path: str, headers: dict[str, str]) -> None:
+def test_headers_and_unknown_paths_are_neither_logged_nor_counted(path: str, headers: dict[str, str]) -> None:
     with open_door_process("QuotingEngine", drain_seconds=0) as running:
         answer = running.door.request("POST", path, planted(), JSON_TYPE | headers)
         metrics = running.door.get("/metrics")

@@ -14,7 +14,7 @@ from support.front_doors.engines import AllowingEngine
 from support.front_doors.running import open_door
 
 
-def test_an_address_that_is_taken_is_named_and_the_engine_closed() -> None:
+def test_an_address_in_use_is_named_and_the_engine_is_closed() -> None:
     engine = AllowingEngine()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -25,12 +25,12 @@ def test_an_address_that_is_taken_is_named_and_the_engine_closed() -> None:
     assert engine.closed
 
 
-def test_an_address_of_another_machine_is_named() -> None:
+def test_a_foreign_address_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"^--host 192\.0\.2\.1, --port 0: cannot listen there: "):
         asyncio.run(serve(FrontDoorSettings(host="192.0.2.1", port=0), AllowingEngine()))
 
 
-def test_a_certificate_that_is_missing_is_found_before_listening(tmp_path: Path) -> None:
+def test_a_missing_certificate_is_found_before_listening(tmp_path: Path) -> None:
     engine = AllowingEngine()
     settings = FrontDoorSettings(tls_cert_file=tmp_path / "a", tls_private_key_file=tmp_path / "b")
     with pytest.raises(ConfigurationError, match="No such file or directory"):
@@ -43,11 +43,11 @@ def test_the_ready_line_names_the_url(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "pratique: frontdoor ready on http://127.0.0.1:8080\n"
 
 
-def test_ipv6_addresses_are_written_as_urls_have_them() -> None:
+def test_ipv6_addresses_are_in_brackets() -> None:
     with open_door(AllowingEngine(), FrontDoorSettings(host="::1")) as door:
         assert door.url.startswith("http://[::1]:")
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         FrontDoorSettings().port = 1  # type: ignore[misc] # that is what is tested

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from pratique_frontdoor.http.connections import Timeouts
+from pratique_frontdoor.http.endpoints import Timeouts
 
 
 async def outcome(awaited: Awaitable[object]) -> str:
@@ -22,7 +22,7 @@ async def limited(timeouts: Timeouts, limit_seconds: float, seconds: float) -> s
     return "done"
 
 
-def test_what_takes_too_long_is_stopped_and_nothing_else() -> None:
+def test_only_what_takes_too_long_is_stopped() -> None:
     async def run() -> list[str]:
         timeouts = Timeouts()
         pairs = [(9, 0), (0.02, 9), (9, 0.01), (0.01, 9), (0.03, 0.001), (0.015, 9)]
@@ -31,7 +31,7 @@ def test_what_takes_too_long_is_stopped_and_nothing_else() -> None:
     assert asyncio.run(run()) == ["done", "timed out", "done", "timed out", "done", "timed out"]
 
 
-def test_limits_one_after_another_are_all_kept() -> None:
+def test_consecutive_limits_are_all_enforced() -> None:
     async def run() -> list[str]:
         timeouts = Timeouts()
         return [await outcome(limited(timeouts, *pair)) for pair in [(0.01, 0), (0.02, 9), (9, 0), (0.01, 9)]]
@@ -39,7 +39,7 @@ def test_limits_one_after_another_are_all_kept() -> None:
     assert asyncio.run(run()) == ["done", "timed out", "done", "timed out"]
 
 
-def test_errors_of_what_runs_pass_through() -> None:
+def test_other_errors_pass_through() -> None:
     async def run() -> None:
         with Timeouts().limit(9):
             raise KeyError("own")
@@ -48,7 +48,7 @@ def test_errors_of_what_runs_pass_through() -> None:
         asyncio.run(run())
 
 
-def test_a_task_that_somebody_else_cancels_is_cancelled() -> None:
+def test_a_task_cancelled_from_outside_is_cancelled() -> None:
     async def run() -> None:
         task = asyncio.create_task(limited(Timeouts(), 9, 9))
         await asyncio.sleep(0)
@@ -59,7 +59,7 @@ def test_a_task_that_somebody_else_cancels_is_cancelled() -> None:
         asyncio.run(run())
 
 
-def test_a_cancellation_counts_for_more_than_a_limit_that_is_over() -> None:
+def test_a_cancellation_takes_precedence_over_an_expired_limit() -> None:
     async def run() -> None:
         with Timeouts().limit(0.001) as limit:
             limit.expire()
@@ -70,7 +70,7 @@ def test_a_cancellation_counts_for_more_than_a_limit_that_is_over() -> None:
         asyncio.run(run())
 
 
-def test_a_task_goes_on_after_its_limit_was_over() -> None:
+def test_a_task_continues_after_it_handles_its_timeout() -> None:
     async def run() -> str:
         timeouts = Timeouts()
         first = await outcome(limited(timeouts, 0.001, 9))

@@ -72,7 +72,7 @@ def test_plain_http_is_not_served_beside_it(tmp_path: Path, authority: trustme.C
     ],
 )
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_tls_is_1_2_at_least(
+def test_tls_1_2_is_the_oldest_version_served(
     tmp_path: Path,
     authority: trustme.CA,
     version: ssl.TLSVersion,
@@ -89,13 +89,15 @@ def test_tls_is_1_2_at_least(
                 door.get("/livez")
 
 
-def test_who_does_not_shake_hands_is_disconnected(tmp_path: Path, authority: trustme.CA) -> None:
+def test_a_client_that_does_not_finish_the_handshake_is_disconnected(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
     settings = settings_of(write_pair(tmp_path, authority))
     with open_door(AllowingEngine(), settings) as door, door.socket() as silent:
         assert read_all(silent) == b""
 
 
-def test_a_new_certificate_is_shown_and_open_connections_stay(tmp_path: Path, authority: trustme.CA) -> None:
+def test_a_new_certificate_is_used_and_open_connections_stay(tmp_path: Path, authority: trustme.CA) -> None:
     certificate = opened(write_pair(tmp_path, authority))
     before = _shown_by(certificate, authority)
     asyncio.run(certificate.pair.refresh())
@@ -119,9 +121,7 @@ def _shown_by(certificate: Certificate, authority: trustme.CA) -> str:
     return str(shown["serialNumber"])
 
 
-def test_a_mounted_secret_that_changes_is_seen_without_a_restart(
-    tmp_path: Path, authority: trustme.CA
-) -> None:
+def test_a_changed_mounted_secret_is_used_without_a_restart(tmp_path: Path, authority: trustme.CA) -> None:
     for number in (1, 2):
         (tmp_path / str(number)).mkdir()
         write_pair(tmp_path / str(number), authority)
@@ -137,7 +137,7 @@ def test_a_mounted_secret_that_changes_is_seen_without_a_restart(
 
 @pytest.mark.parametrize("file", ["tls.crt", "tls.key"])
 @pytest.mark.parametrize("content", ["other", "truncated", "missing"])
-def test_a_pair_that_cannot_be_used_leaves_the_old_in_force(
+def test_an_unusable_certificate_leaves_the_previous_one_in_use(
     tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture, file: str, content: str
 ) -> None:
     certificate = opened(write_pair(tmp_path, authority))
@@ -182,7 +182,7 @@ def test_a_certificate_without_a_key_is_refused(tmp_path: Path, given: set[str],
     ],
 )
 @pytest.mark.parametrize("file", ["tls.crt", "tls.key"])
-def test_files_that_cannot_be_used_are_named_with_the_reason(
+def test_unusable_files_are_named_with_the_reason(
     tmp_path: Path, authority: trustme.CA, file: str, content: str, complaint: str
 ) -> None:
     pair = write_pair(tmp_path, authority)
@@ -192,9 +192,7 @@ def test_files_that_cannot_be_used_are_named_with_the_reason(
     assert str(error.value) == f"--tls-cert-file {pair[0]}, --tls-private-key-file {pair[1]}: {complaint}"
 
 
-def test_an_encrypted_key_is_refused_and_nobody_asked_for_a_password(
-    tmp_path: Path, authority: trustme.CA
-) -> None:
+def test_an_encrypted_key_is_refused_without_a_password_prompt(tmp_path: Path, authority: trustme.CA) -> None:
     pair = write_pair(tmp_path, authority)
     key = serialization.load_pem_private_key(pair[1].read_bytes(), password=None)
     pair[1].write_bytes(
@@ -218,7 +216,7 @@ def test_an_encrypted_key_is_refused_and_nobody_asked_for_a_password(
         ({"tls_cipher_suites": ("TLS_AES_128_GCM_SHA256",)}, ssl.TLSVersion.TLSv1_2, True),
     ],
 )
-def test_versions_and_cipher_suites_can_be_narrowed(
+def test_versions_and_cipher_suites_can_be_restricted(
     tmp_path: Path,
     authority: trustme.CA,  # its certificates are of ECDSA
     fields: dict[str, Any],
@@ -236,6 +234,6 @@ def test_versions_and_cipher_suites_can_be_narrowed(
                 door.get("/livez")
 
 
-def test_every_cipher_suite_that_can_be_named_is_one_that_openssl_has() -> None:
+def test_openssl_has_every_cipher_suite_that_can_be_named() -> None:
     for name in CIPHER_SUITES:
         HandshakeSettings.of(FrontDoorSettings(tls_cipher_suites=(name,))).context()

@@ -34,7 +34,7 @@ def test_real_reviews_are_answered(chain: Door, path: str, file: Path) -> None:
     assert answer.json["response"]["uid"] == review["request"]["uid"]
 
 
-def test_what_the_mutating_phase_changed_is_in_the_patch(chain: Door) -> None:
+def test_the_patch_holds_what_the_mutating_phase_changed(chain: Door) -> None:
     response = chain.post("/admit").json["response"]
     patch = json.loads(base64.b64decode(response["patch"]))
     assert {"op": "add", "path": "/spec/containers/0/imagePullPolicy", "value": "Always"} in patch
@@ -48,14 +48,14 @@ def test_without_the_mutating_phase_the_same_review_is_denied(chain: Door) -> No
     assert any("imagePullPolicy" in cause for cause in causes)
 
 
-def test_an_explanation_names_every_controller_that_was_asked(chain: Door) -> None:
+def test_an_explanation_names_every_controller_that_was_called(chain: Door) -> None:
     steps = chain.post("/explain").json["steps"]
     asked = [(step["controller"], step["phase"], step["outcome"]) for step in steps]
     assert ("AlwaysPullImages", "mutate", "mutated") in asked
     assert ("AlwaysPullImages", "validate", "allowed") in asked
 
 
-def test_controllers_show_in_the_metrics(chain: Door) -> None:
+def test_metrics_name_the_controllers(chain: Door) -> None:
     chain.post("/admit")
     metrics = chain.get("/metrics").text
     name = "apiserver_admission_controller_admission_duration_seconds_count"

@@ -34,7 +34,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_files_are_their_owners_alone_whatever_the_umask(path: Path, file: RotatedFile) -> None:
+def test_only_the_owner_can_read_files_whatever_the_umask(path: Path, file: RotatedFile) -> None:
     before = os.umask(0)
     try:
         for _ in range(5):
@@ -44,14 +44,14 @@ def test_files_are_their_owners_alone_whatever_the_umask(path: Path, file: Rotat
     assert {mode(each) for each in path.parent.iterdir()} == {0o600}
 
 
-def test_a_file_that_others_may_read_is_closed_to_them(path: Path) -> None:
+def test_permissions_of_an_existing_file_are_narrowed(path: Path) -> None:
     path.write_bytes(LINE)
     path.chmod(0o644)
     RotatedFile(path, max_bytes=100, files=1).close()
     assert mode(path) == 0o600
 
 
-def test_a_full_file_is_renamed_and_the_oldest_goes(path: Path, file: RotatedFile) -> None:
+def test_a_full_file_is_renamed_and_the_oldest_is_deleted(path: Path, file: RotatedFile) -> None:
     for number in range(9):
         file.append(b"line %d ...\n" % number)
     names = ["reviews.jsonl", "reviews.jsonl.1", "reviews.jsonl.2"]
@@ -61,7 +61,7 @@ def test_a_full_file_is_renamed_and_the_oldest_goes(path: Path, file: RotatedFil
     assert all(path.with_name(name).stat().st_size <= 2 * len(LINE) for name in names)
 
 
-def test_one_file_is_begun_anew(path: Path) -> None:
+def test_a_single_file_starts_again_when_full(path: Path) -> None:
     file = RotatedFile(path, max_bytes=len(LINE), files=1)
     file.append(LINE)
     file.append(b"another\n")
@@ -70,7 +70,7 @@ def test_one_file_is_begun_anew(path: Path) -> None:
     assert [*path.parent.iterdir()] == [path]
 
 
-def test_what_is_there_stays(path: Path, file: RotatedFile) -> None:
+def test_existing_lines_are_kept(path: Path, file: RotatedFile) -> None:
     file.append(LINE)
     again = RotatedFile(path, max_bytes=100, files=1)
     again.append(LINE)
@@ -78,7 +78,7 @@ def test_what_is_there_stays(path: Path, file: RotatedFile) -> None:
     assert path.read_bytes() == 2 * LINE
 
 
-def test_half_a_line_of_a_writer_that_was_killed_is_ended(path: Path) -> None:
+def test_a_partial_line_of_a_killed_writer_is_terminated(path: Path) -> None:
     path.write_bytes(b'{"half')
     file = RotatedFile(path, max_bytes=100, files=1)
     file.append(LINE)
@@ -86,7 +86,7 @@ def test_half_a_line_of_a_writer_that_was_killed_is_ended(path: Path) -> None:
     assert path.read_bytes() == b'{"half\n' + LINE
 
 
-def test_half_a_line_on_a_full_disk_keeps_nobody_from_starting(path: Path) -> None:
+def test_a_partial_line_on_a_full_disk_does_not_prevent_a_start(path: Path) -> None:
     path.write_bytes(b'{"half')
     with largest_file(6):
         file = RotatedFile(path, max_bytes=100, files=1)
@@ -110,7 +110,7 @@ def largest_file(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_a_line_that_no_file_has_room_for_is_refused(path: Path, file: RotatedFile) -> None:
+def test_a_line_larger_than_a_file_is_refused(path: Path, file: RotatedFile) -> None:
     with pytest.raises(OSError, match="File too large"):
         file.append(b"x" * 100 + b"\n")
     file.append(LINE)
@@ -118,14 +118,14 @@ def test_a_line_that_no_file_has_room_for_is_refused(path: Path, file: RotatedFi
 
 
 @pytest.mark.parametrize("take_away", [lambda path: path.unlink(), lambda path: path.rename(f"{path}.old")])
-def test_a_file_that_was_taken_away_is_made_again(path: Path, file: RotatedFile, take_away: object) -> None:
+def test_a_deleted_file_is_created_again(path: Path, file: RotatedFile, take_away: object) -> None:
     file.append(LINE)
     take_away(path)  # type: ignore[operator] # each of them is called with a path
     file.append(b"again\n")
     assert path.read_bytes() == b"again\n"
 
 
-def test_a_folder_that_is_gone_is_an_error_until_it_is_back(path: Path, file: RotatedFile) -> None:
+def test_a_deleted_folder_is_an_error_until_it_is_back(path: Path, file: RotatedFile) -> None:
     path.unlink()
     path.parent.rename(f"{path.parent}-gone")
     for _ in range(2):
@@ -136,7 +136,7 @@ def test_a_folder_that_is_gone_is_an_error_until_it_is_back(path: Path, file: Ro
     assert path.read_bytes() == LINE
 
 
-def test_a_full_disk_is_an_error_and_no_more() -> None:
+def test_a_full_disk_is_an_error_and_writing_goes_on_later() -> None:
     file = RotatedFile(DEVICE, max_bytes=100, files=2)
     for _ in range(2):
         with pytest.raises(OSError) as caught:  # noqa: PT011 - the number is asked for
@@ -144,7 +144,7 @@ def test_a_full_disk_is_an_error_and_no_more() -> None:
         assert caught.value.errno == errno.ENOSPC
 
 
-def test_of_a_line_that_did_not_fit_nothing_is_left(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_remains_of_a_line_that_did_not_fit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RotatedFile(path, max_bytes=100, files=1)
     file.append(LINE)
     write, calls = os.write, []
@@ -162,6 +162,6 @@ def test_of_a_line_that_did_not_fit_nothing_is_left(path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("where", ["missing/reviews.jsonl", "."])
-def test_what_cannot_be_written_to_is_refused_at_once(tmp_path: Path, where: str) -> None:
+def test_an_unwritable_path_is_refused_on_opening(tmp_path: Path, where: str) -> None:
     with pytest.raises(OSError, match=r"No such file|Is a directory"):
         RotatedFile(tmp_path / where, max_bytes=100, files=1)

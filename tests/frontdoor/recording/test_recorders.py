@@ -46,11 +46,11 @@ class StuckFile(RotatedFile):
         super().append(line)
 
 
-def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
+def test_nothing_is_recorded_without_the_setting() -> None:
     assert open_recorder(FrontDoorSettings()) is None
 
 
-def test_what_waits_is_written_before_the_end(tmp_path: Path) -> None:
+def test_waiting_lines_are_written_on_close(tmp_path: Path) -> None:
     path = tmp_path / "reviews.jsonl"
     recorder = open_recorder(FrontDoorSettings(record=path))
     assert recorder is not None
@@ -62,7 +62,7 @@ def test_what_waits_is_written_before_the_end(tmp_path: Path) -> None:
     assert (recorder.written, recorder.dropped) == (100, 0)
 
 
-def test_a_disk_that_hangs_costs_lines_and_nothing_else(
+def test_a_hanging_disk_drops_lines_and_delays_no_review(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recorders, "_WAITING", 10)
@@ -81,7 +81,7 @@ def test_a_disk_that_hangs_costs_lines_and_nothing_else(
     assert vars(caplog.records[-1])["count"] == 15
 
 
-def test_what_waits_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_entries_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorders, "_WAITING_BYTES", 1000)
     file = StuckFile(tmp_path / "reviews.jsonl")
     recorder = recorder_of(file)
@@ -93,7 +93,7 @@ def test_what_waits_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.
     assert recorder.written + recorder.dropped == 100
 
 
-def test_a_full_disk_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     recorder = recorder_of(RotatedFile(Path("/dev/full"), max_bytes=1 << 20, files=1))
     for _ in range(50):
         recorder.record("/admit", BOTH, received(), DECISION)
@@ -105,7 +105,7 @@ def test_a_full_disk_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) 
     assert len(told) <= 2
 
 
-def test_what_cannot_be_encoded_is_dropped_and_the_next_line_is_written(tmp_path: Path) -> None:
+def test_a_decision_that_cannot_be_encoded_is_dropped_and_the_next_is_written(tmp_path: Path) -> None:
     path = tmp_path / "reviews.jsonl"
     recorder = recorder_of(RotatedFile(path, max_bytes=1 << 20, files=1))
     broken = Decision(uid="u", allowed=True, warnings=(object(),))  # type: ignore[arg-type] # it is what is tried
@@ -116,14 +116,14 @@ def test_what_cannot_be_encoded_is_dropped_and_the_next_line_is_written(tmp_path
     assert json.loads(path.read_bytes())["review"]["request"]["uid"] == "next"
 
 
-def test_a_file_that_cannot_be_written_to_is_bad_configuration(tmp_path: Path) -> None:
+def test_an_unwritable_recording_is_a_configuration_error(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "reviews.jsonl"
     with pytest.raises(ConfigurationError) as caught:
         open_recorder(FrontDoorSettings(record=path))
     assert str(caught.value) == f"--record {path}: cannot be written to: No such file or directory"
 
 
-def test_the_configuration_is_known_by_its_contents(tmp_path: Path) -> None:
+def test_the_configuration_digest_depends_on_the_contents(tmp_path: Path) -> None:
     one = tmp_path / "one.yaml"
     one.write_text("a: 1")
     now = 0.0

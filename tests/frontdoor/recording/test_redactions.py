@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, encode, go_json
 from pratique.cluster.store import ANY_NAMESPACE
@@ -79,7 +79,7 @@ def holds_canary(value: JSON) -> bool:
 
 
 @pytest.mark.parametrize("value", PLACES, ids=range(len(PLACES)))
-def test_what_is_secret_is_replaced_where_it_stands(value: JSON) -> None:
+def test_secrets_are_replaced_in_place(value: JSON) -> None:
     assert not holds_canary(redacted(value))
 
 
@@ -95,29 +95,29 @@ def test_what_is_secret_is_replaced_where_it_stands(value: JSON) -> None:
         {"spec": {"path": "/var/run/secrets/kubernetes.io/serviceaccount", "n": [1, 2.5, True, None]}},
     ],
 )
-def test_what_is_no_secret_stays(value: JSON) -> None:
+def test_other_values_stay(value: JSON) -> None:
     assert redacted(value) == value
 
 
-def test_equal_secrets_are_equal_still_and_others_are_not() -> None:
+def test_equal_secrets_have_equal_replacements_and_different_ones_differ() -> None:
     found = redacted(secret(data={"a": base64_of("one"), "b": base64_of("two")}, stringData={"c": "one"}))
     assert base64.b64decode(found["data"]["a"]).decode() == found["stringData"]["c"]
     assert found["data"]["a"] != found["data"]["b"]
 
 
-def test_another_recording_says_nothing_of_this_one() -> None:
+def test_replacements_of_two_recordings_cannot_be_compared() -> None:
     value = secret(stringData={"a": "one"})
     assert redacted(value) == redacted(value)
     assert redacted(value) != redacted(value, b"x" * 32)
 
 
-def test_redacting_again_changes_nothing() -> None:
+def test_redaction_is_idempotent() -> None:
     for value in PLACES:
         once = redacted(value)
         assert redacted(once) == once
 
 
-def test_what_is_nested_beyond_reason_is_replaced_as_a_whole() -> None:
+def test_a_value_nested_too_deep_is_replaced_as_a_whole() -> None:
     value: JSON = CANARY
     for _ in range(500):
         value = {"a": [value]}
@@ -138,7 +138,7 @@ def patched(path: str, value: JSON) -> dict[str, JSON]:
 
 def spoken(reason: str, **fields: JSON) -> Step:
     return Step(
-        controller="V", phase=Phase.VALIDATE, name="v", outcome=StepOutcome.DENIED, reason=reason, **fields
+        controller="V", phase=Phase.VALIDATE, name="v", outcome=OutcomeStatus.DENIED, reason=reason, **fields
     )
 
 
@@ -154,7 +154,7 @@ def spoken(reason: str, **fields: JSON) -> Step:
         ("/spec/token", CANARY),
     ],
 )
-def test_patches_are_redacted_by_where_they_write(path: str, value: JSON) -> None:
+def test_patches_are_redacted_by_their_paths(path: str, value: JSON) -> None:
     assert CANARY.encode() not in recorded(review_document(), **patched(path, value))
 
 
@@ -173,9 +173,7 @@ LETTERS = st.characters(codec="utf-8", exclude_categories=["Cs"])
     place=st.sampled_from(["object", "oldObject", "options", "extra"]),
     how=st.sampled_from(["data", "stringData", "env", "token"]),
 )
-def test_what_is_secret_anywhere_is_found_in_all_that_is_said_of_it(
-    planted: str, place: str, how: str
-) -> None:
+def test_secrets_of_the_object_are_redacted_in_messages(planted: str, place: str, how: str) -> None:
     made: JSON = {
         "data": secret(data={"a": base64_of(planted)}),
         "stringData": secret(stringData={"a": planted}),
@@ -202,7 +200,7 @@ def test_what_is_secret_anywhere_is_found_in_all_that_is_said_of_it(
     assert base64_of(CANARY)[:12].encode() not in line
 
 
-def test_the_rest_of_a_message_stays() -> None:
+def test_the_rest_of_a_message_is_kept() -> None:
     review = review_document(object=pod({"name": "A", "value": CANARY}))
     status = statuses.Status(message=f"env A: {CANARY} is bad", code=403)
     line = json.loads(recorded(review, allowed=False, status=status))
@@ -210,13 +208,13 @@ def test_the_rest_of_a_message_stays() -> None:
     assert line["decision"]["status"]["message"] == f"env A: {value} is bad"
 
 
-def test_short_secrets_are_not_looked_for_in_words() -> None:
+def test_short_secrets_are_not_replaced_in_messages() -> None:
     review = review_document(object=pod({"name": "A", "value": "is"}))
     line = json.loads(recorded(review, warnings=("this is fine",)))
     assert line["decision"]["warnings"] == ["this is fine"]
 
 
-def test_a_review_of_more_bytes_is_recorded_without_its_objects() -> None:
+def test_a_review_above_the_size_limit_is_recorded_without_its_objects() -> None:
     review = review_document(object=pod({"name": "A", "value": CANARY}))
     status = statuses.Status(message=f"{CANARY} is bad", code=403, reason="Forbidden")
     found = recorded(review, 10, allowed=False, status=status, warnings=(CANARY,), **patched("/x", CANARY))
@@ -228,7 +226,7 @@ def test_a_review_of_more_bytes_is_recorded_without_its_objects() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_review_without_secrets_is_recorded_as_it_came(version: str) -> None:
+def test_a_review_without_secrets_is_recorded_unchanged(version: str) -> None:
     document = review_document(version)
     line = json.loads(recorded(document))
     kept = {name: value for name, value in document["request"].items() if value is not None}

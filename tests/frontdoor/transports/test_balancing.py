@@ -37,7 +37,7 @@ class World:
             seconds,
             clock=lambda: self.now,
             chance=random.Random(seed).random,
-            tell=lambda load: self.told.append((load.name, load.left_out)),
+            on_change=lambda load: self.told.append((load.name, load.excluded)),
         )
         self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
 
@@ -51,8 +51,8 @@ class World:
         self.balancer.end(chosen.load, ticket, seconds(number), ending)
         return number
 
-    def left_out(self) -> list[int]:
-        return [number for number, one in enumerate(self.replicas) if one.load.left_out]
+    def excluded(self) -> list[int]:
+        return [number for number, one in enumerate(self.replicas) if one.load.excluded]
 
     def work(
         self, callers: int, calls: int, seconds: Callable[[int, int], float], pause: float = 0.001
@@ -91,13 +91,13 @@ def with_one_left_out(replicas: int = 2, seconds: float = SECONDS) -> World:
     world = World(replicas, seconds)
     for _ in range(40 * replicas):
         world.call(only(0))
-        if world.left_out():
+        if world.excluded():
             break
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
     return world
 
 
-def test_a_call_goes_to_whoever_has_least_to_do() -> None:
+def test_a_call_goes_to_the_replica_with_the_fewest_calls() -> None:
     world = World(3)
     for one, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
         one.load.in_flight = in_flight
@@ -106,7 +106,7 @@ def test_a_call_goes_to_whoever_has_least_to_do() -> None:
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 5])
-def test_idle_replicas_share_evenly(replicas: int) -> None:
+def test_idle_replicas_share_calls_evenly(replicas: int) -> None:
     world = World(replicas)
     got = [world.call(lambda _: FAST) for _ in range(10_000)]
     assert all(0.9 <= got.count(number) * replicas / 10_000 <= 1.1 for number in range(replicas))
@@ -115,17 +115,17 @@ def test_idle_replicas_share_evenly(replicas: int) -> None:
 @pytest.mark.parametrize("replicas", [2, 3, 5])
 @pytest.mark.parametrize("callers", [1, 8])
 @pytest.mark.parametrize("took", [0.3, 10.0])
-def test_a_slow_replica_is_left_out_and_meanwhile_gets_few_calls(
+def test_a_slow_replica_is_excluded_and_gets_few_calls_before(
     replicas: int, callers: int, took: float
 ) -> None:
     world = World(replicas)
     got = world.work(callers, 30_000, lambda _, number: took if number == 0 else 0.001, pause=0.1)
     assert got[0] < 200
     assert ("0", True) in world.told
-    assert {name for name, left_out in world.told if left_out} <= {"0"}
+    assert {name for name, excluded in world.told if excluded} <= {"0"}
 
 
-def test_one_that_is_left_out_gets_no_call_until_its_time_is_up_and_then_one() -> None:
+def test_an_excluded_replica_gets_one_trial_call_when_its_time_is_up() -> None:
     world = with_one_left_out()
     began = world.now
     got = []
@@ -136,11 +136,11 @@ def test_one_that_is_left_out_gets_no_call_until_its_time_is_up_and_then_one() -
     assert trial is world.replicas[0]
     assert [world.balancer.choose(world.replicas)[0] for _ in range(20)] == [world.replicas[1]] * 20
     world.balancer.end(trial.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
-    assert world.left_out() == []
+    assert world.excluded() == []
     assert world.told == [("0", True), ("0", False)]
 
 
-def test_the_time_grows_with_each_slow_trial_up_to_eight_times() -> None:
+def test_each_slow_trial_doubles_the_exclusion_up_to_eight_times() -> None:
     world = with_one_left_out()
     waits = []
     for _ in range(6):
@@ -156,43 +156,43 @@ def test_the_time_grows_with_each_slow_trial_up_to_eight_times() -> None:
 
 
 @pytest.mark.parametrize("ending", [ReplicaCallStatus.REFUSED, ReplicaCallStatus.GIVEN_UP])
-def test_a_trial_that_says_nothing_is_followed_by_another(ending: ReplicaCallStatus) -> None:
+def test_an_inconclusive_trial_is_repeated(ending: ReplicaCallStatus) -> None:
     world = with_one_left_out()
     world.now += SECONDS
     for _ in range(3):
         trial, ticket = world.balancer.choose(world.replicas)
         assert trial is world.replicas[0]
         world.balancer.end(trial.load, ticket, FAST, ending)
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
 
 
-def test_a_replica_that_is_left_out_is_used_where_no_other_can_be_asked() -> None:
+def test_an_excluded_replica_is_used_when_no_other_is_available() -> None:
     world = with_one_left_out()
     slow = world.replicas[0]
     assert world.balancer.choose([slow])[0] is slow
 
 
-def test_calls_that_are_not_alike_are_no_trials_and_count_for_nothing() -> None:
+def test_incomparable_calls_are_neither_trials_nor_counted() -> None:
     world = with_one_left_out()
     world.now += SECONDS
     assert world.balancer.choose(world.replicas, comparable=False) == (world.replicas[1], 0)
 
 
-def test_zero_seconds_leave_nobody_out() -> None:
+def test_zero_seconds_exclude_no_replica() -> None:
     world = World(2, seconds=0)
     assert sum(world.call(only(0)) for _ in range(1_000)) in range(400, 600)
     assert world.told == []
 
 
-def test_a_replica_that_is_left_out_comes_back_where_it_would_be_more_than_half() -> None:
+def test_a_replica_returns_when_more_than_half_would_be_excluded() -> None:
     world = with_one_left_out(3)
     world.balancer.remove(world.replicas[2].load)
-    assert world.left_out() == [0]
+    assert world.excluded() == [0]
     world.balancer.remove(world.replicas[1].load)
-    assert world.left_out() == []
+    assert world.excluded() == []
 
 
-def test_calls_of_a_replica_that_is_gone_say_nothing() -> None:
+def test_calls_of_a_removed_replica_do_not_count() -> None:
     world = World(3)
     begun = [world.balancer.choose(world.replicas[:1]) for _ in range(100)]
     for _ in range(50):
@@ -207,7 +207,7 @@ def test_calls_of_a_replica_that_is_gone_say_nothing() -> None:
     endings=st.lists(st.tuples(st.booleans(), st.floats(0, 100)), min_size=30, max_size=200),
     seed=st.integers(0, 1000),
 )
-def test_what_a_request_may_be_to_blame_for_leaves_nobody_out(
+def test_failures_that_may_be_the_requests_fault_exclude_no_replica(
     endings: list[tuple[bool, float]], seed: int
 ) -> None:
     world = World(2, seed=seed)
@@ -224,7 +224,7 @@ def test_what_a_request_may_be_to_blame_for_leaves_nobody_out(
     replicas=st.integers(1, 5),
     given_up=st.booleans(),
 )
-def test_replicas_that_are_slow_alike_are_all_asked(
+def test_equally_slow_replicas_all_get_calls(
     base: float, factors: list[float], replicas: int, *, given_up: bool
 ) -> None:
     world = World(replicas)
@@ -237,7 +237,7 @@ def test_replicas_that_are_slow_alike_are_all_asked(
 @pytest.mark.parametrize("callers", [1, 4, 16, 100])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize("who", ["each caller", "some callers"])
-def test_whoever_sends_slow_reviews_has_nobody_left_out(callers: int, share: float, who: str) -> None:
+def test_a_client_with_slow_reviews_cannot_exclude_a_replica(callers: int, share: float, who: str) -> None:
     # The same review takes as long at each replica. With one caller a call always finds all of them idle; with many,
     # the replicas that are busy with slow reviews get fewer of the others.
     dice = random.Random(callers)
@@ -298,9 +298,9 @@ class Balancing(RuleBasedStateMachine):
 
     @invariant()
     def at_most_half_are_left_out(self) -> None:
-        left_out = self.world.left_out()
-        assert len(left_out) <= len(self.world.replicas) // 2
-        for number in left_out:
+        excluded = self.world.excluded()
+        assert len(excluded) <= len(self.world.replicas) // 2
+        for number in excluded:
             load = self.world.replicas[number].load
             assert load.until - self.world.now <= LONGEST
 
@@ -314,7 +314,7 @@ class Balancing(RuleBasedStateMachine):
         self.world.now += LONGEST
         for _ in range(20):
             self.world.call(lambda _: FAST)
-        assert self.world.left_out() == []
+        assert self.world.excluded() == []
 
 
 TestBalancing = Balancing.TestCase

@@ -27,7 +27,8 @@ from pratique.apimachinery.errors import (
 )
 from pratique.hosting.catalogue import HostedController
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import decided, pod_review
 from support.services.controllers import allowing, denying, hosted, labelling
 from support.services.faulty_services import echoing, speaking
@@ -62,7 +63,7 @@ def soon() -> Deadline:
     return Deadline.after(10)
 
 
-def test_mutating_outcomes_come_back_in_order() -> None:
+def test_mutating_outcomes_are_returned_in_order() -> None:
     async def test() -> None:
         controllers = hosted("A", labelling("a")), hosted("B", denying)
         async with served(MUTATOR, *controllers) as (address, _), transport(address) as asked:
@@ -111,7 +112,7 @@ def test_a_draining_validator_gets_no_more_calls() -> None:
     run(test)
 
 
-def test_a_service_that_is_not_there_is_unreachable() -> None:
+def test_a_missing_service_is_unreachable() -> None:
     async def test() -> None:
         with closed_port() as port:
             async with transport(f"127.0.0.1:{port}") as asked:
@@ -124,7 +125,7 @@ def test_a_service_that_is_not_there_is_unreachable() -> None:
     run(test)
 
 
-def test_a_service_that_hangs_is_given_up_at_the_deadline() -> None:
+def test_a_call_to_a_hanging_service_ends_at_the_deadline() -> None:
     async def hanging(_: Review) -> Answer:
         await asyncio.sleep(60)
         return allow()
@@ -164,7 +165,7 @@ async def _hang(_: bytes, __: object) -> bytes:
     ids=["answers nothing", "fails", "hangs"],
 )
 @pytest.mark.parametrize("method", ["mutate", "validate"])
-def test_a_service_that_breaks_the_contract_is_a_failed_call(
+def test_an_answer_that_breaks_the_contract_is_a_failed_call(
     handler: Any, error: type[CallError], method: str
 ) -> None:
     async def test() -> None:
@@ -195,9 +196,7 @@ def _saying(uid: str | None) -> Any:
         ("another", True, False),
     ],
 )
-def test_an_answer_is_believed_to_its_own_review_alone(
-    uid: str | None, *, ours: bool, believed: bool
-) -> None:
+def test_an_answer_for_another_review_is_refused(uid: str | None, *, ours: bool, believed: bool) -> None:
     """Services of somebody else's, which may be older than the field, may leave it empty."""
 
     async def test() -> None:
@@ -213,7 +212,7 @@ def test_an_answer_is_believed_to_its_own_review_alone(
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_only_services_of_this_suite_have_to_agree(*, ours: bool) -> None:
+def test_only_services_of_this_suite_need_the_same_digest(*, ours: bool) -> None:
     async def test() -> None:
         review = dataclasses.replace(pod_review(), digest="0d" * 16)
         async with (

@@ -11,7 +11,8 @@ import pytest
 from chaos.links import linked
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Call, Deadline
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services import controllers
 from support.services.faulty_services import CONTROLLER, hosting
@@ -52,7 +53,5 @@ async def answers(size: int, streamed: Phase | None) -> int:
 
 @pytest.mark.parametrize("streamed", [None, Phase.VALIDATE], ids=["unary", "stream"])
 @pytest.mark.parametrize("size", [1_000, 100_000, 300_000, 6_000_000])
-def test_a_call_whose_replica_broke_off_is_made_again_however_large_it_is(
-    size: int, streamed: Phase | None
-) -> None:
+def test_a_large_call_is_retried_when_its_replica_breaks_off(size: int, streamed: Phase | None) -> None:
     assert asyncio.run(answers(size, streamed)) > 0

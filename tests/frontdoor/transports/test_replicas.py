@@ -18,7 +18,8 @@ from pratique.admission.results import Answer, allow
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target, watched_name
+from pratique_frontdoor.transports.channels import grpc_target, watched_name
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.name_servers import name_server
 from support.services.controllers import hosted
@@ -104,7 +105,7 @@ def test_two_replicas_share_the_calls_evenly(calls: int, streamed: Phase | None)
 
 
 @ways
-def test_a_replica_that_drains_gets_no_calls_once_its_health_said_so_and_none_is_lost(
+def test_a_draining_replica_gets_no_calls_after_its_health_changes_and_none_is_lost(
     streamed: Phase | None,
 ) -> None:
     counts: Counts = collections.Counter()
@@ -166,18 +167,18 @@ async def found_while_calling(look_seconds: float | None, streamed: Phase | None
 
 
 @ways
-def test_a_replica_that_comes_later_is_found_and_no_call_fails_for_it(streamed: Phase | None) -> None:
+def test_a_new_replica_is_found_and_no_call_fails(streamed: Phase | None) -> None:
     asyncio.run(found_while_calling(0.2, streamed))
 
 
 @ways
 @pytest.mark.long
-def test_a_replica_that_comes_later_is_found_within_half_a_minute(streamed: Phase | None) -> None:
+def test_a_new_replica_is_found_within_half_a_minute(streamed: Phase | None) -> None:
     print(f"found after {asyncio.run(found_while_calling(None, streamed)):.1f} s")  # noqa: T201 - the figure
 
 
 @ways
-def test_a_name_that_nobody_knows_any_longer_leaves_what_is_connected(streamed: Phase | None) -> None:
+def test_connections_stay_when_the_name_no_longer_resolves(streamed: Phase | None) -> None:
     counts: Counts = collections.Counter()
     port = free_port()
 
@@ -212,12 +213,12 @@ def test_a_name_that_nobody_knows_any_longer_leaves_what_is_connected(streamed: 
         ("unix:/run/validator.sock", ""),
     ],
 )
-def test_only_names_are_watched(target: str, name: str) -> None:
+def test_only_names_are_resolved_again(target: str, name: str) -> None:
     assert watched_name(target) == name
 
 
 @ways
-def test_a_channel_made_anew_takes_no_call_with_it(streamed: Phase | None) -> None:
+def test_renewing_a_channel_fails_no_call(streamed: Phase | None) -> None:
     counts: Counts = collections.Counter()
 
     async def run() -> None:
@@ -301,7 +302,7 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
         "pushback: later",
     ],
 )  # fmt: skip
-def test_calls_are_made_again_only_where_no_answer_came(
+def test_only_calls_without_an_answer_are_retried(
     script: Callable[[int, Any], Awaitable[bytes]], attempts: int, *, succeeds: bool
 ) -> None:
     async def run() -> tuple[int, bool]:
@@ -315,7 +316,7 @@ def test_calls_are_made_again_only_where_no_answer_came(
     assert asyncio.run(run()) == (attempts, succeeds)
 
 
-def test_where_most_calls_fail_hardly_any_is_made_again() -> None:
+def test_few_calls_are_retried_when_most_fail() -> None:
     calls = 3_000
 
     async def run() -> int:
@@ -336,7 +337,7 @@ def test_where_most_calls_fail_hardly_any_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("seconds", [14, pytest.param(300, marks=pytest.mark.long)])
-def test_an_idle_connection_is_kept_though_it_is_pinged(seconds: float) -> None:
+def test_keepalive_pings_do_not_end_an_idle_connection(seconds: float) -> None:
     # A server that is not told to expect pings every 4 s sends the client away with the third, after 12 s.
     counts: Counts = collections.Counter()
 

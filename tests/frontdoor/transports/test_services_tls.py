@@ -117,7 +117,7 @@ async def decided(asked: HostingService) -> Any:
         ),
     ],
 )
-def test_only_a_service_that_proves_itself_is_asked(  # noqa: PLR0917 - columns of a table, and fixtures
+def test_only_services_with_a_trusted_certificate_are_called(  # noqa: PLR0917 - columns of a table, and fixtures
     issued: Callable[[trustme.CA], trustme.LeafCert],
     name: str,
     reached: bool,  # noqa: FBT001 - a table's column
@@ -143,7 +143,9 @@ def test_only_a_service_that_proves_itself_is_asked(  # noqa: PLR0917 - columns 
     asyncio.run(run())
 
 
-def test_several_addresses_are_known_by_one_name(tmp_path: Path, door: Mount, authority: trustme.CA) -> None:
+def test_several_addresses_can_share_one_server_name(
+    tmp_path: Path, door: Mount, authority: trustme.CA
+) -> None:
     mount = Mount.of(tmp_path / "service", authority.issue_cert("validator"), authority)
 
     async def run() -> None:
@@ -169,7 +171,7 @@ def test_several_addresses_are_known_by_one_name(tmp_path: Path, door: Mount, au
     ],
 )
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_services_speak_tls_from_1_2_on(
+def test_services_use_tls_1_2_or_later(
     kind: Kind,
     version: ssl.TLSVersion,
     accepted: bool,  # noqa: FBT001 - a table's column
@@ -196,7 +198,7 @@ def test_services_speak_tls_from_1_2_on(
     assert asyncio.run(shake_hands()) is accepted
 
 
-def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
+def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
     tmp_path: Path, door: Mount, authority: trustme.CA
 ) -> None:
     new = trustme.CA()
@@ -207,9 +209,9 @@ def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
         assert tls is not None
         async with service(VALIDATOR, other_side) as server:
             asked = opened(tls, [await server.start()])
-            for one in tls.kept:
+            for one in tls.reloaded_credentials:
                 one.tell(lambda _: asked.transport.renew())
-            watching = asyncio.ensure_future(keep_certificates_fresh(tls.kept))
+            watching = asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials))
             async with load(asked) as decisions:
                 await rotate(server, tls, asked)
             watching.cancel()
@@ -221,7 +223,7 @@ def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
         """As it has to be done: trust first, then certificates, and then no more trust for the old."""
         assert server.tls is not None
         serving, clients = server.tls.kept
-        shown, trusted = tls.kept
+        shown, trusted = tls.reloaded_credentials
         both = {"ca.crt": bundle_of(authority, new)}
         other_side.swap(both)
         door.swap(both)
@@ -289,15 +291,15 @@ async def load(asked: HostingService) -> AsyncIterator[list[Any]]:
         ({"validators": ("127.0.0.1:1", "127.0.0.1:2")}, "--validator: several addresses with TLS need"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(door: Mount, fields: dict[str, Any], complaint: str) -> None:
+def test_contradicting_settings_are_refused(door: Mount, fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         ServicesTls.of(dataclasses.replace(settings_of(door), **fields))
 
 
-def test_names_without_tls_are_refused() -> None:
+def test_server_names_without_tls_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="--mutator-server-name needs TLS"):
         ServicesTls.of(FrontDoorSettings(mutator_server_name="mutator"))
 
 
-def test_without_files_there_is_no_tls() -> None:
+def test_without_files_services_are_called_without_tls() -> None:
     assert ServicesTls.of(FrontDoorSettings()) is None

@@ -18,7 +18,7 @@ from support.services.processes import running
 NAME = "LimitPodHardAntiAffinityTopology"
 
 
-def test_a_service_is_reached_whose_connection_takes_long_to_be_made(tmp_path: Path) -> None:
+def test_a_service_is_reached_over_a_slow_connection(tmp_path: Path) -> None:
     """Three times there and back, 0.6 s each way: 3.6 s of the 10 that a review has."""
 
     async def scenario() -> None:

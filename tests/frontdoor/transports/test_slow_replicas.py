@@ -17,8 +17,10 @@ from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.json_values import Document
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
-from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService
+from pratique_frontdoor.http.metrics import ServiceCallMetrics
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
+from pratique_frontdoor.transports.hosting_services import HostingService
 from support.chains import pod_review
 from support.services.controllers import hosted
 from support.services.servers import VALIDATOR
@@ -75,30 +77,30 @@ async def decide(asked: GrpcTransport) -> None:
 def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
     """What readiness warns of, and what metrics show for each replica, by their last words."""
     service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
-    hops = HopMetrics()
+    metrics = ServiceCallMetrics()
     digests = InputDigests.of("", "", "")
-    hops.show_services([service], RecentInputs(digests, None, 0))
+    metrics.show_services([service], RecentInputs(digests, None, 0))
     values = {
         one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
-        for one in hops.collect()
+        for one in metrics.collect()
         if "replica_" in one.name
     }
-    return service.left_out(), values
+    return service.excluded(), values
 
 
-def left_out(asked: GrpcTransport) -> int:
-    return sum(one.load.left_out for one in asked.replicas)
+def excluded(asked: GrpcTransport) -> int:
+    return sum(one.load.excluded for one in asked.replicas)
 
 
 async def decide_until(asked: GrpcTransport, callers: int, wanted: int) -> None:
     """Decide until so many replicas are left out."""
     async with asyncio.timeout(90):
-        while left_out(asked) != wanted:
+        while excluded(asked) != wanted:
             await asyncio.gather(*(decide(asked) for _ in range(callers)))
 
 
 @pytest.mark.parametrize(("callers", "streams"), [(8, True), (1, False)], ids=["stream", "unary"])
-def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_ever(
+def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
     callers: int, caplog: pytest.LogCaptureFixture, *, streams: bool
 ) -> None:
     async def run() -> None:
@@ -109,7 +111,7 @@ def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_
             await decide_until(asked, callers, 1)
             [warned], values = shown(asked)
             assert warned.startswith("validator at grpc://127.0.0.1:")
-            assert warned.endswith(" is much slower than others, and left out for now")
+            assert warned.endswith(" is much slower than others, and excluded for now")
             assert (values["left_out"], values["exclusions"]) == ([0, 1], [0, 1])
             first.seconds = 0
             await decide_until(asked, callers, 0)
@@ -121,17 +123,17 @@ def test_a_slow_replica_is_left_out_and_comes_back_and_everything_is_decided_as_
             await asyncio.gather(*(decide(asked) for _ in range(50)))
             assert first.got > before
 
-    with caplog.at_level(logging.INFO, "frontdoor"):
+    with caplog.at_level(logging.INFO, "pratique_frontdoor"):
         asyncio.run(run())
-    told = [one.message for one in caplog.records if "replica" in one.message]
-    assert told == [
-        "a replica is left out: it is much slower than others",
-        "a replica that was left out is asked again",
+    messages = [record.message for record in caplog.records if "replica" in record.message]
+    assert messages == [
+        "a replica is excluded: it is much slower than others",
+        "an excluded replica is used again",
     ]
 
 
 @both_ways
-def test_a_slow_replica_gets_few_calls_even_where_it_is_never_left_out(*, streams: bool) -> None:
+def test_a_slow_replica_gets_few_calls_even_without_exclusion(*, streams: bool) -> None:
     async def run() -> int:
         async with two(streams=streams, slow_seconds=0) as (first, asked):
             first.seconds = 0.15
@@ -141,14 +143,14 @@ def test_a_slow_replica_gets_few_calls_even_where_it_is_never_left_out(*, stream
                     await decide(asked)
 
             await asyncio.gather(*(caller() for _ in range(8)))
-            assert left_out(asked) == 0
+            assert excluded(asked) == 0
             return first.got
 
     assert asyncio.run(run()) < 200  # of 800, where each in turn would have given it 400
 
 
 @both_ways
-def test_one_that_refuses_at_once_does_not_get_all_calls(*, streams: bool) -> None:
+def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, streams: bool) -> None:
     shedding, taking = Validator(), Validator()
     shedding.seconds, taking.seconds = 1, 0.02  # the one that it takes keeps it from taking another
     refused: collections.Counter[bool] = collections.Counter()
@@ -168,7 +170,7 @@ def test_one_that_refuses_at_once_does_not_get_all_calls(*, streams: bool) -> No
                             refused[True] += 1
 
                 await asyncio.gather(*(caller() for _ in range(8)))
-                assert left_out(asked) == 0
+                assert excluded(asked) == 0
 
                 async def settled() -> bool:
                     return all(one.load.in_flight == 0 for one in asked.replicas)

@@ -19,7 +19,8 @@ from pratique.hosting.catalogue import HostedController
 from pratique.rpc.handlers import is_retry
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.streams import STREAMED_METHODS
-from pratique_frontdoor.transports.grpc import GrpcTransport, fixed_targets, grpc_target, replica_target
+from pratique_frontdoor.transports.channels import fixed_targets, grpc_target, replica_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
 from support.services import controllers
 from support.services.controllers import hosted
@@ -104,7 +105,7 @@ async def answer_nonsense(_request: Any, context: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", [break_off, end_well, answer_nonsense], ids=lambda it: it.__name__)
-def test_a_call_on_a_stream_that_ends_is_made_again_and_says_so(
+def test_a_call_on_a_broken_stream_is_retried_and_marked_as_a_retry(
     ending: Callable[[Any, Any], Awaitable[None]],
 ) -> None:
     script = Scripted(ending)
@@ -148,9 +149,7 @@ def answering(**answer: Any) -> Callable[[Any, Any], Awaitable[None]]:
         ({"response": b"\xff"}, BadAnswerError, "code = Internal desc = grpc: failed to unmarshal"),
     ],
 )
-def test_an_answer_that_is_none_is_not_asked_for_again(
-    answer: dict[str, Any], error: type[CallError], words: str
-) -> None:
+def test_an_invalid_answer_is_not_retried(answer: dict[str, Any], error: type[CallError], words: str) -> None:
     script = Scripted(answering(**answer))
 
     async def run() -> None:
@@ -163,7 +162,7 @@ def test_an_answer_that_is_none_is_not_asked_for_again(
     assert script.alone == []
 
 
-def test_a_service_that_knows_no_streams_is_asked_without() -> None:
+def test_a_service_without_streams_gets_unary_calls() -> None:
     script = Scripted(end_well)
 
     async def run() -> None:
@@ -174,7 +173,7 @@ def test_a_service_that_knows_no_streams_is_asked_without() -> None:
     assert script.alone == [False] * 10
 
 
-def test_a_large_request_goes_by_itself() -> None:
+def test_a_large_request_is_a_unary_call() -> None:
     script = Scripted(break_off)
     large = Document.from_data({"metadata": {"annotations": {"long": "x" * 70_000}}})
 
@@ -187,7 +186,7 @@ def test_a_large_request_goes_by_itself() -> None:
 
 
 @pytest.mark.parametrize("ending", ["the deadline passes", "the caller goes away"])
-def test_a_call_ends_at_both_ends_when(ending: str) -> None:
+def test_a_call_ends_on_both_sides_when(ending: str) -> None:
     async def run() -> None:
         began, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -213,7 +212,7 @@ def test_a_call_ends_at_both_ends_when(ending: str) -> None:
     asyncio.run(run())
 
 
-def test_a_service_that_has_hung_does_not_hold_a_call_beyond_its_time() -> None:
+def test_a_hanging_service_does_not_hold_a_call_beyond_its_deadline() -> None:
     async def never(_request: Any, _context: Any) -> None:
         await asyncio.Event().wait()
 
@@ -225,7 +224,7 @@ def test_a_service_that_has_hung_does_not_hold_a_call_beyond_its_time() -> None:
     asyncio.run(run())
 
 
-def test_calls_in_flight_end_when_the_transport_is_closed() -> None:
+def test_closing_the_transport_ends_calls_in_flight() -> None:
     async def run() -> None:
         async with served(hosted("c", controllers.hanging)) as address:
             async with streamed(address) as asked:
@@ -237,7 +236,7 @@ def test_calls_in_flight_end_when_the_transport_is_closed() -> None:
     asyncio.run(run())
 
 
-def test_more_calls_than_a_stream_carries_are_made_all_the_same() -> None:
+def test_calls_beyond_the_limit_of_a_stream_are_unary() -> None:
     async def slow(_: Review) -> Answer:
         await asyncio.sleep(0.1)
         return allow()
@@ -249,7 +248,7 @@ def test_more_calls_than_a_stream_carries_are_made_all_the_same() -> None:
     asyncio.run(run())
 
 
-def test_no_call_is_lost_when_the_connections_of_streams_have_had_their_time() -> None:
+def test_no_call_is_lost_when_connections_reach_their_maximum_age() -> None:
     async def run() -> None:
         async with (
             served(hosted("c", controllers.allowing), max_connection_age_seconds=0.3) as address,
@@ -262,7 +261,7 @@ def test_no_call_is_lost_when_the_connections_of_streams_have_had_their_time() -
     asyncio.run(run())
 
 
-def test_a_call_that_is_given_up_while_the_service_leaves_does_not_hold_it_up() -> None:
+def test_a_cancelled_call_does_not_delay_a_leaving_service() -> None:
     async def run() -> None:
         began = asyncio.Event()
 
@@ -286,7 +285,7 @@ def test_a_call_that_is_given_up_while_the_service_leaves_does_not_hold_it_up() 
     asyncio.run(run())
 
 
-def test_a_stream_is_opened_again_when_the_service_comes_back() -> None:
+def test_a_stream_is_reopened_when_the_service_returns() -> None:
     async def run() -> None:
         async with served(hosted("c", controllers.allowing)) as address:
             port = int(address.rpartition(":")[2])
@@ -315,7 +314,7 @@ def test_a_stream_is_opened_again_when_the_service_comes_back() -> None:
         ("xds:///validator", ()),
     ],
 )
-def test_a_stream_goes_to_every_address_that_is_known(target: str, targets: tuple[str, ...]) -> None:
+def test_every_known_address_has_a_stream(target: str, targets: tuple[str, ...]) -> None:
     assert fixed_targets(target) == targets
 
 
@@ -327,5 +326,5 @@ def test_a_stream_goes_to_every_address_that_is_known(target: str, targets: tupl
         ("dns:///validator", "10.0.0.1", "ipv4:10.0.0.1:443"),
     ],
 )
-def test_a_stream_goes_to_the_port_of_the_name(target: str, address: str, found: str) -> None:
+def test_a_stream_uses_the_port_of_the_name(target: str, address: str, found: str) -> None:
     assert replica_target(target, address) == found

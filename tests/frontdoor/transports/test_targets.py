@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique_frontdoor.transports.grpc import grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_addresses_become_one_target(addresses: list[str], target: str) -> None:
     "addresses",
     [["a:1", "b:1"], ["127.0.0.1:1", "[::1]:1"], ["127.0.0.1", "127.0.0.2"], ["127.0.0.1:x", "127.0.0.1:1"]],
 )
-def test_several_addresses_that_are_no_ip_addresses_are_refused(addresses: list[str]) -> None:
+def test_several_names_are_refused_as_one_target(addresses: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="several addresses are IP addresses with ports"):
         grpc_target(addresses)

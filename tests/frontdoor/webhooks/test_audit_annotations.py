@@ -20,7 +20,7 @@ from support.strategies.json_values import objects
 
 
 @pytest.mark.parametrize("case", vector_cases.kind("auditAnnotation"), ids=vector_cases.source)
-def test_the_value_is_the_one_that_the_api_server_writes(case: JSONObject) -> None:
+def test_annotation_values_are_those_of_the_api_server(case: JSONObject) -> None:
     given = case["input"]
     if "mutated" in given:
         value = mutation_annotation(given["configuration"], given["webhook"], mutated=given["mutated"])
@@ -29,32 +29,32 @@ def test_the_value_is_the_one_that_the_api_server_writes(case: JSONObject) -> No
     assert value == case["expected"]["value"]
 
 
-def test_a_mutation_is_noted_as_true() -> None:
+def test_a_mutation_is_annotated_as_true() -> None:
     assert mutation_annotation("c", "w", mutated=True).endswith('"mutated":true}')
 
 
-def test_the_members_of_an_operation_are_sorted_and_those_of_its_value_are_not() -> None:
+def test_members_of_an_operation_are_sorted_and_members_of_its_value_are_not() -> None:
     value = patch_annotation("c", "w", [{"value": {"z": 1, "a": 2}, "path": "/p", "op": "add"}])
     assert '"patch":[{"op":"add","path":"/p","value":{"z":1,"a":2}}]' in value
 
 
-def test_what_a_web_page_could_misread_is_escaped() -> None:
+def test_html_characters_are_escaped() -> None:
     value = patch_annotation("c", "w", [{"op": "add", "path": "/p", "value": "<a&b>\u2028"}])
     assert '"\\u003ca\\u0026b\\u003e\\u2028"' in value
 
 
 @given(st.lists(objects(), max_size=3))
-def test_a_patch_can_be_read_back(operations: list[JSONObject]) -> None:
+def test_an_annotated_patch_can_be_parsed(operations: list[JSONObject]) -> None:
     assert json.loads(patch_annotation("c", "w", operations))["patch"] == operations
 
 
 @pytest.mark.parametrize("key", ["key", "Key-1", "a.b_c", "9", "x" * 63])
-def test_a_key_is_put_behind_the_webhook_s_name(key: str) -> None:
+def test_a_key_is_prefixed_with_the_webhook_name(key: str) -> None:
     assert webhook_annotations("w.example.com", {key: "v"}) == {f"w.example.com/{key}": "v"}
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "/", "-a", "a-", "a b", "é", "x" * 64, "a\n"])
-def test_a_key_that_cannot_be_is_left_out_and_others_stay(key: str) -> None:
+def test_an_invalid_key_is_dropped_and_others_stay(key: str) -> None:
     assert webhook_annotations("w.example.com", {key: "v", "good": "g"}) == {"w.example.com/good": "g"}
 
 
@@ -87,11 +87,11 @@ def test_a_key_is_a_subdomain_a_slash_and_a_name(key: str, possible: bool) -> No
         ),
     ],
 )
-def test_a_key_for_an_api_server_has_an_underscore_for_its_slash(key: str, answered: str) -> None:
+def test_an_answered_key_has_an_underscore_instead_of_the_slash(key: str, answered: str) -> None:
     assert answer_annotations({key: "v"}) == {answered: "v"}
 
 
-def test_a_key_that_is_too_long_is_cut_and_told_apart_by_a_digest() -> None:
+def test_a_key_that_is_too_long_is_truncated_and_ends_in_a_digest() -> None:
     first, second = (
         f"require-team-label-on-every-workload.policies.example.com/found-{name}" for name in ("none", "two")
     )
@@ -102,7 +102,7 @@ def test_a_key_that_is_too_long_is_cut_and_told_apart_by_a_digest() -> None:
     assert keys == [answer_key(first), answer_key(second)]
 
 
-def test_keys_that_would_come_to_the_same_are_kept_apart() -> None:
+def test_keys_that_would_collide_stay_distinct() -> None:
     taken = answer_key("no/key at all")
     annotations = {
         "no/key at all": "1",
@@ -129,9 +129,7 @@ _KEYS = st.one_of(
 
 
 @given(st.dictionaries(_KEYS, st.text(max_size=5), max_size=8), _WEBHOOK_NAMES)
-def test_every_key_is_kept_by_an_api_server_and_none_is_lost(
-    annotations: dict[str, str], webhook: str
-) -> None:
+def test_an_api_server_keeps_every_key(annotations: dict[str, str], webhook: str) -> None:
     answered = answer_annotations(annotations)
     # The API server's own rule (checkKeyFormat) of the key that it makes.
     assert all(is_annotation_key(f"{webhook}/{key}") for key in answered)
@@ -139,5 +137,5 @@ def test_every_key_is_kept_by_an_api_server_and_none_is_lost(
 
 
 @given(_KEYS, _KEYS)
-def test_two_keys_never_become_one(one: str, other: str) -> None:
+def test_two_keys_never_become_equal(one: str, other: str) -> None:
     assert one == other or answer_key(one) != answer_key(other)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pratique.admission.controllers import BOTH, Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE
@@ -147,7 +147,7 @@ def fail(circuit: Circuit, times: int = 1) -> None:
         circuit.end(ticket, WebhookCallStatus.FAILED)
 
 
-def test_a_circuit_opens_at_the_failure_that_was_asked_for_and_no_sooner() -> None:
+def test_a_circuit_opens_after_the_configured_number_of_failures() -> None:
     circuit = Circuit(FAILURES, 10, Clock())
     fail(circuit, FAILURES - 1)
     assert state_of(circuit) is CircuitState.CLOSED
@@ -158,9 +158,7 @@ def test_a_circuit_opens_at_the_failure_that_was_asked_for_and_no_sooner() -> No
     assert state_of(circuit) is CircuitState.OPEN
 
 
-def test_the_open_time_doubles_with_each_failed_trial_up_to_eight_times_and_begins_anew_after_an_answer() -> (
-    None
-):
+def test_each_failed_trial_doubles_the_open_time_up_to_eight_times_and_an_answer_resets_it() -> None:
     clock = Clock()
     circuit = Circuit(1, 10, clock)
     for seconds in (10, 20, 40, 80, 80):
@@ -175,7 +173,7 @@ def test_the_open_time_doubles_with_each_failed_trial_up_to_eight_times_and_begi
     assert state_of(circuit) is CircuitState.HALF_OPEN
 
 
-def test_calls_that_began_before_the_circuit_opened_neither_close_it_nor_open_it_again() -> None:
+def test_calls_begun_before_the_circuit_opened_do_not_change_it() -> None:
     circuit = Circuit(1, 10, Clock())
     tickets = [circuit.begin() for _ in range(50)]
     for ticket in tickets[:25]:
@@ -281,7 +279,7 @@ UNRESPONSIVE = ("refuses connections", "breaks off", "has a certificate of a str
 @pytest.mark.parametrize("kind", ["Mutating", "Validating"])
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("how", UNRESPONSIVE)
-def test_a_webhook_that_does_not_answer_is_no_longer_called_and_its_failure_policy_decides(
+def test_an_open_circuit_calls_no_webhook_and_the_failure_policy_decides(
     how: str, policy: str, kind: str, tmp_path: Path
 ) -> None:
     async def decide(file: Path) -> list[Decision]:
@@ -298,7 +296,7 @@ def test_a_webhook_that_does_not_answer_is_no_longer_called_and_its_failure_poli
     assert [OPEN in one.reason for one in steps] == [False] * FAILURES + [True] * 2
     for decision, step in zip(decisions, steps, strict=True):
         assert decision.allowed is (policy == "Ignore")
-        assert step.outcome is (StepOutcome.FAILED_OPEN if policy == "Ignore" else StepOutcome.FAILED)
+        assert step.outcome is (OutcomeStatus.FAILED_OPEN if policy == "Ignore" else OutcomeStatus.FAILED)
         assert step.code == 503
     if policy == "Fail":
         assert decisions[-1].status is not None
@@ -318,7 +316,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("how", ANSWERS)
-def test_whatever_is_answered_never_opens_a_circuit(how: str, tmp_path: Path) -> None:
+def test_no_answer_of_a_webhook_opens_a_circuit(how: str, tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> None:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
         async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
@@ -331,7 +329,7 @@ def test_whatever_is_answered_never_opens_a_circuit(how: str, tmp_path: Path) ->
         assert len(server.received) == 4
 
 
-def test_failures_between_answers_of_failure_are_not_in_a_row(tmp_path: Path) -> None:
+def test_an_answer_resets_the_count_of_failures(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> None:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
         async with Door(written(tmp_path, "Validating", hook), failures=2) as door:
@@ -345,7 +343,7 @@ def test_failures_between_answers_of_failure_are_not_in_a_row(tmp_path: Path) ->
         assert len(server.received) == 6
 
 
-def test_a_webhook_that_comes_back_is_called_again_after_one_trial(tmp_path: Path) -> None:
+def test_a_webhook_that_recovers_is_called_again_after_one_trial(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> list[bool]:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
         async with Door(written(tmp_path, "Validating", hook), failures=2, seconds=0.2) as door:
@@ -360,7 +358,7 @@ def test_a_webhook_that_comes_back_is_called_again_after_one_trial(tmp_path: Pat
         assert len(server.received) == 5
 
 
-def test_of_many_reviews_at_once_one_tries_a_webhook_that_is_half_open(tmp_path: Path) -> None:
+def test_only_one_of_many_concurrent_reviews_tries_a_half_open_circuit(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> list[Decision]:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
         async with Door(written(tmp_path, "Validating", hook), failures=1, seconds=0.1) as door:
@@ -374,7 +372,7 @@ def test_of_many_reviews_at_once_one_tries_a_webhook_that_is_half_open(tmp_path:
     assert sum("circuit breaker is open" in reason for reason in reasons) == 19
 
 
-def test_a_trial_that_is_cancelled_lets_the_next_one_try(tmp_path: Path) -> None:
+def test_a_cancelled_trial_lets_the_next_review_try(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> bool:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Fail")
         async with Door(written(tmp_path, "Validating", hook), failures=1, seconds=0.1) as door:
@@ -390,7 +388,7 @@ def test_a_trial_that_is_cancelled_lets_the_next_one_try(tmp_path: Path) -> None
         assert asyncio.run(decide(server))
 
 
-def test_callers_who_give_a_slow_webhook_no_time_do_not_open_its_circuit(tmp_path: Path) -> None:
+def test_callers_with_tiny_timeouts_do_not_open_a_circuit(tmp_path: Path) -> None:
     async def decide(server: WebhookServer) -> float:
         hook = webhook("w.example.com", server.url, server.ca_bundle, "Ignore") | {"timeoutSeconds": 30}
         async with Door(written(tmp_path, "Validating", hook), failures=1) as door:
@@ -406,7 +404,7 @@ def test_callers_who_give_a_slow_webhook_no_time_do_not_open_its_circuit(tmp_pat
         assert len(server.received) == 4
 
 
-def test_a_circuit_of_one_webhook_leaves_all_others_alone(tmp_path: Path) -> None:
+def test_each_webhook_has_its_own_circuit(tmp_path: Path) -> None:
     async def decide(server: WebhookServer, port: int) -> Decision:
         hooks = [
             webhook("alive.example.com", server.url, server.ca_bundle, "Fail"),
@@ -425,11 +423,11 @@ def test_a_circuit_of_one_webhook_leaves_all_others_alone(tmp_path: Path) -> Non
     with serve(allowed()) as server, closed_port() as port:
         decision = asyncio.run(decide(server, port))
         assert len(server.received) == 2
-    assert [one.outcome for one in decision.steps] == [StepOutcome.UNCHANGED, StepOutcome.FAILED_OPEN]
+    assert [one.outcome for one in decision.steps] == [OutcomeStatus.UNCHANGED, OutcomeStatus.FAILED_OPEN]
 
 
 @pytest.mark.parametrize("service", [refused, black_hole])
-def test_webhooks_over_grpc_have_breakers_too(service: Any, tmp_path: Path) -> None:
+def test_webhooks_over_grpc_have_circuit_breakers(service: Any, tmp_path: Path) -> None:
     async def decide() -> list[str]:
         async with service() as address:
             hook = webhook("g.example.com", f"grpc://{address}", b"", "Fail")
@@ -471,7 +469,7 @@ def test_without_the_flag_every_call_is_made(tmp_path: Path) -> None:
         assert len(server.received) == 10
 
 
-def test_a_running_front_door_shows_its_breakers_and_forgets_them_with_the_configuration(
+def test_a_front_door_shows_its_breakers_and_resets_them_with_the_configuration(
     tmp_path: Path,
 ) -> None:
     review = review_document()

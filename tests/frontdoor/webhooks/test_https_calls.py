@@ -29,7 +29,7 @@ def test_a_mutating_webhook_changes_the_object() -> None:
 
 
 @pytest.mark.parametrize("caller", [CALLER, VALIDATING])
-def test_a_webhook_refuses(caller: Caller) -> None:
+def test_a_webhook_denies(caller: Caller) -> None:
     with serve(denied("no")) as server:
         decision = caller.ask(webhook_at(server.url)).decision
     assert isinstance(decision, Denied)
@@ -39,7 +39,7 @@ def test_a_webhook_refuses(caller: Caller) -> None:
 
 @pytest.mark.parametrize("caller", [CALLER, VALIDATING])
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_webhook_is_asked_in_the_version_it_wants(caller: Caller, version: str) -> None:
+def test_a_webhook_is_called_in_the_version_it_accepts(caller: Caller, version: str) -> None:
     with serve(allowed()) as server:
         assert caller.ask(webhook_at(server.url, versions=(version,))).decision == ALLOWED
     (received,) = server.received
@@ -47,7 +47,7 @@ def test_a_webhook_is_asked_in_the_version_it_wants(caller: Caller, version: str
     assert received.review["request"]["object"] == CALLER.review.object
 
 
-def test_the_request_is_the_one_that_kube_apiserver_sends() -> None:
+def test_the_request_is_the_one_kube_apiserver_sends() -> None:
     with serve(allowed()) as server:
         asked(server, path="/a/b/")
     (received,) = server.received
@@ -73,9 +73,7 @@ def test_the_request_is_the_one_that_kube_apiserver_sends() -> None:
         (30, 90, "30s"),
     ],
 )
-def test_the_webhook_is_told_how_long_it_may_take(
-    timeout_seconds: float | None, deadline_seconds: float, told: str
-) -> None:
+def test_the_url_has_the_timeout(timeout_seconds: float | None, deadline_seconds: float, told: str) -> None:
     caller = dataclasses.replace(CALLER, timeout_seconds=timeout_seconds, deadline_seconds=deadline_seconds)
     with serve(allowed()) as server:
         asked(server, caller)
@@ -89,13 +87,13 @@ def test_calls_share_a_connection() -> None:
     assert len({received.review["request"]["uid"] for received in server.received}) == 5
 
 
-def test_a_compressed_answer_is_understood() -> None:
+def test_a_compressed_answer_is_decoded() -> None:
     with serve(allowed(compressed=True)) as server:
         asked(server)
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/yaml"])
-def test_an_answer_is_understood_whatever_type_it_claims_to_be(content_type: str | None) -> None:
+def test_the_content_type_of_an_answer_is_ignored(content_type: str | None) -> None:
     body = b'{"response":{"allowed":true}}'
     with serve(respond(201, body, content_type=content_type)) as server:
         assert CALLER.ask(webhook_at(server.url, versions=("v1beta1",))).decision == ALLOWED
@@ -113,7 +111,7 @@ def test_an_object_of_three_mebibytes_arrives_whole() -> None:
     assert raw in server.received[0].body
 
 
-def test_the_endpoint_is_the_url_without_the_time() -> None:
+def test_the_endpoint_is_the_url_without_the_timeout() -> None:
     from pratique.https.clients import HttpsClients
     from pratique_frontdoor.webhooks.transports import HttpsTransport
 

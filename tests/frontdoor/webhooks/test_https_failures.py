@@ -58,14 +58,14 @@ def posting(url: str, reason: str, seconds: str = "5s") -> str:
     ],
     ids=["nothing", "half a head", "no HTTP"],
 )
-def test_no_answer_is_told_as_go_tells_it(behaviour: Behaviour, reason: str) -> None:
+def test_a_missing_answer_has_the_message_of_go(behaviour: Behaviour, reason: str) -> None:
     with serve(behaviour) as server:
         error = CALLER.error(webhook_at(f"{server.url}/hook"))
     assert isinstance(error, UnreachableError)
     assert str(error) == posting(f"{server.url}/hook", reason)
 
 
-def test_a_connection_that_is_broken_off_is_told_with_its_address() -> None:
+def test_a_broken_connection_is_reported_with_its_address() -> None:
     with serve(reset()) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
     reason = f"read tcp 127.0.0.1:{server.port}: read: connection reset by peer"
@@ -73,7 +73,7 @@ def test_a_connection_that_is_broken_off_is_told_with_its_address() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_port_where_nobody_listens_is_told_with_its_address(host: str) -> None:
+def test_a_refused_connection_is_reported_with_its_address(host: str) -> None:
     with closed_port() as port:
         error = CALLER.error(webhook_at(f"https://{host}:{port}/hook"))
     assert isinstance(error, UnreachableError)
@@ -81,26 +81,26 @@ def test_a_port_where_nobody_listens_is_told_with_its_address(host: str) -> None
     assert str(error) == posting(f"https://{host}:{port}/hook", reason)
 
 
-def test_a_port_that_cannot_be_is_told_as_go_tells_it() -> None:
+def test_an_invalid_port_has_the_message_of_go() -> None:
     text = CALLER.failure(webhook_at("https://localhost:99999/hook"))
     assert text == posting("https://localhost:99999/hook", "dial tcp: address 99999: invalid port")
 
 
-def test_a_webhook_that_does_not_answer_in_time_is_given_up() -> None:
+def test_a_webhook_that_does_not_answer_in_time_fails() -> None:
     with serve(hanging()) as server:
         error = IMPATIENT.error(webhook_at(f"{server.url}/hook"))
     assert isinstance(error, CallTimeoutError)
     assert str(error) == posting(f"{server.url}/hook", "context deadline exceeded", "1s")
 
 
-def test_the_request_s_own_deadline_ends_a_call_too() -> None:
+def test_the_deadline_of_the_request_ends_a_call() -> None:
     caller = dataclasses.replace(CALLER, deadline_seconds=0.3)
     with serve(hanging()) as server:
         text = caller.failure(webhook_at(f"{server.url}/hook"))
     assert text == posting(f"{server.url}/hook", "context deadline exceeded", "1s")
 
 
-def test_a_deadline_that_has_passed_ends_a_call_before_it_begins() -> None:
+def test_no_call_begins_after_the_deadline() -> None:
     caller = dataclasses.replace(CALLER, deadline_seconds=0)
     with serve(allowed()) as server:
         error = caller.error(webhook_at(server.url))
@@ -109,7 +109,7 @@ def test_a_deadline_that_has_passed_ends_a_call_before_it_begins() -> None:
     assert not server.received
 
 
-def test_an_answer_that_does_not_end_in_time_is_given_up() -> None:
+def test_an_answer_that_does_not_end_in_time_fails() -> None:
     with serve(hanging_body()) as server:
         error = IMPATIENT.error(webhook_at(server.url))
     assert isinstance(error, CallTimeoutError)
@@ -125,7 +125,7 @@ def test_an_answer_that_does_not_end_in_time_is_given_up() -> None:
     ],
     ids=["short", "short chunk", "no gzip"],
 )
-def test_an_answer_that_breaks_off_is_told_as_go_tells_it(behaviour: Behaviour, reason: str) -> None:
+def test_a_truncated_answer_has_the_message_of_go(behaviour: Behaviour, reason: str) -> None:
     with serve(behaviour) as server:
         error = CALLER.error(webhook_at(server.url))
     assert isinstance(error, BadAnswerError)
@@ -138,7 +138,7 @@ def test_an_answer_that_is_too_large_is_not_read() -> None:
     assert text == f"{FAILED}response body is larger than 16777216 bytes"
 
 
-def test_a_small_answer_that_would_unpack_to_a_large_one_is_not_read() -> None:
+def test_a_decompression_bomb_is_not_read() -> None:
     import gzip
 
     packed = gzip.compress(b" " * (BODY_LIMIT + 1))
@@ -184,7 +184,7 @@ def test_a_small_answer_that_would_unpack_to_a_large_one_is_not_read() -> None:
     ],
     ids=lambda value: value.partition(": ")[2][:40] if isinstance(value, str) else "",
 )
-def test_an_answer_that_cannot_be_used_says_why(behaviour: Behaviour, text: str) -> None:
+def test_an_unusable_answer_is_reported_with_the_reason(behaviour: Behaviour, text: str) -> None:
     with serve(behaviour) as server:
         error = CALLER.error(webhook_at(server.url))
     assert isinstance(error, BadAnswerError)
@@ -219,7 +219,7 @@ def test_a_failure_never_allows_and_the_next_call_may_succeed() -> None:
         assert CALLER.ask(webhook_at(f"{server.url}/good")).decision == ALLOWED
 
 
-def test_a_server_without_tls_is_told_apart() -> None:
+def test_a_server_without_tls_is_reported() -> None:
     with serve(allowed(), plain=True) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
     assert text == posting(f"{server.url}/hook", "http: server gave HTTP response to HTTPS client")
@@ -252,13 +252,13 @@ def greeting(words: bytes) -> Iterator[int]:
         (b"", "EOF"),
     ],
 )
-def test_a_server_of_another_kind_is_told_apart(words: bytes, reason: str) -> None:
+def test_a_server_with_another_protocol_is_reported(words: bytes, reason: str) -> None:
     with greeting(words) as port:
         text = CALLER.failure(webhook_at(f"https://localhost:{port}/hook"))
     assert text == posting(f"https://localhost:{port}/hook", reason)
 
 
-def test_a_certificate_of_another_name_is_refused_with_its_names() -> None:
+def test_a_certificate_with_other_names_is_refused_and_they_are_listed() -> None:
     with serve(allowed(), certificate=authority().issue("a.example.com", "b.example.com")) as server:
         error = CALLER.error(webhook_at(f"{server.url}/hook"))
     assert isinstance(error, UnreachableError)
@@ -267,7 +267,7 @@ def test_a_certificate_of_another_name_is_refused_with_its_names() -> None:
     assert not server.received
 
 
-def test_an_address_must_stand_in_the_certificate_too() -> None:
+def test_an_ip_address_must_be_in_the_certificate() -> None:
     with serve(allowed(), certificate=authority().issue("localhost")) as server:
         url = f"https://127.0.0.1:{server.port}/hook"
         text = CALLER.failure(webhook_at(url))
@@ -283,7 +283,7 @@ REFUSED_NAMES = {
 
 
 @pytest.mark.parametrize("others", COMMON_NAMES)
-def test_a_common_name_proves_nothing(others: str) -> None:
+def test_a_common_name_is_not_accepted(others: str) -> None:
     certificate = authority().issue_by_common_name("localhost", *COMMON_NAMES[others])
     with serve(allowed(), certificate=certificate) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
@@ -292,7 +292,7 @@ def test_a_common_name_proves_nothing(others: str) -> None:
     assert not server.received
 
 
-def test_an_address_in_the_common_name_proves_nothing() -> None:
+def test_an_ip_address_in_the_common_name_is_not_accepted() -> None:
     with serve(allowed(), certificate=authority().issue_by_common_name("127.0.0.1")) as server:
         url = f"https://127.0.0.1:{server.port}/hook"
         text = CALLER.failure(webhook_at(url))
@@ -301,7 +301,7 @@ def test_an_address_in_the_common_name_proves_nothing() -> None:
     assert not server.received
 
 
-def test_an_expired_certificate_is_refused_with_its_time() -> None:
+def test_an_expired_certificate_is_refused_with_its_expiry() -> None:
     with serve(allowed(), certificate=authority().issue("localhost", expired=True)) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
     assert f"{X509}certificate has expired or is not yet valid: current time " in text
@@ -315,7 +315,7 @@ def test_a_certificate_of_an_unknown_authority_is_refused(trusted: bytes | None)
     assert text == posting(f"{server.url}/hook", f"{X509}certificate signed by unknown authority")
 
 
-def test_the_name_is_told_before_the_authority() -> None:
+def test_a_wrong_name_is_reported_before_an_unknown_authority() -> None:
     with serve(allowed(), certificate=Authority().issue("a.example.com")) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
     assert text == posting(
@@ -323,14 +323,14 @@ def test_the_name_is_told_before_the_authority() -> None:
     )
 
 
-def test_a_server_s_own_certificate_can_be_trusted_directly() -> None:
+def test_a_self_signed_certificate_can_be_trusted_directly() -> None:
     certificate = Authority().issue("localhost")
     bundle = certificate.cert_chain_pems[0].bytes()
     with serve(allowed(), certificate=certificate) as server:
         assert CALLER.ask(webhook_at(server.url, ca_bundle=bundle)).decision == ALLOWED
 
 
-def test_a_bundle_may_hold_more_than_one_certificate_and_other_things() -> None:
+def test_a_bundle_may_hold_several_certificates_and_other_text() -> None:
     malformed = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     bundle = b"the first:\n" + Authority().pem + malformed + authority().pem
     with serve(allowed()) as server:
@@ -345,7 +345,7 @@ def test_a_bundle_may_hold_more_than_one_certificate_and_other_things() -> None:
         (b"-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n", "unable to parse bytes as PEM block"),
     ],
 )
-def test_a_bundle_that_cannot_be_read_fails_the_call(bundle: bytes, reason: str) -> None:
+def test_an_unreadable_bundle_fails_the_call(bundle: bytes, reason: str) -> None:
     text = CALLER.failure(webhook_at("https://localhost/", ca_bundle=bundle))
     assert text == f"could not get REST client: unable to load root certificates: {reason}"
 
@@ -376,13 +376,13 @@ def demanding() -> Iterator[int]:
         thread.join(10)
 
 
-def test_a_server_that_wants_a_certificate_is_quoted() -> None:
+def test_the_alert_of_a_server_that_wants_a_certificate_is_quoted() -> None:
     with demanding() as port:
         text = CALLER.failure(webhook_at(f"https://localhost:{port}/hook"))
     assert text == posting(f"https://localhost:{port}/hook", "remote error: tls: certificate required")
 
 
-def test_a_webhook_that_is_nowhere_cannot_be_called() -> None:
+def test_a_webhook_without_an_address_cannot_be_called() -> None:
     nowhere = Webhook(name="w.example.com", client_config=ClientConfig(), admission_review_versions=("v1",))
     assert CALLER.failure(nowhere) == (
         'could not get REST client: failed calling webhook "w.example.com": '
@@ -390,13 +390,13 @@ def test_a_webhook_that_is_nowhere_cannot_be_called() -> None:
     )
 
 
-def test_the_version_is_looked_at_before_anything_else() -> None:
+def test_the_version_is_checked_first() -> None:
     text = CALLER.failure(webhook_at("https://localhost/", ca_bundle=b"junk", versions=("v2",)))
     assert text.startswith("could not create admission objects: ")
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_no_failure_tells_what_the_object_holds(phase: Phase) -> None:
+def test_no_failure_message_quotes_the_object(phase: Phase) -> None:
     secret = {"kind": "Secret", "apiVersion": "v1", "data": {"password": "hunter2"}}
     caller = dataclasses.replace(CALLER, review=review_of(secret), phase=phase)
     for behaviour in (raw(), respond(500, b"boom"), respond(200, b"{"), reviewed(uid="x")):
@@ -404,7 +404,7 @@ def test_no_failure_tells_what_the_object_holds(phase: Phase) -> None:
             assert "hunter2" not in caller.failure(webhook_at(server.url))
 
 
-def test_uvloop_s_errors_are_told_in_the_same_words() -> None:
+def test_errors_of_uvloop_have_the_same_messages() -> None:
     import uvloop
 
     with closed_port() as port, serve({"/gone": raw(), "/reset": reset(), "/hang": hanging()}) as server:

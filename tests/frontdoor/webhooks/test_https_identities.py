@@ -36,26 +36,26 @@ def shown(user: KubeconfigUser) -> Received:
     return server.received[0]
 
 
-def test_a_token_is_shown() -> None:
+def test_a_token_is_sent() -> None:
     assert shown(KubeconfigUser(token="secret")).headers["authorization"] == "Bearer secret"
 
 
-def test_a_token_file_is_shown(tmp_path: Path) -> None:
+def test_the_token_of_a_file_is_sent(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of the file\n")
     user = KubeconfigUser(token_file=str(tmp_path / "token"))
     assert shown(user).headers["authorization"] == "Bearer of the file"
 
 
-def test_a_user_name_and_password_are_shown() -> None:
+def test_a_user_name_and_password_are_sent() -> None:
     assert shown(KubeconfigUser(username="ann", password="pw")).headers["authorization"] == "Basic YW5uOnB3"
 
 
-def test_impersonation_is_shown() -> None:
+def test_impersonation_headers_are_sent() -> None:
     headers = shown(KubeconfigUser(token="t", impersonate="bob", impersonate_groups=("devs",))).headers
     assert (headers["impersonate-user"], headers["impersonate-group"]) == ("bob", "devs")
 
 
-def test_nobody_in_particular_shows_nothing() -> None:
+def test_an_anonymous_caller_sends_no_credentials() -> None:
     received = shown(KubeconfigUser())
     assert "authorization" not in received.headers
     assert received.certificate is None
@@ -83,17 +83,17 @@ def accepted(server: WebhookServer, user: KubeconfigUser) -> str:
     return str(server.received[-1].certificate["subjectAltName"][0][1])
 
 
-def test_a_certificate_from_data_is_shown_to_servers_that_ask() -> None:
+def test_a_certificate_from_data_is_presented_to_servers_that_request_one() -> None:
     with serve(allowed(), clients=CLIENTS) as server:
         assert accepted(server, from_data(leaf())) == "front-door"
 
 
-def test_a_certificate_from_files_is_shown_to_servers_that_ask(tmp_path: Path) -> None:
+def test_a_certificate_from_files_is_presented_to_servers_that_request_one(tmp_path: Path) -> None:
     with serve(allowed(), clients=CLIENTS) as server:
         assert accepted(server, from_files(leaf(), tmp_path)) == "front-door"
 
 
-def test_without_a_certificate_such_servers_are_not_reached() -> None:
+def test_a_server_that_requires_a_certificate_refuses_callers_without_one() -> None:
     with serve(allowed(), clients=CLIENTS) as server:
         assert isinstance(CALLER.error(webhook_at(server.url)), UnreachableError)
     assert not server.received
@@ -116,7 +116,7 @@ def test_without_a_certificate_such_servers_are_not_reached() -> None:
         ),
     ],
 )
-def test_credentials_that_cannot_be_used_fail_the_call(user: KubeconfigUser, text: str) -> None:
+def test_unusable_credentials_fail_the_call(user: KubeconfigUser, text: str) -> None:
     with serve(allowed()) as server:
         assert known_as(user).failure(webhook_at(server.url)) == f"could not get REST client: {text}"
     assert not server.received
@@ -131,7 +131,7 @@ def test_a_key_of_another_certificate_fails_the_call() -> None:
     assert text == "could not get REST client: tls: private key does not match public key"
 
 
-def test_a_service_is_reached_where_it_is_and_its_certificate_must_bear_its_name() -> None:
+def test_a_service_is_resolved_and_its_certificate_must_have_its_name() -> None:
     with serve(allowed()) as server:
         caller = dataclasses.replace(CALLER, resolve=lambda _host, _port: ("127.0.0.1", server.port))
         assert caller.ask(webhook_of_service(SERVICE)).decision == ALLOWED
@@ -140,7 +140,7 @@ def test_a_service_is_reached_where_it_is_and_its_certificate_must_bear_its_name
     assert received.target == "/hook?timeout=5s"
 
 
-def test_the_resolver_is_asked_for_the_service_s_name_and_port() -> None:
+def test_the_resolver_gets_the_name_and_port_of_the_service() -> None:
     asked: list[tuple[str, int]] = []
     with serve(allowed()) as server:
 
@@ -152,7 +152,7 @@ def test_the_resolver_is_asked_for_the_service_s_name_and_port() -> None:
     assert asked == [("webhooks.tests.svc", 8443)]
 
 
-def test_a_service_with_another_s_certificate_is_refused() -> None:
+def test_a_service_with_the_certificate_of_another_is_refused() -> None:
     with serve(allowed(), certificate=authority().issue("localhost", "127.0.0.1")) as server:
         caller = dataclasses.replace(CALLER, resolve=lambda _host, _port: ("127.0.0.1", server.port))
         text = caller.failure(webhook_of_service(SERVICE))
@@ -162,7 +162,7 @@ def test_a_service_with_another_s_certificate_is_refused() -> None:
     )
 
 
-def test_a_service_that_is_nowhere_is_told_as_the_api_server_tells_it() -> None:
+def test_a_missing_service_has_the_message_of_the_api_server() -> None:
     def resolve(_host: str, _port: int) -> tuple[str, int]:
         raise UnresolvedError('no endpoints available for service "webhooks"')
 
@@ -174,7 +174,7 @@ def test_a_service_that_is_nowhere_is_told_as_the_api_server_tells_it() -> None:
     )
 
 
-def test_a_name_that_dns_does_not_know_is_told_with_it() -> None:
+def test_an_unresolvable_name_is_reported() -> None:
     # A label longer than 63 characters is refused without a question to any server.
     host = f"{'x' * 64}.invalid"
     text = CALLER.failure(webhook_at(f"https://{host}/"))
@@ -200,7 +200,7 @@ async def _ask_in_turn(first: HttpsTransport, second: HttpsTransport) -> None:
     await second.close()
 
 
-def test_webhooks_of_the_same_authority_share_connections_until_the_last_is_closed() -> None:
+def test_webhooks_of_one_authority_share_connections_until_the_last_is_closed() -> None:
     with serve(allowed()) as server:
         clients = HttpsClients()
         transports = [
@@ -225,7 +225,7 @@ async def _ask_with_changing_files(server: WebhookServer, folder: Path) -> None:
     await transport.close()
 
 
-def test_new_connections_show_the_certificate_that_is_in_its_files_now(tmp_path: Path) -> None:
+def test_new_connections_present_the_current_certificate_of_the_files(tmp_path: Path) -> None:
     with serve(allowed(), clients=CLIENTS) as server:
         asyncio.run(_ask_with_changing_files(server, tmp_path))
     names = [received.certificate["subjectAltName"][0][1] for received in server.received]
@@ -233,5 +233,5 @@ def test_new_connections_show_the_certificate_that_is_in_its_files_now(tmp_path:
     assert sorted(names[1:]) == ["first", "second"]
 
 
-def test_a_transport_that_was_never_used_can_be_closed() -> None:
+def test_an_unused_transport_can_be_closed() -> None:
     asyncio.run(HttpsTransport(webhook_at("https://localhost/"), HttpsClients(), CALLER.credentials).close())

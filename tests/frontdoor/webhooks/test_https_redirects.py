@@ -28,7 +28,7 @@ def followed(status: int) -> tuple[Received, ...]:
 
 
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_webhook_that_has_moved_is_asked_where_it_is(status: int) -> None:
+def test_permanent_redirects_are_followed_with_the_request(status: int) -> None:
     first, second = followed(status)
     assert (second.method, second.target, second.body) == ("POST", "/to?b=c", first.body)
     assert second.headers["content-type"] == "application/json"
@@ -36,7 +36,7 @@ def test_a_webhook_that_has_moved_is_asked_where_it_is(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_other_redirects_are_followed_by_a_get_that_brings_nothing(status: int) -> None:
+def test_other_redirects_are_followed_by_a_get_without_a_body(status: int) -> None:
     _, second = followed(status)
     assert (second.method, second.target, second.body) == ("GET", "/to?b=c", b"")
     assert "content-type" not in second.headers
@@ -61,7 +61,7 @@ def test_a_redirect_away_from_https_is_not_followed() -> None:
     assert text == 'failed to call webhook: Post "http://localhost:1/to": unsupported protocol scheme "http"'
 
 
-def test_a_redirect_that_fails_is_told_with_its_own_url() -> None:
+def test_a_failing_redirect_is_reported_with_its_url() -> None:
     with closed_port() as port, serve(redirected(f"https://localhost:{port}/to", 302)) as server:
         text = CALLER.failure(webhook_at(server.url))
     address = f"127.0.0.1:{port}"
@@ -70,20 +70,20 @@ def test_a_redirect_that_fails_is_told_with_its_own_url() -> None:
 
 
 @pytest.mark.parametrize("status", [302, 307])
-def test_a_circle_is_followed_ten_times(status: int) -> None:
+def test_a_redirect_loop_ends_after_ten_redirects(status: int) -> None:
     with serve(redirected("/again", status)) as server:
         text = CALLER.failure(webhook_at(server.url))
     assert text == 'failed to call webhook: Post "/again": stopped after 10 redirects'
     assert len(server.received) == 10
 
 
-def test_nine_redirects_are_not_too_many() -> None:
+def test_nine_redirects_are_followed() -> None:
     with serve(in_turn(*[redirected("/again")] * 9, allowed())) as server:
         assert CALLER.ask(webhook_at(server.url)).decision == ALLOWED
     assert len(server.received) == 10
 
 
-def test_a_location_that_is_none_is_a_failure() -> None:
+def test_an_invalid_location_is_a_failure() -> None:
     with serve(redirected("https://[::1/")) as server:
         text = CALLER.failure(webhook_at(f"{server.url}/hook"))
     assert text == (
@@ -100,7 +100,7 @@ def test_an_odd_location_does_no_harm(location: str) -> None:
     assert len(server.received) <= 2
 
 
-def test_a_redirect_to_nowhere_is_a_failure() -> None:
+def test_a_redirect_without_a_location_is_a_failure() -> None:
     with serve(respond(307)) as server:
         text = CALLER.failure(webhook_at(server.url))
     expected = "the server responded with the status code 307 but did not return more information"
@@ -108,7 +108,7 @@ def test_a_redirect_to_nowhere_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_webhook_that_says_when_is_asked_again(status: int) -> None:
+def test_retry_after_is_followed(status: int) -> None:
     again = respond(status, headers={"Retry-After": "0"})
     with serve(in_turn(again, again, allowed())) as server:
         assert CALLER.ask(webhook_at(server.url)).decision == ALLOWED
@@ -116,7 +116,7 @@ def test_a_busy_webhook_that_says_when_is_asked_again(status: int) -> None:
     assert len({received.body for received in server.received}) == 1
 
 
-def test_a_busy_webhook_is_asked_ten_times_more_and_then_given_up() -> None:
+def test_a_webhook_is_retried_ten_times_at_most() -> None:
     with serve(respond(429, headers={"Retry-After": "0"})) as server:
         text = CALLER.failure(webhook_at(server.url))
     expected = "the server has received too many requests and has asked us to try again later"
@@ -124,7 +124,7 @@ def test_a_busy_webhook_is_asked_ten_times_more_and_then_given_up() -> None:
     assert len(server.received) == 11
 
 
-def test_a_webhook_that_wants_more_time_than_there_is_runs_out_of_it() -> None:
+def test_a_retry_after_beyond_the_deadline_is_a_timeout() -> None:
     caller = dataclasses.replace(CALLER, timeout_seconds=0.3)
     with serve(respond(503, headers={"Retry-After": "60"})) as server:
         text = caller.failure(webhook_at(f"{server.url}/hook"))
@@ -136,7 +136,7 @@ def test_a_webhook_that_wants_more_time_than_there_is_runs_out_of_it() -> None:
 @pytest.mark.parametrize(
     ("status", "retry_after"), [(503, ""), (503, "soon"), (400, "0"), (404, "0"), (503, "1.5")]
 )
-def test_no_other_answer_is_asked_for_again(status: int, retry_after: str) -> None:
+def test_other_answers_are_not_retried(status: int, retry_after: str) -> None:
     headers = {"Retry-After": retry_after} if retry_after else {}
     with serve(respond(status, headers=headers)) as server:
         CALLER.error(webhook_at(server.url))

@@ -124,14 +124,14 @@ def test_a_v1_answer_of_another_type_is_refused(changes: JSONObject, got: str) -
     assert refusal({**v1(), **changes}) == GVK + got
 
 
-def test_the_uid_is_looked_at_before_the_type_and_the_type_before_the_patch() -> None:
+def test_the_uid_is_checked_before_the_type_and_the_type_before_the_patch() -> None:
     review = v1(uid="1234", patch=encoded(ADD)) | {"kind": "Pod"}
     assert refusal(review).endswith('got "1234"')
     review["response"]["uid"] = "123"
     assert refusal(review) == f"{GVK}admission.k8s.io/v1, Kind=Pod"
 
 
-def test_an_invalid_denial_is_refused_before_anybody_asks_whether_it_allows() -> None:
+def test_an_invalid_denial_is_refused_as_an_invalid_answer() -> None:
     assert refusal(v1(allowed=False, patch=encoded(ADD))).startswith(INVALID)
 
 
@@ -162,13 +162,13 @@ def test_an_answer_in_another_known_type_cannot_be_converted(
         {"response": {"allowed": True, "patchType": "JSONPatch"}},
     ],
 )
-def test_of_a_v1beta1_answer_only_a_response_is_asked(review: JSON) -> None:
+def test_a_v1beta1_answer_needs_only_a_response(review: JSON) -> None:
     assert read(review, version="v1beta1").allowed
     assert read(review, version="v1beta1", phase=Phase.VALIDATE).allowed
 
 
 @pytest.mark.parametrize("patch_type", [None, "", "JSONPatch", "Foo"])
-def test_a_v1beta1_patch_is_a_json_patch_whatever_it_says(patch_type: str | None) -> None:
+def test_a_v1beta1_patch_is_always_a_json_patch(patch_type: str | None) -> None:
     review = {"response": {"allowed": True, "patch": encoded(ADD), "patchType": patch_type}}
     answer = read(review, version="v1beta1")
     assert (json.loads(answer.patch), answer.patch_type) == (ADD, "JSONPatch")
@@ -206,7 +206,7 @@ META = (
     ],
     ids=lambda value: value[:20] if isinstance(value, bytes) else "",
 )
-def test_what_is_no_admission_review_is_refused(body: bytes, text: str) -> None:
+def test_an_answer_that_is_not_an_admission_review_is_refused(body: bytes, text: str) -> None:
     assert refusal(body) == text
 
 
@@ -269,18 +269,18 @@ def test_a_patch_may_be_an_array_of_bytes() -> None:
     assert read(v1(patch=list(b"[]"), patchType="JSONPatch")).patch == b"[]"
 
 
-def test_a_null_member_is_one_that_is_not_there() -> None:
+def test_a_null_member_counts_as_missing() -> None:
     response = {"patch": None, "patchType": None, "status": None, "warnings": None, "auditAnnotations": None}
     assert read(v1(**response)) == WebhookAnswer(allowed=True)
     assert not read(v1(allowed=None)).allowed
 
 
-def test_null_items_are_empty_texts() -> None:
+def test_null_items_are_empty_strings() -> None:
     answer = read(v1(warnings=[None, "w"], auditAnnotations={"k": None}))
     assert (answer.warnings, answer.audit_annotations) == (("", "w"), {"k": ""})
 
 
-def test_members_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_members_are_ignored() -> None:
     assert read({**v1(more={"a": [1]}), "request": {"uid": 1}, "metadata": None}).allowed
 
 
@@ -293,12 +293,12 @@ def test_members_that_nobody_knows_are_passed_over() -> None:
         (b'"\\udc00x\xff"', "\ufffdx\ufffd"),
     ],
 )
-def test_text_that_is_no_unicode_is_mended(spelled: bytes, text: str) -> None:
+def test_invalid_unicode_is_replaced(spelled: bytes, text: str) -> None:
     body = json.dumps(v1(warnings=["@"])).encode().replace(b'"@"', spelled)
     assert read(body).warnings == (text,)
 
 
-def test_an_answer_may_come_in_yaml() -> None:
+def test_an_answer_may_be_yaml() -> None:
     body = b"apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nresponse: {uid: '123', allowed: true}\n"
     assert read(body).allowed
 
@@ -308,18 +308,18 @@ def test_an_answer_in_bad_yaml_is_refused() -> None:
 
 
 @pytest.mark.parametrize("case", vector_cases.kind("statusError"), ids=vector_cases.source)
-def test_a_denial_is_told_as_the_api_server_tells_it(case: JSONObject) -> None:
+def test_a_denial_has_the_message_of_the_api_server(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     status = denial(given["webhookName"], StatusDocument(**given["status"]))
     assert {name: getattr(status, name) for name in expected} == expected
 
 
-def test_a_denial_without_a_status_is_told_without_explanation() -> None:
+def test_a_denial_without_a_status_has_no_explanation() -> None:
     text = 'admission webhook "w" denied the request without explanation'
     assert denial("w", None) == Status(status="Failure", message=text, code=400)
 
 
-def test_reason_and_details_of_a_denial_reach_the_user_untouched() -> None:
+def test_reason_and_details_of_a_denial_reach_the_user_unchanged() -> None:
     cause = {"reason": "FieldValueInvalid", "message": "too big", "field": "spec.replicas"}
     details = {"name": "web", "group": "apps", "kind": "deployments", "uid": "u", "retryAfterSeconds": 3}
     given = {
@@ -343,11 +343,11 @@ def test_reason_and_details_of_a_denial_reach_the_user_untouched() -> None:
     )
 
 
-def test_a_status_beside_a_permission_is_passed_over() -> None:
+def test_the_status_of_an_allowed_answer_is_ignored() -> None:
     assert outcome(v1(status={"code": 500, "message": "no"})).decision == ALLOWED
 
 
-def test_a_patch_beside_a_denial_is_passed_over() -> None:
+def test_the_patch_of_a_denial_is_ignored() -> None:
     review = v1(allowed=False, patch=encoded("nonsense"), patchType="Foo")
     assert isinstance(outcome(review).decision, Denied)
 
@@ -358,7 +358,7 @@ def test_a_patch_changes_the_object() -> None:
 
 
 @pytest.mark.parametrize("patch", ["[]", "null"])
-def test_an_empty_patch_is_none(patch: str) -> None:
+def test_an_empty_patch_counts_as_no_patch(patch: str) -> None:
     review = v1(patch=encoded(patch), patchType="JSONPatch")
     assert outcome(review).decision == ALLOWED
     assert outcome(review, operation=Operation.DELETE).decision == ALLOWED
@@ -372,9 +372,7 @@ def test_an_empty_patch_is_none(patch: str) -> None:
         ("[1]", "json: cannot unmarshal number into Go value of type jsonpatch.Operation"),
     ],
 )
-def test_a_patch_that_cannot_be_decoded_is_a_failure_that_keeps_what_stands_beside_it(
-    patch: str, text: str
-) -> None:
+def test_an_undecodable_patch_fails_and_keeps_warnings_and_annotations(patch: str, text: str) -> None:
     told = outcome(
         v1(patch=encoded(patch), patchType="JSONPatch", warnings=["w"], auditAnnotations={"k": "v"})
     )
@@ -390,7 +388,7 @@ def test_a_patch_of_another_type_is_a_failure(patch_type: str) -> None:
 
 
 @pytest.mark.parametrize("patch_type", ["JSONPatch", "Foo"])
-def test_a_patch_for_no_object_is_left_to_the_chain(patch_type: str) -> None:
+def test_a_patch_without_an_object_is_left_to_the_chain(patch_type: str) -> None:
     review = v1(patch=encoded(ADD), patchType=patch_type)
     assert isinstance(outcome(review, operation=Operation.DELETE).decision, Patched)
 
@@ -401,7 +399,7 @@ def test_warnings_and_annotations_of_a_denial_are_kept() -> None:
 
 
 @given(st.binary(max_size=60) | st.text().map(str.encode) | objects().map(json.dumps).map(str.encode))
-def test_no_answer_is_worse_than_a_bad_answer(body: bytes) -> None:
+def test_every_answer_is_decoded_or_a_bad_answer(body: bytes) -> None:
     with contextlib.suppress(BadAnswerError):
         decode_answer(body)
 
@@ -462,7 +460,7 @@ VERIFIED: list[tuple[ReviewVersion, str, JSON, str]] = [
 
 
 @pytest.mark.parametrize(("version", "kind", "review", "complaint"), VERIFIED)
-def test_every_rule_for_answers_is_the_api_servers(
+def test_answers_are_validated_as_in_the_api_server(
     version: ReviewVersion, kind: str, review: JSON, complaint: str
 ) -> None:
     if complaint:

@@ -48,7 +48,7 @@ def headers_of(expected: JSONObject) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("case", vector_cases.kind("clientAuth"), ids=vector_cases.source)
-def test_the_user_is_the_one_that_the_api_server_chooses(case: JSONObject) -> None:
+def test_the_user_is_chosen_as_in_the_api_server(case: JSONObject) -> None:
     given = case["input"]
     kubeconfig = Kubeconfig(
         users={name: user_of(user) for name, user in given["kubeconfigUsers"].items()},
@@ -93,7 +93,7 @@ def test_the_current_context_s_user_is_the_last_resort() -> None:
 
 
 @given(st.from_regex(r"[a-z]{1,3}(\.[a-z]{1,3}){0,3}:(443|8443)", fullmatch=True), st.booleans())
-def test_an_exact_name_wins_over_every_other(target: str, in_cluster: bool) -> None:  # noqa: FBT001  # generated
+def test_an_exact_name_takes_precedence(target: str, in_cluster: bool) -> None:  # noqa: FBT001  # generated
     labels = target.split(".")
     others = ["*." + ".".join(labels[start:]) for start in range(1, len(labels))]
     assert chosen(target, *others, "*", target, in_cluster=in_cluster) == target
@@ -105,7 +105,7 @@ def test_without_a_kubeconfig_the_caller_is_anonymous() -> None:
     assert list(credentials.headers()) == []
 
 
-def test_towards_the_api_server_the_pod_s_own_token_is_shown(tmp_path: Path) -> None:
+def test_the_token_of_the_pod_is_sent_to_the_api_server(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("pod-token\n")
     (tmp_path / "ca.crt").write_bytes(b"ca")
     known = WebhookCredentials(service_account=tmp_path, environment=IN_CLUSTER)
@@ -116,7 +116,7 @@ def test_towards_the_api_server_the_pod_s_own_token_is_shown(tmp_path: Path) -> 
     assert known.for_target("other.default.svc:443") is ANONYMOUS
 
 
-def test_outside_a_pod_nothing_is_shown_to_the_api_server(tmp_path: Path) -> None:
+def test_no_credentials_are_sent_to_the_api_server_outside_a_pod(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("pod-token")
     known = WebhookCredentials(service_account=tmp_path, environment={})
     assert known.for_target("kubernetes.default.svc:443") is ANONYMOUS
@@ -124,13 +124,13 @@ def test_outside_a_pod_nothing_is_shown_to_the_api_server(tmp_path: Path) -> Non
     assert no_token.for_target("kubernetes.default.svc:443") is ANONYMOUS
 
 
-def test_a_kubeconfig_s_user_goes_before_the_pod_s_own_token_and_the_star_after_it() -> None:
+def test_the_token_of_the_pod_ranks_between_named_users_and_the_star() -> None:
     target = "kubernetes.default.svc:443"
     assert chosen(target, "*.default.svc", "*", in_cluster=True) == "*.default.svc"
     assert chosen(target, "*", in_cluster=True) not in {"*", None}
 
 
-def test_basic_authentication_is_shown_in_base64() -> None:
+def test_basic_authentication_is_sent_in_base64() -> None:
     expected = base64.b64encode(b"ann:p:w").decode()
     user = KubeconfigUser(username="ann", password="p:w")
     assert list(user_credentials("u", user).headers()) == [("Authorization", f"Basic {expected}")]
@@ -144,14 +144,14 @@ def test_the_keys_of_extras_are_escaped_in_headers() -> None:
     ]
 
 
-def test_groups_alone_impersonate_nobody() -> None:
+def test_groups_without_a_user_impersonate_nobody() -> None:
     assert (
         user_credentials("u", KubeconfigUser(impersonate_groups=("devs",), impersonate_uid="7"))
         == Credentials()
     )
 
 
-def test_a_certificate_comes_from_data_before_it_comes_from_a_file(tmp_path: Path) -> None:
+def test_certificate_data_takes_precedence_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"key of file")
     user = KubeconfigUser(
         client_certificate="/nowhere", client_certificate_data=b"data", client_key=str(tmp_path / "key")
@@ -161,7 +161,7 @@ def test_a_certificate_comes_from_data_before_it_comes_from_a_file(tmp_path: Pat
     assert (certificate.certificate.read(), certificate.key.read()) == (b"data", b"key of file")
 
 
-def test_a_key_without_a_certificate_is_not_shown() -> None:
+def test_a_key_without_a_certificate_is_not_used() -> None:
     assert user_credentials("u", KubeconfigUser(client_key_data=b"key")).certificate is None
 
 
@@ -184,18 +184,18 @@ def test_a_key_without_a_certificate_is_not_shown() -> None:
         (KubeconfigUser(token_file="/nowhere/token"), "open /nowhere/token: no such file or directory"),
     ],
 )
-def test_credentials_that_cannot_be_used_fail_the_call(user: KubeconfigUser, text: str) -> None:
+def test_unusable_credentials_fail_the_call(user: KubeconfigUser, text: str) -> None:
     with pytest.raises(CallError) as raised:
         user_credentials("u", user)
     assert str(raised.value) == f"could not get REST client: {text}"
 
 
-def test_a_user_that_no_webhook_needs_may_be_of_any_kind() -> None:
+def test_an_unused_user_may_be_of_any_kind() -> None:
     known = WebhookCredentials(Kubeconfig(users={"other": KubeconfigUser(exec={})}), environment={})
     assert known.for_target("a.b.svc:443") is ANONYMOUS
 
 
-def test_credentials_are_made_once_for_all_webhooks_of_a_user() -> None:
+def test_credentials_are_created_once_for_all_webhooks_of_a_user() -> None:
     known = WebhookCredentials(Kubeconfig(users={"*": KubeconfigUser(token="t")}), environment={})
     assert known.for_target("a.b:443") is known.for_target("c.d:443")
 
@@ -222,7 +222,7 @@ def test_a_token_file_is_read_again_within_a_minute(tmp_path: Path) -> None:
     assert tokens.token() == "second"
 
 
-def test_the_last_token_serves_while_its_file_cannot_be_read(tmp_path: Path) -> None:
+def test_the_last_token_is_used_while_its_file_is_unreadable(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "token"
     path.write_text("first")
     tokens = TokenFile(str(path), clock=clock)
@@ -234,7 +234,7 @@ def test_the_last_token_serves_while_its_file_cannot_be_read(tmp_path: Path) -> 
     assert tokens.token() == "first"
 
 
-def test_the_file_s_token_goes_before_the_one_that_stands_beside_it(tmp_path: Path) -> None:
+def test_the_token_of_the_file_takes_precedence(tmp_path: Path) -> None:
     path = tmp_path / "token"
     tokens = TokenFile(str(path), "beside")
     assert tokens.token() == "beside"
@@ -249,7 +249,7 @@ def test_an_empty_token_file_fails_the_call(tmp_path: Path) -> None:
         TokenFile(str(path)).token()
 
 
-def test_a_certificate_s_stamp_differs_once_a_file_has_changed(tmp_path: Path) -> None:
+def test_the_stamp_of_a_certificate_changes_with_its_files(tmp_path: Path) -> None:
     path = tmp_path / "key"
     certificate = ClientCertificate(PemSource(b"data"), PemSource(path=str(path)))
     missing = certificate.stamp
@@ -260,6 +260,6 @@ def test_a_certificate_s_stamp_differs_once_a_file_has_changed(tmp_path: Path) -
     assert certificate.stamp != written
 
 
-def test_credentials_are_never_shown_to_people() -> None:
+def test_credentials_are_not_in_reprs() -> None:
     user = KubeconfigUser(token="secret", client_certificate_data=b"secret", client_key_data=b"secret")
     assert "secret" not in repr(user_credentials("u", user))

@@ -59,7 +59,7 @@ def review_of_case(case: JSONObject) -> Review:
 
 
 @pytest.mark.parametrize("case", vector_cases.kind("reviewRequest"), ids=vector_cases.source)
-def test_the_request_is_the_one_that_the_api_server_makes(case: JSONObject) -> None:
+def test_the_request_is_the_one_the_api_server_builds(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     review = sent(review_of_case(given), tuple(given["admissionReviewVersions"]))
     assert review["apiVersion"] == f"admission.k8s.io/{expected['reviewVersion']}"
@@ -76,16 +76,14 @@ def test_the_request_is_the_one_that_the_api_server_makes(case: JSONObject) -> N
         (("v2", "v1alpha1", "v1", "v1beta1"), "v1"),
     ],
 )
-def test_the_webhook_s_first_version_that_is_known_is_spoken(
-    versions: tuple[str, ...], expected: str
-) -> None:
+def test_the_first_known_version_of_the_webhook_is_used(versions: tuple[str, ...], expected: str) -> None:
     review = build_review(review_of(), versions)
     assert review.version == expected
     assert json.loads(review.body)["apiVersion"] == f"admission.k8s.io/{expected}"
 
 
 @pytest.mark.parametrize("versions", [(), ("v2",), ("",), ("V1",)])
-def test_a_webhook_that_knows_no_version_is_not_called(versions: tuple[str, ...]) -> None:
+def test_a_webhook_without_a_known_version_is_not_called(versions: tuple[str, ...]) -> None:
     with pytest.raises(CallError) as raised:
         build_review(review_of(), versions)
     assert str(raised.value) == (
@@ -101,7 +99,7 @@ def test_both_versions_have_the_same_request() -> None:
     assert requests[0] == requests[1]
 
 
-def test_every_call_has_a_uid_of_its_own() -> None:
+def test_every_call_has_its_own_uid() -> None:
     built = [build_review(review_of(), V1) for _ in range(20)]
     assert len({review.uid for review in built}) == 20
     assert [json.loads(review.body)["request"]["uid"] for review in built] == [review.uid for review in built]
@@ -116,25 +114,25 @@ def test_every_call_has_a_uid_of_its_own() -> None:
         ("subresource", "requestSubResource"),
     ],
 )
-def test_an_empty_text_is_left_out(field: str, member: str) -> None:
+def test_an_empty_string_is_omitted(field: str, member: str) -> None:
     changed: dict[str, Any] = {field: "status"}
     assert sent(dataclasses.replace(review_of(), **changed))["request"][member] == "status"
     changed = {field: ""}
     assert member not in sent(dataclasses.replace(review_of(), **changed))["request"]
 
 
-def test_a_user_of_whom_nothing_is_known_is_an_empty_object() -> None:
+def test_an_unknown_user_is_an_empty_object() -> None:
     assert sent(dataclasses.replace(review_of(), user=UserInfo()))["request"]["userInfo"] == {}
 
 
-def test_what_was_asked_originally_is_the_same_where_nothing_was_converted() -> None:
+def test_the_original_request_is_the_same_without_conversion() -> None:
     request = sent(dataclasses.replace(review_of(), subresource="exec"))["request"]
     assert request["requestKind"] == request["kind"] == {"group": "", "version": "v1", "kind": "Pod"}
     assert request["requestResource"] == request["resource"]
     assert request["requestSubResource"] == request["subResource"] == "exec"
 
 
-def test_a_connect_has_no_options_and_is_no_dry_run() -> None:
+def test_a_connect_has_no_options_and_is_not_a_dry_run() -> None:
     review = dataclasses.replace(review_of(operation=Operation.CONNECT), options_document=NULL)
     request = sent(review)["request"]
     assert request["options"] is None
@@ -145,13 +143,13 @@ def test_a_delete_has_no_object() -> None:
     assert sent(review_of(operation=Operation.DELETE))["request"]["object"] is None
 
 
-def test_an_object_goes_out_as_the_bytes_that_came_in() -> None:
+def test_an_object_is_sent_byte_for_byte() -> None:
     spelled = b'{ "a" : 1.0e2,\n"a":1, "b":"\\u00e4" , "big":123456789012345678901234567890}'
     assert spelled in build_review(review_of(spelled), V1).body
 
 
 @given(reviews())
-def test_every_review_can_be_sent_and_has_every_member_that_a_webhook_relies_on(review: Review) -> None:
+def test_every_review_can_be_sent_with_all_required_members(review: Review) -> None:
     request = sent(review)["request"]
     assert request.keys() >= EVERY_REQUEST
     assert request["object"] == review.object

@@ -36,7 +36,7 @@ def of_service(*, path: str | None = None, port: int | None = None) -> WebhookUr
         ("//a", None, "https://hook.shop.svc:443/a"),
     ],
 )
-def test_a_service_is_reached_by_its_name(path: str | None, port: int | None, url: str) -> None:
+def test_a_service_is_called_by_its_name(path: str | None, port: int | None, url: str) -> None:
     found = of_service(path=path, port=port)
     assert str(found) == url
     assert found.target == found.authority == url.split("/")[2]
@@ -59,7 +59,7 @@ def test_a_service_is_reached_by_its_name(path: str | None, port: int | None, ur
         ("https://h/\u00e9", "https://h/%C3%A9", "h:443"),
     ],
 )
-def test_a_url_is_cleaned_and_escaped_as_go_does(url: str, expected: str, target: str) -> None:
+def test_a_url_is_cleaned_and_escaped_as_in_go(url: str, expected: str, target: str) -> None:
     found = of_url(url)
     assert (str(found), found.target, found.is_service) == (expected, target, False)
 
@@ -67,7 +67,7 @@ def test_a_url_is_cleaned_and_escaped_as_go_does(url: str, expected: str, target
 @pytest.mark.parametrize(
     ("seconds", "written"), [(1, "1s"), (10, "10s"), (30, "30s"), (60, "1m0s"), (90, "1m30s")]
 )
-def test_the_webhook_is_told_how_long_it_may_take(seconds: int, written: str) -> None:
+def test_the_url_has_the_timeout(seconds: int, written: str) -> None:
     assert of_service(path="/a").with_timeout(seconds) == f"https://hook.shop.svc:443/a?timeout={written}"
 
 
@@ -82,7 +82,7 @@ def test_a_webhook_without_service_and_url_cannot_be_called(config: ClientConfig
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
-def test_every_path_comes_out_clean(path: str) -> None:
+def test_every_path_is_cleaned(path: str) -> None:
     found = of_service(path=path).path
     assert found.isascii()
     assert urlsplit(f"https://h{found}").path == found
@@ -90,5 +90,5 @@ def test_every_path_comes_out_clean(path: str) -> None:
     assert not found.startswith("//")
 
 
-def test_a_failed_post_is_told_as_go_tells_it() -> None:
+def test_a_failed_post_has_the_message_of_go() -> None:
     assert post_error("https://h/?timeout=10s", "EOF") == 'Post "https://h/?timeout=10s": EOF'

@@ -325,11 +325,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return seen
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_canaries() -> None:
     assert len(planted()) >= 40
 
 
-def test_every_way_in_which_a_review_can_end_was_gone(seen: Seen) -> None:
+def test_every_kind_of_result_occurred(seen: Seen) -> None:
     assert seen.codes == {200}  # a webhook that uses up the time fails within a decision
     counted = "".join(seen.metrics.values())
     for outcome in ("allowed", "mutated", "denied", "failed", "timeout"):
@@ -343,36 +343,36 @@ def test_every_way_in_which_a_review_can_end_was_gone(seen: Seen) -> None:
     assert any("shown by a policy" in text for text in seen.answers.values())
 
 
-def test_no_log_holds_any(seen: Seen) -> None:
+def test_no_log_contains_a_canary(seen: Seen) -> None:
     assert len(seen.log.splitlines()) > 20
     leaking = [line for line in seen.log.splitlines() if found_in(line)]
     assert leaking == []
 
 
-def test_no_metric_holds_any(seen: Seen) -> None:
+def test_no_metric_contains_a_canary(seen: Seen) -> None:
     assert {"frontdoor", "mutator", "validator-1"} == seen.metrics.keys()
     assert {name: found_in(text) for name, text in seen.metrics.items() if found_in(text)} == {}
 
 
-def test_no_trace_holds_any(seen: Seen) -> None:
+def test_no_trace_contains_a_canary(seen: Seen) -> None:
     assert b"pratique.operation" in seen.traces
     assert found_in(seen.traces.decode("latin-1")) == set()
 
 
-def test_no_answer_holds_any_but_what_kubernetes_names(seen: Seen) -> None:
+def test_answers_contain_only_canaries_that_kubernetes_names(seen: Seen) -> None:
     named = {canary(name) for name in NAMED}
     leaking = {what: found_in(text) - named for what, text in seen.answers.items() if found_in(text) - named}
     assert leaking == {}
 
 
-def test_no_answer_of_a_service_holds_any_but_the_name_that_it_was_called_by(seen: Seen) -> None:
+def test_answers_of_services_contain_only_the_requested_name(seen: Seen) -> None:
     assert any("INVALID_ARGUMENT" in text for text in seen.details.values())
     own = {canary("exception")}  # which is the name of a controller there
     leaking = {what: found_in(text) - own for what, text in seen.details.items() if found_in(text) - own}
     assert leaking == {}
 
 
-def test_no_recording_holds_what_is_secret_by_its_kind(seen: Seen) -> None:
+def test_no_recording_contains_a_secret(seen: Seen) -> None:
     secret = {
         canary(one) for one in (*CONFIGURED, "data", "old-data", "string-data", "env-value", "exception")
     }
@@ -380,7 +380,7 @@ def test_no_recording_holds_what_is_secret_by_its_kind(seen: Seen) -> None:
     assert found_in(seen.recording) & secret == set()
 
 
-def test_no_decision_log_holds_any_but_what_kubernetes_names(seen: Seen) -> None:
+def test_decision_logs_contain_only_canaries_that_kubernetes_names(seen: Seen) -> None:
     lines = [json.loads(line) for line in seen.decision_log.splitlines()]
     kinds = {line["kind"] for line in lines}
     assert {"head", "decision", "outage", "seal"} <= kinds

@@ -51,7 +51,7 @@ def written() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_a_failing_controller_makes_one_line_whatever_the_review_is_called(
+def test_a_failing_controller_logs_one_line_whatever_the_name_of_the_object(
     written: io.StringIO, text: str
 ) -> None:
     host = MutatorHost([controllers.hosted("c", controllers.raising(ValueError(text)))], ANY_NAMESPACE)
@@ -68,7 +68,7 @@ def test_a_failing_controller_makes_one_line_whatever_the_review_is_called(
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_what_is_printed_steers_no_terminal(text: str) -> None:
+def test_output_contains_no_terminal_control_characters(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
     assert "\x1b" not in shown

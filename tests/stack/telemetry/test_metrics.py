@@ -178,7 +178,7 @@ def series(text: str) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
 
 
 @pytest.mark.parametrize("name", API_SERVERS)
-def test_the_api_servers_own_metrics_have_its_names_labels_and_buckets(
+def test_metrics_of_the_api_server_have_its_names_labels_and_buckets(
     shown: dict[str, str], name: str
 ) -> None:
     labels, buckets = API_SERVERS[name]
@@ -190,13 +190,13 @@ def test_the_api_servers_own_metrics_have_its_names_labels_and_buckets(
         assert buckets_of(family) == set(buckets.split())
 
 
-def test_nothing_is_called_the_api_servers_that_is_not(shown: dict[str, str]) -> None:
+def test_no_other_metric_has_the_prefix_of_the_api_server(shown: dict[str, str]) -> None:
     found = {name for text in shown.values() for name in families(text) if name.startswith("apiserver_")}
     assert found == set(API_SERVERS)
 
 
 @pytest.mark.parametrize("service", ["frontdoor", "mutator", "validator-1"])
-def test_names_are_as_promtool_wants_them(shown: dict[str, str], service: str) -> None:
+def test_metric_names_follow_promtool(shown: dict[str, str], service: str) -> None:
     for name, family in families(shown[service]).items():
         assert family.documentation, name
         if name in NAMED_WITHOUT_TOTAL:
@@ -209,7 +209,7 @@ def test_names_are_as_promtool_wants_them(shown: dict[str, str], service: str) -
             assert name.endswith("_seconds"), name
 
 
-def test_every_service_tells_what_it_is_and_how_it_does(shown: dict[str, str]) -> None:
+def test_every_service_has_build_and_process_metrics(shown: dict[str, str]) -> None:
     for text in shown.values():
         assert {"pratique_build_info", "process_resident_memory_bytes"} <= families(text).keys()
     mutator, validator = families(shown["mutator"]), families(shown["validator-1"])
@@ -297,7 +297,7 @@ def collected(metrics: ServiceMetrics) -> str:
     return render_metrics(registry).decode()
 
 
-def test_names_of_controllers_that_callers_make_up_add_no_series() -> None:
+def test_unknown_controller_names_add_no_series() -> None:
     async def run() -> set[Any]:
         async with counted_service(controllers.hosted("c", controllers.allowing)) as (channel, metrics):
             for number in range(300):
@@ -314,7 +314,7 @@ async def _in_flight(metrics: ServiceMetrics, count: int) -> bool:
     return metrics.calls.in_flight == count
 
 
-def test_calls_are_counted_by_how_they_end() -> None:
+def test_calls_are_counted_by_status_code() -> None:
     async def run() -> str:
         async with counted_service(
             controllers.hosted("c", controllers.allowing),
@@ -342,7 +342,7 @@ def test_calls_are_counted_by_how_they_end() -> None:
     assert found["grpc_server_started_total"].samples[0].value == 5
 
 
-def test_policies_are_counted_by_what_their_bindings_make_of_them() -> None:
+def test_policies_are_counted_by_the_actions_of_their_bindings() -> None:
     hosted = configure_controller(validating_admission_policy.CONTROLLER, None)
     documents = [
         policy("true", "false", "object.nowhere.at.all == 1", name="p", failurePolicy="Fail"),
@@ -379,7 +379,7 @@ def server() -> Iterator[MetricsServer]:
     serving.close()
 
 
-def test_one_path_shows_metrics_and_no_other(server: MetricsServer) -> None:
+def test_only_one_path_serves_metrics(server: MetricsServer) -> None:
     with urllib.request.urlopen(f"http://{server.address}/metrics", timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
     with pytest.raises(urllib.error.HTTPError, match="404") as refused:
@@ -388,7 +388,9 @@ def test_one_path_shows_metrics_and_no_other(server: MetricsServer) -> None:
     refused.value.close()
 
 
-def test_those_who_say_nothing_do_not_keep_others_waiting_and_are_few(server: MetricsServer) -> None:
+def test_silent_connections_to_the_metrics_server_are_limited_and_delay_no_other(
+    server: MetricsServer,
+) -> None:
     host, _, port = server.address.rpartition(":")
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_CLIENTS - 1):
@@ -402,13 +404,13 @@ def test_those_who_say_nothing_do_not_keep_others_waiting_and_are_few(server: Me
     assert turned_away == [b"", b""]
 
 
-def test_an_address_that_is_taken_is_told_by_its_flags(server: MetricsServer) -> None:
+def test_an_address_in_use_is_reported_with_its_flags(server: MetricsServer) -> None:
     port = int(server.address.rpartition(":")[2])
     with pytest.raises(ConfigurationError, match=f"--metrics-port {port}: cannot listen there"):
         MetricsServer(create_registry(), "127.0.0.1", port)
 
 
-def test_services_show_none_unless_they_are_told_to() -> None:
+def test_services_serve_no_metrics_by_default() -> None:
     assert ServerSettings().metrics_port is None
     host = MutatorHost((), ANY_NAMESPACE)
     hosting = HostedChain((), ReloadableCluster(ANY_NAMESPACE), RecentInputs(DIGESTS, host))

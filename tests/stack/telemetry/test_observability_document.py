@@ -47,13 +47,13 @@ def _families(text: str) -> dict[str, Metric]:
 
 
 @pytest.mark.parametrize(("service", "letter"), LETTERS.items())
-def test_the_table_lists_what_a_service_shows_and_nothing_else(
+def test_the_table_lists_exactly_the_metrics_of_each_service(
     shown: dict[str, dict[str, Metric]], service: str, letter: str
 ) -> None:
     assert {name for name, _, _, of, _ in ROWS if letter in of} == shown[service].keys()
 
 
-def test_types_and_labels_are_those_that_are_shown(shown: dict[str, dict[str, Metric]]) -> None:
+def test_the_table_has_the_types_and_labels_of_the_metrics(shown: dict[str, dict[str, Metric]]) -> None:
     written = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels, _, _ in ROWS}
     for found in shown.values():
         for name, family in found.items():
@@ -64,6 +64,6 @@ def test_types_and_labels_are_those_that_are_shown(shown: dict[str, dict[str, Me
             assert not seen or seen == labels, name
 
 
-def test_the_table_of_fields_is_that_of_the_logs() -> None:
+def test_the_table_lists_the_fields_of_the_logs() -> None:
     logs = DOCUMENT.partition("## Logs")[2].partition("## Traces")[0]
     assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", logs, re.MULTILINE)) == FIELDS

@@ -24,7 +24,7 @@ ROOT, MUTATE, VALIDATE = (
 )
 
 
-def test_a_review_is_one_trace_over_all_services() -> None:
+def test_a_review_is_one_trace_across_all_services() -> None:
     with (
         collecting_over_grpc() as collector,
         observed_stack(
@@ -67,7 +67,7 @@ def test_a_review_is_one_trace_over_all_services() -> None:
     assert all(headers["tenant"] == "shop" for headers in collector.headers)
 
 
-def test_traces_go_over_http_unless_somebody_says_otherwise_and_are_named_as_the_operator_says() -> None:
+def test_traces_use_http_by_default_and_the_configured_service_name() -> None:
     with (
         collecting_over_http() as collector,
         observed_stack(
@@ -90,7 +90,7 @@ def test_traces_go_over_http_unless_somebody_says_otherwise_and_are_named_as_the
     assert b"canary" not in collector.raw
 
 
-def test_reviews_that_the_sampler_leaves_out_are_not_sent() -> None:
+def test_unsampled_reviews_are_not_exported() -> None:
     with (
         collecting_over_http() as collector,
         observed_stack(
@@ -105,7 +105,7 @@ def test_reviews_that_the_sampler_leaves_out_are_not_sent() -> None:
     assert [span.trace for span in collector.named(ROOT)] == [TRACE]
 
 
-def test_a_collector_that_fails_disturbs_no_review_and_is_told_of_once() -> None:
+def test_a_failing_collector_affects_no_review_and_is_logged_once() -> None:
     with (
         collecting_over_http(status=400) as collector,
         observed_stack(
@@ -122,7 +122,7 @@ def test_a_collector_that_fails_disturbs_no_review_and_is_told_of_once() -> None
     assert sorted(entry["service"] for entry in lost) == ["frontdoor", "mutator", "validator"]
 
 
-def test_nobody_who_listens_disturbs_no_review() -> None:
+def test_a_missing_collector_affects_no_review() -> None:
     with observed_stack(*CHAIN, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1") as stack:
         assert stack.post("/admit", review_document())[0] == 200
         assert stack.stop() == 0
@@ -137,7 +137,7 @@ def test_nobody_who_listens_disturbs_no_review() -> None:
         {"OTEL_TRACES_EXPORTER": "", "OTEL_EXPORTER_OTLP_ENDPOINT": ""},
     ],
 )
-def test_where_nobody_asks_for_traces_there_are_none(environment: dict[str, str]) -> None:
+def test_there_are_no_traces_by_default(environment: dict[str, str]) -> None:
     assert open_tracing("frontdoor", environment) is None
 
 
@@ -151,7 +151,7 @@ def test_where_nobody_asks_for_traces_there_are_none(environment: dict[str, str]
         ),
     ],
 )
-def test_variables_that_say_what_is_not_known_are_refused(environment: dict[str, str], words: str) -> None:
+def test_variables_with_unknown_values_are_refused(environment: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         open_tracing("frontdoor", environment)
 
@@ -165,7 +165,7 @@ def test_variables_that_say_what_is_not_known_are_refused(environment: dict[str,
         "pratique_frontdoor.engines.remote",
     ],
 )
-def test_services_that_trace_nothing_do_not_even_import_what_would(module: str) -> None:
+def test_services_without_tracing_do_not_import_opentelemetry(module: str) -> None:
     code = (
         f"import sys, {module}\n"
         "from pratique_frontdoor.http.app import build_app\n"

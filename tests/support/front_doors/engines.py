@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import Document
@@ -37,7 +37,7 @@ class AllowingEngine:
             uid=review.uid,
             allowed=True,
             object_document=review.object_document,
-            steps=(step(StepOutcome.ALLOWED),),
+            steps=(step(OutcomeStatus.ALLOWED),),
             phase_seconds={Phase.VALIDATE: 0.002},
         )
 
@@ -62,7 +62,7 @@ class DenyingEngine(AllowingEngine):
 
     async def conclude(self, review: Review) -> Decision:
         status = statuses.forbidden("", "pods", "one", "no")
-        return Decision(uid=review.uid, allowed=False, status=status, steps=(step(StepOutcome.DENIED),))
+        return Decision(uid=review.uid, allowed=False, status=status, steps=(step(OutcomeStatus.DENIED),))
 
 
 class PatchingEngine(AllowingEngine):
@@ -128,7 +128,7 @@ class QuotingEngine(AllowingEngine):
         raise ValueError(f"cannot handle {review.object} of {review.user}")
 
 
-def step(outcome: StepOutcome, **fields: object) -> Step:
+def step(outcome: OutcomeStatus, **fields: object) -> Step:
     """Make a step of NamespaceLifecycle, or what ``fields`` say instead."""
     lifecycle = Step(
         controller="NamespaceLifecycle",

@@ -1,8 +1,8 @@
-"""Blames: which step set each field that came out otherwise than it came in, and whom a denial goes back to.
+"""Blame: which step set each changed field, and which step last changed the fields that a denial names.
 
-The steps' patches are replayed on the object received, on a tree in which every field remembers the steps that
-changed it (``fields``, ``edits``, ``replays``). What differs in the end is told with the steps that the fields
-remember (``changes``), and so is what denials speak of (``denials``).
+The patches of the steps are replayed on the received object, as a tree in which every field remembers the steps that
+changed it (``fields``). Differences of the final object, and the fields of denials, are then reported with those steps
+(``changes``).
 """
 
 from __future__ import annotations

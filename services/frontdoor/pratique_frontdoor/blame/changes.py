@@ -1,4 +1,4 @@
-"""Blame: what differs between the object received and the decided one, which step changed it, and the fields of denials.
+"""Blame: the differences between the received and the final object, the steps behind them, and the fields of denials.
 
 ``blame_document`` writes it as the member ``blame`` of a decision document.
 """
@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, member, pointer
@@ -19,11 +19,11 @@ from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.chain.message_fields import causes, fields_of, parse_field
 
 Path: TypeAlias = "tuple[str | int, ...]"
-"""Where a value is: members by name, items by position."""
+"""The path of a value: members by name, items by index."""
 
 
 class ChangeKind(enum.StrEnum):
-    """What happened to a value, in the words of JSON Patch."""
+    """What happened to a value, in the terms of JSON Patch."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -32,32 +32,32 @@ class ChangeKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. What it holds is in no other change: parts that another step set are changes of their own."""
+    """One difference. Changes do not overlap: parts that another step set are separate changes."""
 
     kind: ChangeKind
     path: Path
-    """In the object that came out; of what was removed, in the object received."""
+    """The path in the final object; for a removed value, in the received object."""
     before: JSON | Absent
-    """The value received."""
+    """The received value."""
     after: JSON | Absent
-    """The value that came out."""
+    """The final value."""
     step: int | None
-    """The index of the step that set it last; None where that is not known."""
+    """The index of the step that set it last; None if it is unknown."""
     earlier: Steps = ()
-    """The steps that had set it before, in their order."""
+    """The steps that set it before, in order."""
 
 
 def changes(root: TrackedField) -> list[Change]:
-    """List the differences between the object received and what stands there now.
+    """Return the differences between the received object and the current one.
 
-    Removed values, from the last to the first, and then the others, in their order, make the one object of the other:
-    items are inserted where they are in the end.
+    Applying the removals from last to first, and then the others in order, turns the received object into the final
+    one: items are inserted at their final index.
     """
     return list(_compare((), root, root))
 
 
 def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | None = None) -> Iterator[Change]:
-    """Compare a field as it was received, at ``place``, with what stands there now, at ``path``."""
+    """Compare a field as received, at ``place``, with the current one, at ``path``."""
     place = path if place is None else place
     value = now.value
     if identical(was.received, value):
@@ -70,7 +70,7 @@ def _compare(path: Path, was: TrackedField, now: TrackedField, place: Path | Non
         first, *others = _pieces(path, _current_view(now))
         steps = merge_steps(was.steps, first.steps)
         yield _change(ChangeKind.REPLACE, path, was.received, first.value, steps)
-        yield from (_change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps) for each in others)
+        yield from (_change(ChangeKind.ADD, piece.path, ABSENT, piece.value, piece.steps) for piece in others)
 
 
 def _compare_members(path: Path, was: TrackedField, now: TrackedField, place: Path) -> Iterator[Change]:
@@ -104,7 +104,7 @@ def _compare_items(path: Path, was: TrackedField, now: TrackedField, place: Path
 def _paired_items(
     received: Sequence[TrackedField], there: Sequence[TrackedField]
 ) -> Iterator[tuple[int, int]]:
-    """Pair the items that were never taken out, and between them those that look alike."""
+    """Pair the items that were never removed, and between them those that look alike."""
     places = {id(field): place for place, field in enumerate(received)}
     anchors = [
         (places[id(field)], index)
@@ -129,13 +129,13 @@ def _look_alike(received: JSON, there: JSON) -> bool:
 
 
 def _removed(place: Path, was: TrackedField) -> Iterator[Change]:
-    for each in _pieces(place, _received_view(was)):
-        yield _change(ChangeKind.REMOVE, each.path, each.value, ABSENT, each.steps)
+    for piece in _pieces(place, _received_view(was)):
+        yield _change(ChangeKind.REMOVE, piece.path, piece.value, ABSENT, piece.steps)
 
 
 def _added(path: Path, now: TrackedField) -> Iterator[Change]:
-    for each in _pieces(path, _current_view(now)):
-        yield _change(ChangeKind.ADD, each.path, ABSENT, each.value, each.steps)
+    for piece in _pieces(path, _current_view(now)):
+        yield _change(ChangeKind.ADD, piece.path, ABSENT, piece.value, piece.steps)
 
 
 def _change(
@@ -147,7 +147,7 @@ def _change(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _View:
-    """A field as it was received, or as it is now."""
+    """A field as received, or as it is now."""
 
     value: JSON
     steps: Steps
@@ -156,7 +156,7 @@ class _View:
     is_former: bool
 
     def children(self) -> Iterator[tuple[str | int, _View]]:
-        """What is in it, as far as it is open."""
+        """Yield its members or items, if it is open."""
         named: Iterable[tuple[str | int, TrackedField]] = (self.members or {}).items()
         for key, child in (*named, *enumerate(self.items or ())):
             yield key, _received_view(child) if self.is_former else _current_view(child)
@@ -181,7 +181,7 @@ class _Piece:
 
 
 def _pieces(path: Path, view: _View) -> list[_Piece]:
-    """Take a value apart by the steps that set it last; what holds the others comes first."""
+    """Split a value by the steps that set its parts last; a container comes before its parts."""
     if view.members is None and view.items is None:
         return [_Piece(path, view.value, view.steps)]
     kept: list[tuple[str | int, JSON]] = []
@@ -194,7 +194,7 @@ def _pieces(path: Path, view: _View) -> list[_Piece]:
         else:
             others.append(first)
         others += rest
-    value = [each for _, each in kept] if view.members is None else dict(kept)
+    value = [item for _, item in kept] if view.members is None else dict(kept)
     return [_Piece(path, value, merge_steps(*histories)), *others]
 
 
@@ -220,67 +220,67 @@ def _items(field: TrackedField) -> list[TrackedField]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlamedDenial:
-    """One field that a denial speaks of."""
+    """One field that a denial names."""
 
     step: int
-    """The index of the step that denied."""
+    """The index of the denying step."""
     path: Path
-    """Where the field is in the object that was denied."""
+    """The path of the field in the denied object."""
     last_changed_by: int | None
-    """The index of the step before it that changed the field last; None where it is as it was received."""
+    """The index of the last earlier step that changed the field; None if it is as received."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NamedField:
-    """A field, and whether it is named itself."""
+    """A field, and whether the message names it directly."""
 
     path: Path
     is_named: bool
-    """False where only its item's name is, of which something is wrong: nobody can tell what."""
+    """False if the message only names an item without the field that is wrong."""
 
 
 def denials(decision: Decision, root: TrackedField) -> Iterator[BlamedDenial]:
-    """Tell the fields that denials speak of. Where the words of one do not tell any, nothing is said of it."""
+    """Yield the fields that denials name. Denials whose messages name no field yield none."""
     if decision.status is None:
         return
     seen = set()
     for cause in causes(decision, decision.status):
-        if cause.step is None or decision.steps[cause.step].outcome is not StepOutcome.DENIED:
+        if cause.step is None or decision.steps[cause.step].outcome is not OutcomeStatus.DENIED:
             continue
-        for told in message_fields(cause.field, cause.text, decision.object_document.data):
-            if (cause.step, told.path) not in seen and _can_be_blamed(root, told):
-                seen.add((cause.step, told.path))
-                yield BlamedDenial(cause.step, told.path, _last_change(root, told, cause.step))
+        for named in message_fields(cause.field, cause.text, decision.object_document.data):
+            if (cause.step, named.path) not in seen and _can_be_blamed(root, named):
+                seen.add((cause.step, named.path))
+                yield BlamedDenial(cause.step, named.path, _last_change(root, named, cause.step))
 
 
 def message_fields(field: str, text: str, denied: JSON) -> list[_NamedField]:
-    """Find the fields that a cause of a denial speaks of: the one that it names, else those that its text does."""
+    """Find the fields that a cause of a denial names: its field, or else those of its message."""
     path = parse_field(field)
     if path is not None:
         return [_NamedField(path, is_named=True)]
-    found = dict.fromkeys(fields_of(text, denied))
-    return [_NamedField(each, isinstance(each[-1], str) or str(FieldPath(each)) in text) for each in found]
+    paths = dict.fromkeys(fields_of(text, denied))
+    return [_NamedField(path, isinstance(path[-1], str) or str(FieldPath(path)) in text) for path in paths]
 
 
-def _can_be_blamed(root: TrackedField, told: _NamedField) -> bool:
-    """Tell whether there is such a field, and of an item that is only known by name, which change would count."""
-    if _field_at(root, told.path[:1]) is None:
+def _can_be_blamed(root: TrackedField, named: _NamedField) -> bool:
+    """Return whether the field exists and, for an item known only by name, whether it is clear which change counts."""
+    if _field_at(root, named.path[:1]) is None:
         return False
-    field = _field_at(root, told.path)
-    return told.is_named or (field is not None and bool(field.steps or not field.all_steps()))
+    field = _field_at(root, named.path)
+    return named.is_named or (field is not None and bool(field.steps or not field.all_steps()))
 
 
-def _last_change(root: TrackedField, told: _NamedField, before: int) -> int | None:
-    """Find the step before another one that changed a field last, or anything in it."""
+def _last_change(root: TrackedField, named: _NamedField, before: int) -> int | None:
+    """Find the last step before another that changed a field or anything in it."""
     steps: Steps = ()
-    field = _field_at(root, told.path)
+    field = _field_at(root, named.path)
     if field is not None:
-        steps = field.all_steps() if told.is_named else field.steps
+        steps = field.all_steps() if named.is_named else field.steps
     return max((step for step in steps if 0 <= step < before), default=None)
 
 
 def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
-    """The field of a path, be it there or gone; None where there was never one."""
+    """Return the field of a path, present or removed; None if there was never one."""
     for key in path:
         field.open()
         found: TrackedField | None = None
@@ -296,27 +296,27 @@ def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Blame:
-    """Who changed what, and what came of it."""
+    """Which steps changed which fields, and which of them denials name."""
 
     changes: tuple[Change, ...] = ()
-    """What differs between the object received and the object that came out, in the object's order."""
+    """Differences between the received and the final object, in the object's order."""
     denials: tuple[BlamedDenial, ...] = ()
-    """The fields that denials speak of, in the order of the causes."""
+    """The fields that denials name, in the order of the causes."""
 
 
 def blame_of(decision: Decision, object_received: JSON) -> Blame:
-    """Find who changed what.
+    """Find which steps changed which fields.
 
     Args:
-        decision: The decision with its steps; they have their patches only where the chain was to record them.
-        object_received: The object as it came in, or None where there is none; it is not changed.
+        decision: The decision with its steps; they have patches only if the chain recorded them.
+        object_received: The received object, or None without one; it is not modified.
     """
     root = replay(decision, object_received)
     return Blame(tuple(changes(root)), tuple(denials(decision, root)))
 
 
 def blame_document(blame: Blame, decision: Decision) -> JSONObject:
-    """Write a blame. A step is its index in the decision's ``steps`` with what it is called there."""
+    """Return the JSON of a blame. A step is its index in the decision's ``steps`` with its names there."""
     return {
         "changes": [_change_document(change, decision) for change in blame.changes],
         "denials": [_denial_document(denial, decision) for denial in blame.denials],

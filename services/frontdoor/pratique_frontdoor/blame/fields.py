@@ -8,66 +8,66 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
 from pratique.apimachinery.patches import PatchError, apply_patch
 from pratique_frontdoor.chain.decisions import Decision, Step
 
 Steps: TypeAlias = tuple[int, ...]
-"""Indexes of steps in their order, none twice."""
+"""Indexes of steps in order, without duplicates."""
 
 NOBODY: Final = -1
-"""Stands for a step that is not known."""
+"""Stands for an unknown step."""
 
 
 class Absent(enum.Enum):
-    """The type of what is not there, which is not null."""
+    """The type of a missing value, which is not null."""
 
     ABSENT = "absent"
 
 
 ABSENT: Final = Absent.ABSENT
-"""No value."""
+"""A missing value."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class TrackedField:
-    """A member of an object, an item of an array, or the whole.
+    """A member of an object, an item of an array, or the root.
 
-    A member that is taken out and put in again is the same field, and so is an item that is known again.
+    A member that is removed and added again is the same field, and so is an item that is recognized.
     """
 
     raw: JSON
-    """The value, where the field is not opened."""
+    """The value of a field that is not opened."""
     steps: Steps = ()
-    """What changed it: the value of a scalar, whether a container is there."""
+    """The steps that changed the value of a scalar, or the presence of a container."""
     received: JSON | Absent = ABSENT
-    """The value in the object received."""
+    """The value in the received object."""
     members: dict[str, TrackedField] | None = None
-    """Of an object, once opened."""
+    """The members of an opened object."""
     items: list[TrackedField] | None = None
-    """Of an array, once opened."""
+    """The items of an opened array."""
     received_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
-    """Those of the object received."""
+    """The members of the received object."""
     received_items: tuple[TrackedField, ...] = ()
-    """Those of the array received."""
+    """The items of the received array."""
     removed_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
-    """Those that were taken out."""
+    """The members that were removed."""
     removed_items: list[TrackedField] = dataclasses.field(default_factory=list)
-    """Those that were taken out, oldest first."""
+    """The items that were removed, oldest first."""
     last: JSON = None
-    """The value of an item that was taken out."""
+    """The last value of a removed item."""
     is_steady: bool = True
-    """Never taken out: such items of an array keep their order."""
+    """Whether it was never removed: such items of an array keep their order."""
     displaced: Steps = ()
-    """The steps that took an item out and put it in again, perhaps elsewhere, without any other change."""
+    """The steps that removed an item and inserted it again, perhaps elsewhere, without any other change."""
     kept: TrackedField | None = None
-    """The field as it was before the step that took it out; None where it is not out."""
+    """The field before the step that removed it; None unless it is removed."""
 
     @property
     def value(self) -> JSON:
-        """The value as it is now; not to be changed in place."""
+        """The current value; do not modify it in place."""
         if self.members is not None:
             return {name: child.value for name, child in self.members.items()}
         if self.items is not None:
@@ -76,11 +76,11 @@ class TrackedField:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has fields in it that can be told apart."""
+        """Whether its members or items are fields."""
         return self.members is not None or self.items is not None
 
     def open(self) -> None:
-        """Make fields of what is in it; nothing, where it is open already or a scalar."""
+        """Turn its members or items into fields; do nothing for a scalar, or if it is open already."""
         if self.is_open or not isinstance(self.raw, dict | list):
             return
         has_come = self.raw is self.received
@@ -93,7 +93,7 @@ class TrackedField:
         self.raw = None
 
     def _child(self, value: JSON, *, received: bool) -> TrackedField:
-        # A tombstone's children are not out: it is they whom nobody has taken out of it.
+        # Children of a removed field are not removed themselves: no step removed them from it.
         return TrackedField(value, self.steps, value if received else ABSENT)
 
     def touch(self, step: int) -> None:
@@ -102,35 +102,35 @@ class TrackedField:
             self.steps = (*self.steps, step)
 
     def remember(self, steps: Iterable[int]) -> None:
-        """Remember earlier steps, here and in all that is in it."""
+        """Remember earlier steps, in this field and everything in it."""
         self.steps = merge_steps(self.steps, steps)
         for child in self.children():
             child.remember(steps)
 
     def children(self) -> Iterator[TrackedField]:
-        """What is in it now, as far as it is open."""
+        """Yield its current members or items, if it is open."""
         yield from (self.members or {}).values()
         yield from self.items or ()
 
     def all_steps(self) -> Steps:
-        """The steps of the field and of all that is in it, or was."""
+        """Return the steps of the field and of everything that is or was in it."""
         gone = (*self.removed_members.values(), *self.removed_items)
         return merge_steps(self.steps, *(child.all_steps() for child in (*self.children(), *gone)))
 
 
 def merge_steps(*histories: Iterable[int]) -> Steps:
-    """Make one history of several. What is not known comes last: it is found at the end."""
+    """Merge several histories. An unknown step comes last: it is found at the end."""
     found = {step for history in histories for step in history}
     return tuple(sorted(found, key=lambda step: (step == NOBODY, step)))
 
 
 def tracked_root(value: JSON) -> TrackedField:
-    """The root of an object received."""
+    """Return the root of a received object."""
     return TrackedField(value, received=value)
 
 
 def write(field: TrackedField, value: JSON, step: int) -> None:
-    """Give a field another value: what is the same in both is left alone."""
+    """Write a value to a field; parts that stay the same are left alone."""
     now = field.value
     if identical(now, value):
         return
@@ -138,8 +138,8 @@ def write(field: TrackedField, value: JSON, step: int) -> None:
     if field.members is not None and isinstance(value, dict):
         for name in [name for name in field.members if name not in value]:
             remove_member(field, name, step)
-        for name, each in value.items():
-            write_member(field, name, each, step)
+        for name, member_value in value.items():
+            write_member(field, name, member_value, step)
     elif field.items is not None and isinstance(value, list):
         _write_items(field, now, value, step)
     else:
@@ -149,7 +149,7 @@ def write(field: TrackedField, value: JSON, step: int) -> None:
 
 
 def write_member(field: TrackedField, name: str, value: JSON, step: int) -> None:
-    """Add a member to an open object, or write the one that is there."""
+    """Add a member to an open object, or write an existing one."""
     members = _members(field)
     if name in members:
         write(members[name], value, step)
@@ -161,14 +161,14 @@ def write_member(field: TrackedField, name: str, value: JSON, step: int) -> None
 
 
 def remove_member(field: TrackedField, name: str, step: int) -> None:
-    """Take a member out of an open object."""
+    """Remove a member from an open object."""
     child = _members(field).pop(name)
     _detach(child, step)
     field.removed_members[name] = child
 
 
 def insert_item(field: TrackedField, index: int, value: JSON, step: int) -> None:
-    """Insert an item into an open array; one that was taken out before may be known again."""
+    """Insert an item into an open array; an item that was removed before may be recognized."""
     place = _matching_removed_item(field.removed_items, value)
     if place is None:
         child = TrackedField(value, (step,), is_steady=False)
@@ -180,7 +180,7 @@ def insert_item(field: TrackedField, index: int, value: JSON, step: int) -> None
 
 
 def remove_item(field: TrackedField, index: int, step: int) -> None:
-    """Take an item out of an open array."""
+    """Remove an item from an open array."""
     child = _items(field).pop(index)
     child.last = child.value
     _detach(child, step)
@@ -188,7 +188,7 @@ def remove_item(field: TrackedField, index: int, step: int) -> None:
 
 
 def histories(field: TrackedField) -> TrackedField:
-    """Copy a field with what it remembers, for :func:`inherit`."""
+    """Copy a field with its history, for :func:`inherit_history`."""
     copied = TrackedField(field.raw, field.steps)
     if field.members is not None:
         copied.members = {name: histories(child) for name, child in field.members.items()}
@@ -198,7 +198,7 @@ def histories(field: TrackedField) -> TrackedField:
 
 
 def inherit_history(field: TrackedField, source: TrackedField) -> None:
-    """Remember what another field of the same value remembers, part by part."""
+    """Add the history of another field of the same value, part by part."""
     if not source.is_open:
         field.remember(source.steps)
         return
@@ -216,15 +216,15 @@ def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON]
         if index not in paired:
             remove_item(field, index, step)
     staying = set(paired.values())
-    for index, each in enumerate(value):
+    for index, item in enumerate(value):
         if index in staying:
-            write(_items(field)[index], each, step)
+            write(_items(field)[index], item, step)
         else:
-            insert_item(field, index, each, step)
+            insert_item(field, index, item, step)
 
 
 def _detach(field: TrackedField, step: int) -> None:
-    """Take out a field, and what is in it, which is then gone from it."""
+    """Mark a field as removed, with everything in it."""
     field.kept = dataclasses.replace(
         field,
         members=None if field.members is None else dict(field.members),
@@ -238,7 +238,7 @@ def _detach(field: TrackedField, step: int) -> None:
 
 
 def _remove_children(field: TrackedField, step: int) -> None:
-    """Take out of a field what is in it."""
+    """Remove all members and items of a field."""
     for name in list(field.members or ()):
         remove_member(field, name, step)
     for index in reversed(range(len(field.items or ()))):
@@ -246,7 +246,7 @@ def _remove_children(field: TrackedField, step: int) -> None:
 
 
 def _reinsert(field: TrackedField, value: JSON, step: int) -> None:
-    """Put in again what was taken out. What one step takes out and brings back was never away."""
+    """Insert a removed field again. What one step removes and inserts again was never removed."""
     if field.kept is not None and field.steps[-1] == step:
         _restore_field(field)
         write(field, value, step)
@@ -258,7 +258,7 @@ def _reinsert(field: TrackedField, value: JSON, step: int) -> None:
 
 
 def _restore_field(field: TrackedField) -> None:
-    """Make a field what it was before the step that took it out."""
+    """Restore a field to its state before the step that removed it."""
     if field.kept is None:
         return
     kept = field.kept
@@ -270,7 +270,7 @@ def _restore_field(field: TrackedField) -> None:
 
 
 def _mark_children_removed(field: TrackedField) -> None:
-    """Count what is in a field that was taken out unopened among what is gone from it."""
+    """Mark the members and items of a field that was removed unopened as removed from it."""
     field.open()
     field.removed_members |= field.members or {}
     for child in field.items or ():
@@ -283,18 +283,18 @@ def _set_value(field: TrackedField, value: JSON, step: int) -> None:
     field.raw, field.members, field.items = None, None, None
     if isinstance(value, dict) and field.removed_members:
         field.members = {}
-        for name, each in value.items():
-            write_member(field, name, each, step)
+        for name, member_value in value.items():
+            write_member(field, name, member_value, step)
     elif isinstance(value, list) and field.removed_items:
         field.items = []
-        for index, each in enumerate(value):
-            insert_item(field, index, each, step)
+        for index, item in enumerate(value):
+            insert_item(field, index, item, step)
     else:
         field.raw = value
 
 
 def _matching_removed_item(gone: Sequence[TrackedField], value: JSON) -> int | None:
-    """The place of what an inserted item was before: the last of the same value, else of the same name."""
+    """Return the index of the matching removed item: the last of equal value, else of equal name."""
     name = member(value, "name")
     latest = list(reversed(list(enumerate(gone))))
     same = (place for place, field in latest if identical(field.last, value))
@@ -316,16 +316,16 @@ def _items(field: TrackedField) -> list[TrackedField]:
     return field.items
 
 
-_REFUSALS = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_REFUSALS = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 _WEBHOOKS = "MutatingAdmissionWebhook"
 _TYPE_FIELDS = ("apiVersion", "kind")
 
 
 def replay(decision: Decision, object_received: JSON) -> TrackedField:
-    """Do again what the steps of a decision did to the object received.
+    """Apply the steps of a decision to the received object again.
 
-    What the object then is otherwise than the decision says, nobody known has done: a mutating policy that sees
-    the object in another version tells its patch in that version.
+    Differences to the decision's object that remain have no known step: a mutating policy that sees the object in
+    another version reports its patch in that version.
     """
     replaying = _Replay(object_received)
     for index in _applied_steps(decision):
@@ -335,10 +335,10 @@ def replay(decision: Decision, object_received: JSON) -> TrackedField:
 
 
 def _applied_steps(decision: Decision) -> Iterator[int]:
-    """The steps whose patches reached the object.
+    """Yield the indexes of steps whose patches reached the object.
 
-    What validating controllers want changed is done once nothing stands against it, and what the members of a
-    controller did comes to nothing where one of them fails.
+    Patches of validating controllers are applied only if nothing denied the request, and patches of the policies of a
+    controller are discarded if one of them fails.
     """
     steps = decision.steps
     failed = {
@@ -362,7 +362,7 @@ class _Replay:
         self._value = object_received
 
     def run(self, index: int, step: Step) -> None:
-        """Do what one step did; nothing, where its patch does not fit."""
+        """Apply the patch of one step; do nothing if it does not apply."""
         try:
             after = apply_patch(self._value, step.patch)
         except PatchError:
@@ -376,14 +376,14 @@ class _Replay:
 
 
 def _restore_type(after: JSON, before: JSON) -> JSON:
-    """What a webhook leaves out of an object's type is put in again: ``pratique_frontdoor.chain.webhook_controllers``."""
+    """Restore the type if a webhook omitted it, as ``pratique_frontdoor.chain.webhook_controllers`` does."""
     if not isinstance(after, dict) or not isinstance(before, dict):
         return after
     return after | {name: before[name] for name in _TYPE_FIELDS if name in before}
 
 
 def _apply_operation(root: TrackedField, operation: JSONObject, step: int) -> None:
-    """Do one operation, which is known to fit."""
+    """Apply one operation, which is known to apply."""
     match operation["op"]:
         case "add":
             _add(root, operation["path"], operation.get("value"), step)
@@ -440,7 +440,7 @@ def _find(root: TrackedField, path: str) -> TrackedField:
 
 
 def _place(root: TrackedField, path: str) -> tuple[TrackedField, str]:
-    """The opened container of what a pointer names, and its key there."""
+    """Return the opened container of a JSON pointer's target, and the key of the target in it."""
     _, *steps = path.split("/")
     container = _walk(root, steps[:-1])
     container.open()
@@ -461,7 +461,7 @@ def _child(container: TrackedField, key: str) -> TrackedField:
 
 
 def _index(key: str, length: int) -> int:
-    """As ``pratique.apimachinery.patches``: negative ones count from the end."""
+    """Convert an index as ``pratique.apimachinery.patches`` does: negative ones count from the end."""
     return int(key) % length
 
 

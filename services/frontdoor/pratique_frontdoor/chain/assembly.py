@@ -1,4 +1,4 @@
-"""Assembling a chain: from the controllers selected and the webhooks configured to stages in order."""
+"""Assembles a chain: from selected controllers and configured webhooks to stages in order."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChainParts:
-    """What a chain is made of."""
+    """Everything that a chain is assembled from."""
 
     controllers: Sequence[Controller]
-    """The controllers that are on, in chain order."""
+    """The enabled controllers, in chain order."""
     configurations: Configurations
-    """Webhooks, configurations sorted by name."""
+    """Webhook configurations sorted by name, policies and bindings."""
     mutator: Transport
-    """Runs mutating halves."""
+    """Runs mutating controllers."""
     validator: Transport
-    """Runs validating halves."""
+    """Runs validating controllers."""
     reach: Callable[[Webhook, Phase], Transport]
-    """Gives the way to reach a webhook."""
+    """Returns the transport to a webhook."""
     plugin_configurations: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
-    """What controllers are told, by their names."""
+    """The configurations of controllers, by controller name."""
     first_denial_only: bool = False
-    """Answer with the first denial alone."""
+    """Return only the first denial."""
     conditions: MatchConditionMetrics | None = None
-    """Counts what becomes of the match conditions of webhooks."""
+    """Counts the results of webhooks' match conditions."""
     breakers: CircuitBreakers | None = None
-    """Stops calls to webhooks that keep failing; None: every call is made."""
+    """Stops calls to webhooks that keep failing; None makes every call."""
 
 
 def assemble(parts: ChainParts) -> Chain:
-    """Make the chain. Consecutive hosted controllers share one hop."""
+    """Assemble the chain. Consecutive hosted controllers share one call."""
     return Chain(
         mutating=tuple(_mutating(parts)),
         validating=tuple(_validating(parts)),
@@ -87,7 +87,7 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
         if runner is _RunBy.SERVICE:
             yield HostedMutators(_members(controllers, parts), parts.mutator)
         elif runner is _RunBy.SERVICE_ALONE:
-            yield from (PolicyMutators(one, parts.mutator) for one in _members(controllers, parts))
+            yield from (PolicyMutators(member, parts.mutator) for member in _members(controllers, parts))
         elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
             from pratique_frontdoor.chain.webhook_controllers import MutatingWebhooks  # noqa: PLC0415 - many chains call none
 
@@ -95,8 +95,8 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
 
 
 def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
-    judging = [one for one in _in_phase(parts, Phase.VALIDATE) if not one.charges]
-    for runner, group in itertools.groupby(judging, _run_by):
+    not_charging = [controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.charges]
+    for runner, group in itertools.groupby(not_charging, _run_by):
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
         if members:
@@ -108,7 +108,7 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
 
 
 class _RunBy(enum.Enum):
-    """Who runs a controller."""
+    """Which process runs a controller."""
 
     FRONT_DOOR = "front door"
     SERVICE = "service"
@@ -124,12 +124,12 @@ def _run_by(controller: Controller) -> _RunBy:
 def _has_webhooks(
     name: str, controllers: Iterable[Controller], configurations: Sequence[WebhookConfiguration]
 ) -> bool:
-    """Tell whether a group calls webhooks. A stage without any would cost every review a task of its own."""
+    """Return whether any webhook is configured for a group. A stage without webhooks would cost every review a task."""
     return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
 
 
 def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[ChainMember, ...]:
-    """Make controllers ready to be called; policies where there are any."""
+    """Prepare controllers to be called, and policies if there are any."""
     members = (_member(controller, parts) for controller in controllers)
     return tuple(member for member in members if not isinstance(member.rules, PolicyRules) or member.rules)
 

@@ -18,7 +18,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
-from pratique.admission.results import OutcomeStatus as StepOutcome  # msgspec reads the types of fields
+from pratique.admission.results import OutcomeStatus  # msgspec reads the types of fields
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
@@ -31,64 +31,67 @@ if TYPE_CHECKING:
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One thing that happened to a review; equal only to itself. A review has a dozen: making a struct costs little."""
+    """One thing that happened to a review, equal only to itself.
+
+    A review has about a dozen, so they are cheap structs.
+    """
 
     controller: str
     """The admission controller, for example ``LimitRanger`` or ``MutatingAdmissionWebhook``."""
     phase: Phase
     """The phase in which it ran."""
     name: str
-    """The webhook, policy or plugin."""
+    """The webhook, policy or controller."""
     configuration: str = ""
-    """The configuration or binding that it came from; empty for plugins."""
+    """The webhook configuration or policy binding; empty for controllers."""
     round: int = 0
-    """0, or 1 when reinvoked."""
-    outcome: StepOutcome
-    """How it ended."""
+    """0, or 1 in the second round."""
+    outcome: OutcomeStatus
+    """The result."""
     reason: str = ""
     """Why it was skipped, denied or failed."""
     code: int = 0
-    """HTTP code of the refusal or the failure, as metrics count it; 0 where there is none."""
+    """The HTTP code of the denial or failure, as metrics count it; 0 without one."""
     patch: tuple[JSONObject, ...] = ()
     """The JSON Patch operations that it applied."""
     duration_seconds: float = 0.0
-    """How long it took."""
+    """The duration."""
     endpoint: str = ""
-    """Where it ran."""
+    """The endpoint that ran it."""
     ended_at: int = msgspec.field(default_factory=time.perf_counter_ns)
-    """When it had happened, by ``time.perf_counter_ns``."""
+    """When it ended, by ``time.perf_counter_ns``."""
     unmet: tuple[int, ...] = ()
-    """Which of a policy's validations were false, from 0: known where the policy ran in this process."""
+    """Indexes of a policy's validations that were false, from 0; known only if the policy ran in this process."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the chain makes of a review."""
+    """The decision of the chain about one review."""
 
     uid: str
-    """The review's."""
+    """The uid of the review."""
     allowed: bool
-    """Whether the request is let through."""
+    """Whether the request is allowed."""
     status: Status | None = None
-    """Why it is refused; None where it is not."""
+    """Why the request is denied; None if it is allowed."""
     object_document: Document = NULL
-    """The object as the chain leaves it; null on DELETE."""
+    """The object after the chain; null on DELETE."""
     patch: tuple[JSONObject, ...] = ()
     """JSON Patch operations from the object received to that one."""
     warnings: tuple[str, ...] = ()
-    """Texts for the user."""
+    """Warnings for the user."""
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Entries for the audit log."""
     steps: tuple[Step, ...] = ()
-    """What happened, in order."""
+    """The steps, in order."""
     phase_seconds: Mapping[Phase, float] = dataclasses.field(default_factory=dict)
-    """How long each phase that ran took, as metrics count it."""
+    """The duration of each phase that ran, as metrics count it."""
     expanded: tuple[Decision, ...] = ()
-    """Decisions on the Pods that a reviewed workload would make."""
+    """Decisions on the Pods that a reviewed workload would create."""
 
 
 def to_document(decision: Decision) -> JSONObject:
-    """The decision document, as ``-o json`` and ``POST /explain`` show it."""
+    """Return the decision document, as ``-o json`` and ``POST /explain`` show it."""
     return {
         "uid": decision.uid,
         "allowed": decision.allowed,
@@ -118,21 +121,22 @@ def _step_document(step: Step) -> JSON:
 
 
 MAX_WARNINGS_LENGTH = 4096
-"""Above this all warnings are cut short; once it is reached by cut ones, no more are added."""
+"""Characters of all warnings together. Above this, every warning is truncated; once truncated warnings reach it, no
+more are added."""
 
 MAX_WARNING_LENGTH = 256
-"""The length to which each is then cut."""
+"""Characters to which each warning is then truncated."""
 
-# Control characters, and halves of surrogate pairs, which stand for text that was no valid UTF-8.
+# Control characters, and surrogates, which stand for text that was not valid UTF-8.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def limited_warnings(
-    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, each: int = MAX_WARNING_LENGTH
+    texts: Iterable[str], *, total: int = MAX_WARNINGS_LENGTH, length: int = MAX_WARNING_LENGTH
 ) -> list[str]:
-    """The warnings that the API server would show for ``texts``, given in the order in which they arose.
+    """Return the warnings that the API server would show for ``texts``, which are in the order in which they arose.
 
-    Empty ones, repeated ones, and those that no header can hold are left out.
+    Empty and repeated warnings are dropped, and so are those that no HTTP header can hold.
     """
     recorded: dict[str, None] = {}
     shown: list[str] = []
@@ -141,8 +145,8 @@ def limited_warnings(
         if not text or text in recorded or (truncating and written >= total):
             continue
         recorded[text] = None
-        # Cutting comes before the look at the characters: a cut may take the unfit ones away.
-        short = text[:each] if truncating else text
+        # Truncation comes before the check of the characters: it may remove the unprintable ones.
+        short = text[:length] if truncating else text
         if _UNPRINTABLE.search(short):
             continue
         if truncating or written + len(short) <= total:
@@ -150,16 +154,16 @@ def limited_warnings(
             written += len(short)
         else:
             truncating = True
-            shown = [cut for cut in (one[:each] for one in recorded) if not _UNPRINTABLE.search(cut)]
+            shown = [cut for cut in (text[:length] for text in recorded) if not _UNPRINTABLE.search(cut)]
             written = sum(map(len, shown))
     return shown
 
 
 def combine_denials(denials: Sequence[Status], *, first_only: bool) -> Status:
-    """Make the Status that the user reads.
+    """Combine denials into the Status that the user reads.
 
-    The first denial in chain order gives code, reason and message; ``details.causes`` has one entry for each. A
-    denial that is alone and brings causes of its own stays as it is. ``denials`` is not empty.
+    The first denial in chain order gives code, reason and message; ``details.causes`` has one entry for each denial. A
+    single denial that has causes of its own stays as it is. ``denials`` is not empty.
     """
     first = denials[0]
     if first_only or (len(denials) == 1 and first.details is not None and first.details.causes):
@@ -177,34 +181,34 @@ def _cause_of_denial(denial: Status) -> StatusCause:
 
 @dataclasses.dataclass(slots=True)
 class Record:
-    """What some steps did. Each stage of the validating phase fills one of its own, merged in chain order."""
+    """What the steps of one or more stages did. Each validating stage fills its own; they are merged in chain order."""
 
     steps: list[Step] = dataclasses.field(default_factory=list)
-    """In the order in which they happened."""
+    """The steps, in the order in which they happened."""
     denials: list[Status] = dataclasses.field(default_factory=list)
-    """In chain order."""
+    """The denials, in chain order."""
     warnings: list[str] = dataclasses.field(default_factory=list)
-    """As they came."""
+    """The warnings, in the order in which they came."""
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
-    """By full key."""
+    """The audit annotations, by full key."""
 
     pending_operations: list[JSONObject] = dataclasses.field(default_factory=list)
-    """What validating controllers do to the object, should it be let through."""
+    """JSON Patch operations of validating controllers, applied if the request is allowed."""
 
     outages: list[OutageError] = dataclasses.field(default_factory=list)
-    """Services that gave no usable answer. They count where nobody refused the request."""
+    """Services that gave no usable answer. They matter only if no controller denied the request."""
 
     def deny(self, status: Status) -> None:
-        """Add a refusal."""
+        """Add a denial."""
         self.denials.append(status)
 
     def annotate(self, annotations: Mapping[str, str]) -> None:
-        """Add audit annotations; a key that is there keeps its first value, as in the API server."""
+        """Add audit annotations; an existing key keeps its first value, as in the API server."""
         for key, value in annotations.items():
             self.audit_annotations.setdefault(key, value)
 
     def merge(self, others: Iterable[Record]) -> None:
-        """Add what others recorded, in the order given."""
+        """Append the records of other stages, in the given order."""
         for other in others:
             self.steps += other.steps
             self.denials += other.denials
@@ -214,10 +218,10 @@ class Record:
             self.outages += other.outages
 
     def settle(self) -> None:
-        """See that the request was decided: a refusal stands, whoever else could not be asked.
+        """Raise the first outage, unless a controller denied the request: a denial stands whatever else failed.
 
         Raises:
-            OutageError: nobody refused the request, and somebody who might have could not be asked.
+            OutageError: no controller denied the request, and one that might have could not be called.
         """
         if self.outages and not self.denials:
             raise self.outages[0]
@@ -225,40 +229,40 @@ class Record:
 
 @dataclasses.dataclass(slots=True)
 class Reinvocation:
-    """Decides about the second round, for one review."""
+    """Decides, for one review, which webhooks or policies run in the second round."""
 
     wanted: bool = False
-    """Whether the mutating phase runs once more."""
+    """Whether the mutating phase runs a second round."""
     last: Document | None = None
-    """The object as the webhooks' last run left it."""
+    """The object after the last round of webhooks."""
     previously_invoked: set[str] = dataclasses.field(default_factory=set)
-    """Webhooks that would run again if the object changed after them."""
+    """Webhooks with ``reinvocationPolicy: IfNeeded`` that run again if the object changes after them."""
     to_reinvoke: set[str] = dataclasses.field(default_factory=set)
     """Webhooks that run in the second round."""
 
     def begin(self, document: Document, round_number: int) -> None:
-        """Note what has changed since the webhooks' last run."""
+        """Require the webhooks that ran before again, if the object has changed since their last round."""
         if round_number > 0 and (self.last is None or not identical(self.last.data, document.data)):
             self._require_previous()
 
     def skips(self, uid: str, round_number: int) -> bool:
-        """Tell whether a webhook sits this round out."""
+        """Return whether a webhook does not run in this round."""
         return round_number > 0 and uid not in self.to_reinvoke
 
     def invoked(self, uid: str, *, changed: bool, if_needed: bool) -> None:
-        """Note that a webhook ran. Its own change never brings itself back."""
+        """Record that a webhook ran. Its own change never causes its own reinvocation."""
         if changed:
             self.changed()
         if if_needed:
             self.previously_invoked.add(uid)
 
     def changed(self) -> None:
-        """Note that the object changed: all that ran before and want to see it again do."""
+        """Record that the object changed: all earlier webhooks with ``IfNeeded`` run again."""
         self._require_previous()
         self.wanted = True
 
     def end(self, document: Document) -> None:
-        """Note how this run leaves the object."""
+        """Remember the object at the end of a round."""
         self.last = document
 
     def _require_previous(self) -> None:
@@ -268,77 +272,79 @@ class Reinvocation:
 
 @dataclasses.dataclass(slots=True)
 class AdmissionContext:
-    """One review on its way through the chain."""
+    """The state of one review on its way through the chain."""
 
     review: Review
-    """With the object as it is now."""
+    """The review with the current object."""
     deadline: Deadline
-    """When the answer must be there."""
+    """When the decision must be ready."""
     explain: bool = False
-    """Record a step for what does not match, too."""
+    """Whether to record a step for what does not match as well."""
     round: int = 0
-    """0, or 1 when the mutating stages run once more."""
+    """0, or 1 in the second round of the mutating stages."""
     record: Record = dataclasses.field(default_factory=Record)
     """What has happened so far."""
     reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
-    """What decides about that second round for webhooks."""
+    """Decides which webhooks run in the second round."""
     policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
-    """The same for mutating policies."""
+    """Decides the same for mutating policies."""
 
-    subject: MatchContext = dataclasses.field(init=False)
-    """The review as selectors look at it."""
+    _match_context: MatchContext | None = None
 
-    def __post_init__(self) -> None:
-        """Begin with the review as it came."""
-        self.subject = MatchContext(self.review)
+    @property
+    def match_context(self) -> MatchContext:
+        """The review as selectors match it. Only webhooks need it, so it is created on first use."""
+        if self._match_context is None:
+            self._match_context = MatchContext(self.review)
+        return self._match_context
 
     @property
     def wants_second_round(self) -> bool:
-        """Whether anything that ran has changed what others saw before."""
+        """Whether the object changed after a webhook or policy that wants to see such changes."""
         return self.reinvocation.wanted or self.policy_reinvocation.wanted
 
     def change_object(self, document: Document) -> None:
-        """Go on with another object."""
+        """Continue with another object."""
         self.review = self.review.with_object(document)
-        self.subject = MatchContext(self.review)
+        self._match_context = None
 
 
 class MutatingStage(Protocol):
-    """A member of the mutating phase."""
+    """A stage of the mutating phase."""
 
     async def admit(self, context: AdmissionContext) -> bool:
-        """Run on the object as it is now; False where the request is refused, and the refusal is in the record."""
+        """Run on the current object; False if the request is denied, with the denial in the record."""
 
 
 class ValidatingStage(Protocol):
-    """A member of the validating phase."""
+    """A stage of the validating phase."""
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
-        """Run side by side with other stages; refusals are in the record that comes back."""
+        """Run concurrently with other stages; the returned record holds the denials."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Every member of the chain, in order. A value: another configuration is another chain."""
+    """The stages of the chain, in order. Immutable: another configuration is another chain."""
 
     mutating: tuple[MutatingStage, ...]
-    """One after another; the first refusal ends the phase."""
+    """Run one after another; the first denial ends the phase."""
     validating: tuple[ValidatingStage, ...]
-    """Side by side, all awaited."""
+    """Run concurrently; all are awaited."""
     charging: tuple[ValidatingStage, ...] = ()
-    """After all of those have let the request through, one after another, because they charge for it."""
+    """Run one after another when all of those have allowed the request, because they charge quota for it."""
     first_denial_only: bool = False
-    """Answer with the first denial in chain order alone, as the API server does."""
+    """Return only the first denial in chain order, as the API server does."""
     provisions: bool = False
-    """Make the namespaces that are missing."""
+    """Create missing namespaces."""
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for.
+        """Run a review through the requested phases.
 
         Raises:
-            OutageError: nobody refused the request, and a service that was to be asked gave no usable answer.
+            OutageError: no controller denied the request, and a service gave no usable answer.
         """
         context = AdmissionContext(
             with_provisioned_namespace(review) if self.provisions else review, deadline, explain
@@ -391,7 +397,7 @@ class Chain:
 
 
 def _apply_pending_operations(context: AdmissionContext) -> None:
-    """Do to the object what validating controllers want done to it, now that nothing stands against it."""
+    """Apply the patches of validating controllers, once nothing has denied the request."""
     record = context.record
     if record.denials or not record.pending_operations:
         return
@@ -407,16 +413,17 @@ async def _validate_concurrently(
     stages: Sequence[ValidatingStage], context: AdmissionContext
 ) -> list[Record]:
     if len(stages) == 1:
-        # The usual case: a task would cost more than the stage's own work.
+        # The usual case: a task would cost more than the stage itself.
         return [await _validate_stage(stages[0], context)]
     running = [asyncio.ensure_future(_validate_stage(stage, context)) for stage in stages]
     try:
         return await asyncio.gather(*running)
     except asyncio.CancelledError:
-        # Time is up for all. What some have said until now counts: a refusal, or whose fault it is.
+        # The deadline of the whole request has passed. What some stages have already returned counts: a denial, or an
+        # outage.
         await asyncio.wait(running)
         said = Record()
-        said.merge(one.result() for one in running if not one.cancelled() and one.exception() is None)
+        said.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
         if not context.deadline.passed:
             raise
         if not said.denials:

@@ -26,7 +26,6 @@ from pratique.admission.results import (
     Patched,
     PolicyOutcome,
 )
-from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError, PratiqueError
@@ -52,51 +51,51 @@ _SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
 _DISPLAY_NAMES = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}
 
 TIMEOUT = "timeout"
-"""The service was asked and did not answer before the review's time was up."""
+"""The service was called and did not answer before the deadline of the review."""
 LATE = "late"
-"""The review's time was up before the service could be asked."""
+"""The deadline of the review passed before the service could be called."""
 MISMATCH = "mismatch"
-"""The service runs another configuration than the front door."""
+"""The service runs with another configuration than the front door."""
 
 
 class OutageError(PratiqueError):
-    """Nobody decided about a review, because a service gave no usable answer."""
+    """No decision was made about a review, because a service gave no usable answer."""
 
     def __init__(self, phase: Phase, cause: str, text: str, *, timed_out: bool = False) -> None:
-        """Say which service it was, by its phase, why, and what to tell the caller."""
+        """Name the service by its phase, the cause, and the message for the caller."""
         super().__init__(text)
         self.service = _SERVICES[phase]
         """``mutator`` or ``validator``, as metrics name them."""
         self.cause = cause
-        """One of a few words for metrics: ``timeout``, ``late``, ``mismatch``, or the class of the failure:
-        ``unreachable``, ``bad_answer``, ``refused``."""
+        """A fixed word for metrics: ``timeout``, ``late``, ``mismatch``, or the class of the error: ``unreachable``,
+        ``bad_answer``, ``refused``."""
         self.status: Status = statuses.timeout(text) if timed_out else statuses.service_unavailable(text)
-        """What the caller is told, with the HTTP code: 504 where time ran out, 503 otherwise."""
+        """The Status of the response: 504 if time ran out, 503 otherwise."""
 
     @classmethod
     def timeout(cls, phase: Phase) -> Self:
-        """The service was too slow; the text is the same whoever noticed it first."""
+        """Return the outage of a service that was too slow; the message is the same whichever timeout fired first."""
         return cls(phase, TIMEOUT, f"{_DISPLAY_NAMES[phase]} did not answer in time", timed_out=True)
 
     @classmethod
     def late(cls, phase: Phase) -> Self:
-        """There was no time left to ask the service."""
+        """Return the outage of a service that there was no time left to call."""
         return cls(phase, LATE, f"no time was left to ask {_DISPLAY_NAMES[phase]}", timed_out=True)
 
     @classmethod
     def mismatch(cls, phase: Phase, controller: str) -> Self:
-        """The service does not host a controller that the front door has in its chain."""
+        """Return the outage of a service that lacks a controller of the front door's chain."""
         hosted = f"the admission controller {statuses.go_quoted(controller)}"
         return cls(phase, MISMATCH, f"{_DISPLAY_NAMES[phase]} cannot be asked: not configured with {hosted}")
 
     @classmethod
     def of(cls, phase: Phase, error: CallError) -> Self:
-        """Make the outage of a call that failed as a whole, and not for want of time."""
+        """Return the outage of a call that failed as a whole for another reason than a timeout."""
         return cls(phase, _error_cause(error), f"{_DISPLAY_NAMES[phase]} cannot be asked: {error}")
 
 
 def _error_cause(error: CallError) -> str:
-    """The class of a failure as one word: ``BadAnswerError`` is ``bad_answer``."""
+    """Return the class of an error as one word: ``BadAnswerError`` is ``bad_answer``."""
     words = re.findall("[A-Z][a-z]+", type(error).__name__.removesuffix("Error"))
     return "_".join(words).lower() if type(error) is not CallError else "refused"
 
@@ -104,10 +103,10 @@ def _error_cause(error: CallError) -> str:
 async def await_outcomes(
     phase: Phase, asking: Awaitable[Sequence[Outcome]], deadline: Deadline
 ) -> Sequence[Outcome]:
-    """Wait for what a service answers.
+    """Await the outcomes of a call to a service.
 
-    Whoever notices first that time is up (the service's stream, gRPC, or the front door's limit on the request, which
-    cancels this task), it is one and the same outage.
+    The service's stream, gRPC, or the front door's limit on the request, which cancels this task, may notice first that
+    the deadline has passed: the outage is the same.
 
     Raises:
         OutageError: there is no usable answer.
@@ -127,78 +126,78 @@ async def await_outcomes(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RulesWithSkipReason:
-    """Rules, and what the controller says of the requests that they match."""
+    """Rules, and the controller's own reason to skip a request that they match."""
 
     rules: Rules
     skip_reason: Callable[[Review], str]
-    """Why the controller would do nothing; empty where it may do something."""
+    """Returns why the controller would do nothing; empty if it may do something."""
 
     def matches(self, review: Review) -> bool:
-        """Tell whether it wants to see the request."""
+        """Return whether the controller is called for the request."""
         return self.rules.matches(review) and not self.skip_reason(review)
 
     def mismatch(self, review: Review) -> str:
-        """Say why it does not; empty where it does."""
+        """Return why the controller is not called; empty if it is."""
         return self.rules.mismatch(review) or self.skip_reason(review)
 
 
 _CACHED_REQUESTS = 256
-"""Kinds of requests that are remembered: the four operations on 64 collections and subresources."""
+"""Cached kinds of requests: the four operations on 64 resources and subresources."""
 
 
 class PolicyRules:
-    """The rules of all policies that are bound."""
+    """The rules of all policies that have a binding."""
 
     def __init__(
         self,
         policies: Iterable[PolicyConfiguration[PolicySpec]],
         bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
     ) -> None:
-        """Know the rules of ``policies``, of those only that ``bindings`` put to work."""
+        """Use the rules of those ``policies`` that have a binding."""
         by_policy: dict[tuple[str, bool], list[PolicyBindingSpec]] = {}
-        for one in bindings:
-            by_policy.setdefault((one.spec.policy_name, one.is_static), []).append(one.spec)
-        bound = [(one.spec, by_policy.get((one.name, one.is_static), ())) for one in policies]
+        for binding in bindings:
+            by_policy.setdefault((binding.spec.policy_name, binding.is_static), []).append(binding.spec)
+        bound = [(policy.spec, by_policy.get((policy.name, policy.is_static), ())) for policy in policies]
         self._policies = tuple(_BoundPolicy.of(spec, found) for spec, found in bound if found)
         self._matches = functools.lru_cache(_CACHED_REQUESTS)(self._find)
         self._is_steady = functools.lru_cache(_CACHED_REQUESTS)(self._find_steady)
 
     def __bool__(self) -> bool:
-        """False where no policy is bound."""
-        return any(one.matcher for one in self._policies)
+        """False if no policy has a binding."""
+        return any(policy.matcher for policy in self._policies)
 
     def matches(self, review: Review) -> bool:
-        """Tell whether any policy may mean the request."""
+        """Return whether any policy may match the request."""
         return self._matches(RequestKey.of(review), review.cluster.resources)
 
     def mismatch(self, review: Review) -> str:
-        """Say why none does; empty where one may."""
+        """Return why no policy matches; empty if one may."""
         return "" if self.matches(review) else "no policy has a rule that matches"
 
     def is_steady(self, review: Review) -> bool:
-        """Tell whether the same policies mean such a request whatever has become of its object since they saw it.
+        """Return whether the same policies match such a request however its object has changed.
 
-        That is so where all that can mean it go by nothing but its rules, and need no other version of the object. To
-        ask them again, and none to be invoked, then comes to nothing.
+        That is so if all policies that can match it use only their rules, and need no other version of the object.
+        Calling them a second time, with no policy to reinvoke, would then have no effect.
         """
         return self._is_steady(RequestKey.of(review), review.cluster.resources)
 
     def _find(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        return any(one.may_match(request_key, resources) for one in self._policies)
+        return any(policy.may_match(request_key, resources) for policy in self._policies)
 
     def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        concerned = [one for one in self._policies if one.may_match(request_key, resources)]
-        return all(one.is_plain and one.means_literally(request_key) for one in concerned)
+        concerned = [policy for policy in self._policies if policy.may_match(request_key, resources)]
+        return all(policy.is_plain and policy.means_literally(request_key) for policy in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _BoundPolicy:
-    """A policy that is bound."""
+    """A policy with its bindings."""
 
     matcher: ResourceMatcher | None
-    """None where it says nothing of what it matches, which no API server lets pass."""
+    """None without match constraints, which no API server accepts."""
     is_plain: bool
-    """Whether nothing but rules decides about it and its bindings: no selector, condition or parameter."""
+    """Whether only rules decide whether it matches: no selector, condition or parameter, in the bindings neither."""
 
     @classmethod
     def of(cls, spec: PolicySpec, bindings: Iterable[PolicyBindingSpec]) -> Self:
@@ -206,50 +205,51 @@ class _BoundPolicy:
         matcher = None if constraints is None else ResourceMatcher.compile(constraints)
         goes_by_rules = constraints is not None and _selects_everything(constraints)
         plain = goes_by_rules and not spec.match_conditions and spec.param_kind is None
-        return cls(matcher, plain and all(one.match_resources is None for one in bindings))
+        return cls(matcher, plain and all(binding.match_resources is None for binding in bindings))
 
     def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
         return self.matcher is not None and self.matcher.may_match(request_key, resources)
 
     def means_literally(self, request_key: RequestKey) -> bool:
-        """Whether it means the collection that was asked for, not only an equivalent."""
+        """Return whether it matches the requested resource itself, not only an equivalent."""
         return self.matcher is not None and self.matcher.means_literally(request_key)
 
 
 def _selects_everything(resources: MatchResources) -> bool:
-    # One that is not set at all is an error of each request, which is told each time.
+    # A missing selector is an error of each request, which is reported each time.
     return all(
-        one is not None and one.is_empty for one in (resources.namespace_selector, resources.object_selector)
+        selector is not None and selector.is_empty
+        for selector in (resources.namespace_selector, resources.object_selector)
     )
 
 
 class Rules(Protocol):
-    """Which requests a controller wants to see."""
+    """Which requests a controller is called for."""
 
     def matches(self, review: Review) -> bool:
-        """Tell whether it wants to see the request."""
+        """Return whether the controller is called for the request."""
 
     def mismatch(self, review: Review) -> str:
-        """Say why it does not; empty where it does."""
+        """Return why the controller is not called; empty if it is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChainMember:
-    """A hosted controller, ready to be matched and called."""
+    """A hosted controller of the chain with its rules."""
 
     call: Call
     rules: Rules
     has_members: bool = False
-    """Whether it has members of its own, which tell what they did where somebody wants to know."""
+    """Whether it has policies, whose outcomes are reported in an explanation."""
 
     def call_for(self, *, explain: bool) -> Call:
-        """How it is called."""
+        """Return the call to make."""
         return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ServiceCall:
-    """One call to a service, and the steps that come of it."""
+    """One call to a service, and the steps that result from it."""
 
     phase: Phase
     endpoint: str
@@ -263,13 +263,13 @@ class _ServiceCall:
         calls = []
         for member in members:
             if reason := member.rules.mismatch(review):
-                record.steps.append(self._step(member.call.name, StepOutcome.SKIPPED, reason))
+                record.steps.append(self._step(member.call.name, OutcomeStatus.SKIPPED, reason))
             else:
                 calls.append(member.call_for(explain=True))
         return calls
 
-    def arrange(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
-        """Put the steps since ``begun`` into chain order: the skipped ones were noted first."""
+    def sort_steps(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
+        """Sort the steps since ``begun`` into chain order: skipped ones were recorded first."""
         places = {member.call.name: place for place, member in enumerate(members)}
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
 
@@ -285,36 +285,38 @@ class _ServiceCall:
         return await await_outcomes(self.phase, ask(review, calls, deadline), deadline)
 
     def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
-        """Note what was not answered: nobody decided, so the request is neither refused nor let through."""
+        """Record a failed step for each call, and the outage: the request is neither denied nor allowed."""
         for call in calls:
-            record.steps.append(self._step(call.name, StepOutcome.FAILED, str(outage)))
+            record.steps.append(self._step(call.name, OutcomeStatus.FAILED, str(outage)))
         record.outages.append(outage)
 
-    def note(self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record) -> None:
-        """Write down what came of asking one controller."""
+    def record_outcome(
+        self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record
+    ) -> None:
+        """Record the outcome of one controller."""
         if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
             record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
-            record.steps.append(self._step(outcome.controller, StepOutcome.FAILED, str(record.outages[-1])))
+            record.steps.append(self._step(outcome.controller, OutcomeStatus.FAILED, str(record.outages[-1])))
             return
-        ended, denial = self._ending(outcome, decision)
+        ended, denial = self._status_and_denial(outcome, decision)
         record.warnings += outcome.warnings
         if outcome.audit_annotations:
             record.annotate(_prefixed_annotations(outcome))
         refusals: list[Status] = []
         if outcome.parts:
-            record.steps += [self._part(outcome, part) for part in outcome.parts]
+            record.steps += [self._policy_step(outcome, part) for part in outcome.parts]
             refusals = [status for part in outcome.parts for status in part.denials]
         if not outcome.parts or (denial is not None and not _has_refusal(outcome.parts)):
-            record.steps.append(self._whole(outcome, decision, ended, denial))
+            record.steps.append(self._controller_step(outcome, decision, ended, denial))
         if denial is not None and not refusals:
             refusals = [denial]
         record.denials += refusals
 
-    def _whole(
+    def _controller_step(
         self,
         outcome: Outcome,
         decision: Allowed | Patched | Denied | Failed,
-        ended: StepOutcome,
+        ended: OutcomeStatus,
         denial: Status | None,
     ) -> Step:
         return Step(
@@ -330,26 +332,26 @@ class _ServiceCall:
             endpoint=outcome.endpoint or self.endpoint,
         )
 
-    def _ending(
+    def _status_and_denial(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed
-    ) -> tuple[StepOutcome, Status | None]:
+    ) -> tuple[OutcomeStatus, Status | None]:
         match decision:
             case Allowed():
                 if outcome.warnings:
-                    return StepOutcome.WARNED, None
+                    return OutcomeStatus.WARNED, None
                 mutating = self.phase is Phase.MUTATE
-                return StepOutcome.UNCHANGED if mutating else StepOutcome.ALLOWED, None
+                return OutcomeStatus.UNCHANGED if mutating else OutcomeStatus.ALLOWED, None
             case Patched():
-                return StepOutcome.MUTATED, None
+                return OutcomeStatus.MUTATED, None
             case Denied(status):
-                return StepOutcome.DENIED, status
+                return OutcomeStatus.DENIED, status
             case Failed(_, message):
                 reason = f"admission controller {statuses.go_quoted(outcome.controller)} failed: {message}"
-                return StepOutcome.FAILED, statuses.internal_error(reason)
+                return OutcomeStatus.FAILED, statuses.internal_error(reason)
             case _:
                 assert_never(decision)
 
-    def _part(self, outcome: Outcome, part: PolicyOutcome) -> Step:
+    def _policy_step(self, outcome: Outcome, part: PolicyOutcome) -> Step:
         return Step(
             controller=outcome.controller,
             phase=self.phase,
@@ -365,7 +367,7 @@ class _ServiceCall:
             unmet=part.unmet,
         )
 
-    def _step(self, name: str, outcome: StepOutcome, reason: str) -> Step:
+    def _step(self, name: str, outcome: OutcomeStatus, reason: str) -> Step:
         return Step(
             controller=name,
             phase=self.phase,
@@ -373,12 +375,12 @@ class _ServiceCall:
             round=self.round,
             outcome=outcome,
             reason=reason,
-            endpoint="" if outcome is StepOutcome.SKIPPED else self.endpoint,
+            endpoint="" if outcome is OutcomeStatus.SKIPPED else self.endpoint,
         )
 
 
 def _has_refusal(parts: Iterable[PolicyOutcome]) -> bool:
-    """Tell whether a part says why the request is refused."""
+    """Return whether a policy outcome says why the request is denied."""
     return any(part.ending in (OutcomeStatus.DENIED, OutcomeStatus.FAILED) for part in parts)
 
 
@@ -391,13 +393,13 @@ def _prefixed_annotations(outcome: Outcome) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostedMutators:
-    """Consecutive mutating controllers of the chain, run by the mutator in one call."""
+    """Consecutive mutating controllers of the chain, which the mutator runs in one call."""
 
     members: tuple[ChainMember, ...]
     transport: Transport
 
     async def admit(self, context: AdmissionContext) -> bool:
-        """Run those that match, each on what the one before left."""
+        """Run the matching controllers, each on the object as the one before left it."""
         await run_mutators(self.members, self.transport, context)
         return not context.record.denials
 
@@ -408,20 +410,20 @@ async def run_mutators(
     context: AdmissionContext,
     again: tuple[str, ...] | None = None,
 ) -> Sequence[Outcome]:
-    """Run mutating controllers in one call, and write down what came of it.
+    """Run mutating controllers in one call, and record their outcomes.
 
     Args:
-        members: The controllers; those that match are asked.
-        transport: Reaches who runs them.
-        passing: The review, which is changed as they say.
-        again: In the second round, the keys of those of their members that are to run again.
+        members: The controllers; those that match are called.
+        transport: Reaches the service that runs them.
+        context: The review, whose object is changed by their patches.
+        again: In the second round, the keys of their policies to run again.
 
     Returns:
-        What each that was asked made of it.
+        The outcome of each called controller.
 
     Raises:
-        OutageError: the service gave no usable answer. Nothing before it refused the request, or it would not have
-            been asked.
+        OutageError: the service gave no usable answer. No earlier stage denied the request, or it would not have been
+            called.
     """
     hop = _ServiceCall(Phase.MUTATE, transport.endpoint, context.round)
     begun = len(context.record.steps)
@@ -432,11 +434,11 @@ async def run_mutators(
         calls = [dataclasses.replace(call, again=again) for call in calls]
     outcomes = await hop.ask(transport, context.review, calls, context.deadline)
     for outcome in outcomes:
-        hop.note(outcome, _apply_decision(outcome, context), context.record)
+        hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
     if context.record.outages:
         raise context.record.outages[0]
     if context.explain:
-        hop.arrange(members, context.record, begun)
+        hop.sort_steps(members, context.record, begun)
     return outcomes
 
 
@@ -456,13 +458,16 @@ def _apply_decision(outcome: Outcome, context: AdmissionContext) -> Allowed | Pa
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostedValidators:
-    """Validating controllers of the chain, run by one validator in one call."""
+    """Validating controllers of the chain, which a validator runs in one call."""
 
     members: tuple[ChainMember, ...]
     transport: Transport
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
-        """Run those that match, side by side. An outage is in the record: somebody else may refuse the request."""
+        """Run the matching controllers concurrently.
+
+        The record holds an outage, as another stage may deny the request.
+        """
         record = Record()
         hop = _ServiceCall(Phase.VALIDATE, self.transport.endpoint)
         calls = hop.select(self.members, review, record, explain=explain)
@@ -474,23 +479,23 @@ class HostedValidators:
             hop.fail(calls, outage, record)
             return record
         for outcome in outcomes:
-            hop.note(outcome, outcome.decision, record)
+            hop.record_outcome(outcome, outcome.decision, record)
             if isinstance(outcome.decision, Patched):
                 record.pending_operations += outcome.decision.operations
         if explain:
-            hop.arrange(self.members, record, 0)
+            hop.sort_steps(self.members, record, 0)
         return record
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyMutators:
-    """All mutating policies of the chain."""
+    """The mutating policies of the chain."""
 
     member: ChainMember
     transport: Transport
 
     async def admit(self, context: AdmissionContext) -> bool:
-        """Run the policies that mean the request; in the second round, those that are asked for again."""
+        """Run the matching policies; in the second round, those to reinvoke."""
         reinvocation = context.policy_reinvocation
         reinvocation.begin(context.review.object_document, context.round)
         again = tuple(sorted(reinvocation.to_reinvoke)) if context.round > 0 else None
@@ -504,7 +509,7 @@ class PolicyMutators:
         return not context.record.denials
 
     def _is_settled(self, review: Review) -> bool:
-        """Tell whether a second round without anything to invoke would come to nothing, so that no call is made."""
+        """Return whether a second round with no policy to reinvoke would have no effect, so that no call is needed."""
         rules = self.member.rules
         return isinstance(rules, PolicyRules) and rules.is_steady(review)
 
@@ -514,5 +519,5 @@ def _record_invocations(reinvocation: Reinvocation, parts: Sequence[PolicyOutcom
         if part.key:
             reinvocation.invoked(part.key, changed=bool(part.operations), if_needed=part.reinvocable)
     if any(part.applied for part in parts):
-        # What was applied counts for all before the end, even what nothing came of, even for the last.
+        # An applied patch counts as a change for all policies before it, even if it changed nothing or came last.
         reinvocation.changed()

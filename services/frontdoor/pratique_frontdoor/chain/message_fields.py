@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.statuses import Status, StatusCause
@@ -30,13 +30,13 @@ _POD_SPECS: tuple[Path, ...] = (
     ("template", "spec"),
     ("spec",),
 )
-"""Where workloads and Pods keep the spec of a Pod."""
+"""Paths of the Pod spec in workloads and Pods."""
 
 
 def parse_field(text: str) -> Path | None:
-    """Read a path as Kubernetes writes it: ``spec.containers[0].image``, ``metadata.labels[a/b]``.
+    """Parse a field path as Kubernetes writes it: ``spec.containers[0].image``, ``metadata.labels[a/b]``.
 
-    None where it is not written so. Numbers in brackets are taken for indexes.
+    None if it is not a field path. Numbers in brackets are read as indexes.
     """
     steps: list[Step] = []
     end = 0
@@ -49,31 +49,31 @@ def parse_field(text: str) -> Path | None:
     return tuple(steps) if steps and end == len(text) else None
 
 
-def field_of(message: str, told: JSON) -> Path | None:
+def field_of(message: str, document: JSON) -> Path | None:
     """Find the field that a message is about.
 
-    It is the path that the message names, or that of the container, volume or setting that it names as Pod
-    Security does; None where it names none, or several. ``told`` is the object that the message speaks of.
+    It is the path in the message, or that of the container, volume or setting named in a message of Pod Security. None
+    if the message names no field, or several. ``document`` is the object that the message is about.
     """
-    return _named_field(message, told) or _pod_field(message, told)
+    return _named_field(message, document) or _pod_field(message, document)
 
 
-def fields_of(message: str, told: JSON) -> Iterator[Path]:
-    """Find the fields of a message that may tell of several things, as Pod Security's do.
+def fields_of(message: str, document: JSON) -> Iterator[Path]:
+    """Yield the fields of a message that may report several violations, as messages of Pod Security do.
 
-    It tells one violation after another, each with a remark in parentheses.
+    It lists violations one after another, each with details in parentheses.
     """
     for part in message.split("), "):
-        if (path := field_of(part, told)) is not None:
+        if (path := field_of(part, document)) is not None:
             yield path
 
 
-def _named_field(message: str, told: JSON) -> Path | None:
-    """A path that is followed by a colon is what is wrong; another one is, where it is the only one."""
+def _named_field(message: str, document: JSON) -> Path | None:
+    """Prefer a path followed by a colon; take another path only if it is the only one."""
     named: dict[Path, bool] = {}
     for text, colon in _FIELD.findall(message):
         path = parse_field(text)
-        if path is not None and member(told, path[0]) is not None:
+        if path is not None and member(document, path[0]) is not None:
             named[path] = named.get(path, False) or bool(colon)
     accused = [path for path, is_accused in named.items() if is_accused]
     if accused:
@@ -81,43 +81,45 @@ def _named_field(message: str, told: JSON) -> Path | None:
     return next(iter(named)) if len(named) == 1 else None
 
 
-def _pod_field(message: str, told: JSON) -> Path | None:
-    spec = next((path for path in _POD_SPECS if isinstance(member(told, *path, "containers"), list)), None)
-    return None if spec is None else next(_fields_in_pod(message, told, spec), None)
+def _pod_field(message: str, document: JSON) -> Path | None:
+    spec = next(
+        (path for path in _POD_SPECS if isinstance(member(document, *path, "containers"), list)), None
+    )
+    return None if spec is None else next(_fields_in_pod(message, document, spec), None)
 
 
-def _fields_in_pod(message: str, told: JSON, spec: Path) -> Iterator[Path]:
-    """Yield what can be told, most telling first."""
+def _fields_in_pod(message: str, document: JSON, spec: Path) -> Iterator[Path]:
+    """Yield the fields found, the most specific first."""
     if found := _HOST_NAMESPACE.search(message):
         yield (*spec, found[1])
     if container := _CONTAINER.search(message):
         setting = _SETTING.search(message, container.end())
         further = tuple(setting[1].split(".")) if setting else ()
         for field in CONTAINER_FIELDS:
-            yield from ((*path, *further) for path in _items_named(told, (*spec, field), container[1]))
+            yield from ((*path, *further) for path in _items_named(document, (*spec, field), container[1]))
     if volume := _VOLUME.search(message):
-        yield from _items_named(told, (*spec, "volumes"), volume[1])
+        yield from _items_named(document, (*spec, "volumes"), volume[1])
     if pod := _OF_POD.search(message):
         setting = _SETTING.search(message, pod.start())
         yield (*spec, *(setting[1].split(".") if setting else ()))
 
 
-def _items_named(told: JSON, path: Path, name: str) -> Iterator[Path]:
-    items = member(told, *path)
+def _items_named(document: JSON, path: Path, name: str) -> Iterator[Path]:
+    items = member(document, *path)
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if member(item, "name") == name:
             yield (*path, index)
 
 
-def original_field(path: Path, told: JSON, written: JSON) -> Path:
-    """Turn the path of a field into its path in the object as somebody wrote it, before it was changed.
+def original_field(path: Path, document: JSON, written: JSON) -> Path:
+    """Convert the path of a field to its path in the original object, before mutation.
 
-    Items that have a name are found by it. The path ends early at what was not written.
+    Items with a name are matched by it. The path ends where the original object has no such field.
     """
     steps: list[Step] = []
     for step in path:
-        told = member(told, step)
-        if isinstance(step, int) and (name := member(told, "name")) is not None:
+        document = member(document, step)
+        if isinstance(step, int) and (name := member(document, "name")) is not None:
             place = next((steps_[-1] for steps_ in _items_named({"": written}, ("",), name)), None)
         else:
             place = step
@@ -128,8 +130,8 @@ def original_field(path: Path, told: JSON, written: JSON) -> Path:
     return tuple(steps)
 
 
-REFUSING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
-"""How steps end that refuse a request."""
+REFUSING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
+"""Results of steps that deny a request."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,32 +139,32 @@ class Cause:
     """One cause of a denial."""
 
     step: int | None
-    """The index of the step that it comes from; None where no step refused anything."""
+    """The index of the step; None if no step denied the request."""
     field: str
-    """The field that it names, such as ``spec.containers[0]``; empty where it names none."""
+    """The field that it names, such as ``spec.containers[0]``; empty without one."""
     text: str
-    """What it says."""
+    """The message."""
 
 
 def causes(decision: Decision, status: Status) -> Iterator[Cause]:
-    """Tell each cause of a denial, then each step that denied and is in none of them."""
+    """Yield each cause of a denial, then each denying step that is in none of them."""
     steps = [index for index, step in enumerate(decision.steps) if step.outcome in REFUSING]
-    told = status.details.causes if status.details else ()
+    declared = status.details.causes if status.details else ()
     speaking = steps[0] if steps else None
     unheard = list(steps)
-    for cause in told:
+    for cause in declared:
         found = _step_of_cause(cause, decision, steps)
         speaking = speaking if found is None else found
         unheard = [step for step in unheard if step != speaking]
         yield Cause(speaking, cause.field, _text_of_cause(cause) or status.message)
     for step in unheard:
         yield Cause(step, "", decision.steps[step].reason or status.message)
-    if not told and not steps:
+    if not declared and not steps:
         yield Cause(None, "", status.message)
 
 
 def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int]) -> int | None:
-    """The step that a cause comes from: its message holds the step's reason."""
+    """Return the step of a cause: the cause's message contains the step's reason."""
     reasons = ((step, decision.steps[step].reason) for step in steps)
     return next((step for step, reason in reasons if reason and reason in cause.message), None)
 

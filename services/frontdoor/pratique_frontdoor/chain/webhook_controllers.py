@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext, MatchedResource
-from pratique.admission.results import Denied, Failed, FailureKind, Outcome, Patched
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome, OutcomeStatus, Patched
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
@@ -51,28 +50,28 @@ class WebhookEffect:
     """What a webhook's answer does to the review."""
 
     denial: Status | None = None
-    """Why the request is refused; None where it is not."""
+    """Why the request is denied; None if it is not."""
     code: int = 0
-    """The HTTP code of a refusal or failure as the API server's metrics count it."""
+    """The HTTP code of a denial or failure, as the API server's metrics count it."""
     operations: tuple[JSONObject, ...] = ()
-    """What the webhook asked for, on the object as it saw it."""
+    """The operations of the webhook, on the object as it saw it."""
     applied: tuple[JSONObject, ...] = ()
-    """What that is on the object as the request has it."""
+    """The same operations on the object in the version of the request."""
     document: Document | None = None
-    """The object, as the request has it, once it has changed; None where it has not."""
+    """The changed object in the version of the request; None if it has not changed."""
 
     @property
     def changed(self) -> bool:
-        """Whether the object is another one now."""
+        """Whether the object changed."""
         return self.document is not None
 
 
 def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) -> WebhookEffect:
-    """Apply a webhook's patch. What cannot be applied refuses the request, whatever the failure policy.
+    """Apply a webhook's patch. A patch that cannot be applied denies the request, whatever the failure policy.
 
     Args:
         webhook: The webhook's name.
-        result: What it answered.
+        result: The webhook's result.
         seen: The review as the webhook saw it.
         asked: The same review in the version of the request.
     """
@@ -87,7 +86,7 @@ def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) 
         patched = _restore_type(patch_document(before, decision.operations), before.data)
         document = decode_changed(seen.kind, before.data, patched)
         if identical(before.data, document.data):
-            # A patch to what the request calls otherwise would be none that anybody could apply.
+            # A patch of a converted object cannot be applied to the object of the request.
             applied = decision.operations if seen is asked else ()
             return WebhookEffect(operations=decision.operations, applied=applied)
         if seen is asked:
@@ -102,11 +101,11 @@ def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) 
 
 
 class _RetypedError(PratiqueError):
-    """A patch made something else of the object."""
+    """A patch changed the type of the object."""
 
 
 def _restore_type(document: Document, before: JSON) -> Document:
-    """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+    """Return a patched object with the type it had: a patch may omit the type, but not change it."""
     patched = document.data
     if not isinstance(patched, dict):
         raise _RetypedError(f"the patched object is {json_type(patched)}")
@@ -118,22 +117,22 @@ def _restore_type(document: Document, before: JSON) -> Document:
 
 
 _FEW_OPERATIONS = 200
-"""Up to here a patch is applied in the event loop. 200 usual ones take 1 ms; 140,000, which a webhook may send, take
-0.8 s, for which reviews of others would wait."""
+"""Up to this many operations, a patch is applied in the event loop. 200 usual operations take 1 ms; 140,000, which a
+webhook may send, take 0.8 s and would delay other reviews."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatingWebhooks:
-    """All mutating webhooks of the chain."""
+    """The mutating webhooks of the chain."""
 
     hooks: WebhookIndex
 
     def __post_init__(self) -> None:
-        """Read the schemas that patches are held against before the first review."""
+        """Load the schemas that patched objects are checked against, before the first review."""
         schemas.load()
 
     async def admit(self, context: AdmissionContext) -> bool:
-        """Call those that match, one after another; the first refusal ends it."""
+        """Call the matching webhooks one after another; the first denial ends the phase."""
         context.reinvocation.begin(context.review.object_document, context.round)
         try:
             every = context.explain and context.round == 0
@@ -146,22 +145,22 @@ class MutatingWebhooks:
 
 
 async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
-    match = hook.matcher.match(context.subject, target)
+    match = hook.matcher.match(context.match_context, target)
     if hook.matcher.conditions is not None:
         match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):
         if context.explain:
-            _record_step(hook, context, StepOutcome.SKIPPED, match.reason)
+            _record_step(hook, context, OutcomeStatus.SKIPPED, match.reason)
         return True
     if isinstance(match, Refused):
         status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
-        _record_step(hook, context, StepOutcome.FAILED, status.message)
+        _record_step(hook, context, OutcomeStatus.FAILED, status.message)
         context.record.deny(status)
         return False
     if context.reinvocation.skips(hook.uid, context.round):
         if context.explain:
             _record_step(
-                hook, context, StepOutcome.SKIPPED, "nothing changed after it that asks for it again"
+                hook, context, OutcomeStatus.SKIPPED, "nothing changed after it that asks for it again"
             )
         return True
     result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
@@ -178,7 +177,7 @@ async def _webhook_effect(
     return await asyncio.to_thread(effect_of, hook.name, result, seen, context.review)
 
 
-def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: StepOutcome, reason: str) -> None:
+def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: OutcomeStatus, reason: str) -> None:
     context.record.steps.append(hook.step(Phase.MUTATE, outcome, reason=reason, round_number=context.round))
 
 
@@ -193,7 +192,7 @@ def _conclude(
     _record_effect(hook, context, result, effect)
     denial = effect.denial
     if result.failed_open and context.deadline.passed:
-        # The request's own time is up, not only the webhook's: nothing after it can be asked.
+        # The request's own deadline has passed, not only the webhook's: no later stage can be called.
         denial = statuses.timeout("request did not complete within requested timeout")
     if denial is not None:
         context.record.deny(denial)
@@ -224,15 +223,15 @@ def _record_effect(
     )
 
 
-def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> StepOutcome:
+def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> OutcomeStatus:
     if result.failed:
-        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+        return OutcomeStatus.FAILED_OPEN if result.failed_open else OutcomeStatus.FAILED
     if effect.denial is not None:
         denied = isinstance(result.outcome.decision, Denied)
-        return StepOutcome.DENIED if denied else StepOutcome.FAILED
+        return OutcomeStatus.DENIED if denied else OutcomeStatus.FAILED
     if effect.changed:
-        return StepOutcome.MUTATED
-    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.UNCHANGED
+        return OutcomeStatus.MUTATED
+    return OutcomeStatus.WARNED if result.outcome.warnings else OutcomeStatus.UNCHANGED
 
 
 def _mutation_annotations(
@@ -258,12 +257,12 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingWebhooks:
-    """All validating webhooks of the chain."""
+    """The validating webhooks of the chain."""
 
     hooks: WebhookIndex
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
-        """Match all of them first, then call those that match, side by side."""
+        """Match all webhooks first, then call the matching ones concurrently."""
         record = Record()
         candidates = self.hooks.candidates(review, every=explain)
         matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
@@ -283,7 +282,7 @@ class ValidatingWebhooks:
 async def _matching_webhooks(
     candidates: Sequence[MatchedWebhook], review: Review, deadline: Deadline, record: Record, *, explain: bool
 ) -> list[tuple[ChainWebhook, Matched]]:
-    """The hooks to call. One that cannot be matched refuses the request before any is called."""
+    """Return the webhooks to call. One that cannot be matched denies the request before any is called."""
     matching, subject = [], MatchContext(review)
     for hook, target in candidates:
         match = hook.matcher.match(subject, target)
@@ -292,16 +291,16 @@ async def _matching_webhooks(
         if isinstance(match, Matched):
             matching.append((hook, match))
         elif isinstance(match, Refused):
-            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.FAILED, reason=match.status.message))
+            record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.FAILED, reason=match.status.message))
             record.deny(match.status)
             return []
         elif explain:
-            record.steps.append(hook.step(Phase.VALIDATE, StepOutcome.SKIPPED, reason=match.reason))
+            record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=match.reason))
     return matching
 
 
 async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadline) -> WebhookResult:
-    """Ask one hook. What breaks here breaks for this one alone, as a panic does in the API server."""
+    """Call one webhook. An exception here fails this webhook alone, as a panic does in the API server."""
     try:
         return await call_webhook(hook, review, Phase.VALIDATE, deadline)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard
@@ -335,9 +334,9 @@ def _record_result(hook: ChainWebhook, result: WebhookResult, place: int, record
     )
 
 
-def _validating_status(result: WebhookResult) -> StepOutcome:
+def _validating_status(result: WebhookResult) -> OutcomeStatus:
     if result.failed:
-        return StepOutcome.FAILED_OPEN if result.failed_open else StepOutcome.FAILED
+        return OutcomeStatus.FAILED_OPEN if result.failed_open else OutcomeStatus.FAILED
     if result.denial is not None:
-        return StepOutcome.DENIED
-    return StepOutcome.WARNED if result.outcome.warnings else StepOutcome.ALLOWED
+        return OutcomeStatus.DENIED
+    return OutcomeStatus.WARNED if result.outcome.warnings else OutcomeStatus.ALLOWED

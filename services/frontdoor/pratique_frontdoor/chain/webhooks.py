@@ -1,4 +1,4 @@
-"""Webhooks: matched, called, and their answers weighed by failure policy."""
+"""Webhooks of the chain: matching, calls, and failure policies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from pratique.admission.matching import (
     compile_selector_or_status,
     find_matched_resource,
 )
-from pratique.admission.results import Denied, Failed, FailureKind, Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.admission.rules import RuleSet, compile_rules
 from pratique.apimachinery import statuses
@@ -55,23 +54,23 @@ class Matched:
     """The webhook is to be called."""
 
     review: Review
-    """As the webhook wants to see it."""
+    """The review, converted for the webhook."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Skipped:
-    """The webhook does not want to see the review."""
+    """The webhook is not called for the review."""
 
     reason: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """It cannot be told whether the webhook wants to see the review, so the request is refused."""
+    """Whether to call the webhook cannot be determined, so the request is denied."""
 
     status: Status
     inconvertible: bool = False
-    """The objects cannot be had as the webhook wants them: what mutating ones say of that, they say twice."""
+    """The objects cannot be converted for the webhook. Mutating webhooks wrap this error once more."""
 
 
 Match: TypeAlias = Matched | Skipped | Refused
@@ -82,33 +81,33 @@ _OTHER_OBJECT = Skipped("objectSelector matches the labels of neither object nor
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Matcher:
-    """What one webhook wants to see."""
+    """Which requests one webhook is called for."""
 
     rules: RuleSet
     equivalent: bool = False
-    """Whether rules that name another version of a collection mean it, too."""
+    """Whether rules also match other versions of a resource (``matchPolicy: Equivalent``)."""
     namespace_selector: SelectorOrStatus
-    """Defaulting turns an absent selector into the empty one."""
+    """The namespace selector; defaulting turns an absent one into the empty one."""
     object_selector: SelectorOrStatus
-    """Likewise."""
+    """The object selector, defaulted likewise."""
     conditions: MatchConditions | None = None
-    """What must be true besides; None for nothing."""
+    """The match conditions; None without any."""
     _any_namespace: bool = dataclasses.field(init=False)
     _any_object: bool = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        """Note which selectors need not be asked: of most webhooks both, of each review all."""
+        """Remember which selectors match everything: for most webhooks both do, for every review."""
         object.__setattr__(self, "_any_namespace", _selects_everything(self.namespace_selector))
         object.__setattr__(self, "_any_object", _selects_everything(self.object_selector))
 
     def target(self, request_key: RequestKey, resources: ApiResources) -> MatchedResource | None:
-        """What the rules say, whatever the objects are: None where the webhook wants none of that."""
+        """Return the matched resource by the rules alone; None if they do not match."""
         return find_matched_resource(self.rules, request_key, resources if self.equivalent else None)
 
     def match(self, subject: MatchContext, target: MatchedResource | None) -> Match:
-        """Decide whether the webhook is to be called, as far as its conditions have no say in it.
+        """Decide whether the webhook is to be called, before its match conditions.
 
-        ``target`` is what the rules have found.
+        ``target`` is the resource that the rules matched.
         """
         if target is None:
             return Skipped(self.rules.mismatch(subject.review))
@@ -124,7 +123,7 @@ class Matcher:
         return _converted_match(target, subject)
 
     async def apply_conditions(self, match: Match, deadline: Deadline) -> Match:
-        """Decide as the conditions say, where everything else matches."""
+        """Apply the match conditions if everything else matches."""
         if self.conditions is None or not isinstance(match, Matched):
             return match
         return await self.conditions.decide(match.review, deadline.at)
@@ -142,15 +141,15 @@ def _converted_match(target: MatchedResource, subject: MatchContext) -> Match:
 
 
 _INLINE_BUDGET = 10_000
-"""What the conditions of a webhook may cost on the event loop: about 2 ms; what costs more goes on in a thread."""
+"""Cost that a webhook's conditions may have on the event loop: about 2 ms. Costlier ones continue in a thread."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatchConditions:
-    """The conditions of one webhook, compiled."""
+    """The compiled match conditions of one webhook."""
 
     fails_open: bool
-    """Whether the webhook is skipped where a condition cannot be evaluated; else the request is refused."""
+    """Whether the webhook is skipped if a condition cannot be evaluated; otherwise the request is denied."""
     _conditions: tuple[CompiledCondition, ...]
     _observe: Callable[[str, MatchConditionCheck], None] | None = None
 
@@ -162,16 +161,17 @@ class MatchConditions:
         fails_open: bool,
         observe: Callable[[str, MatchConditionCheck], None] | None = None,
     ) -> MatchConditions:
-        """Compile conditions; ``observe`` is told of each operation and what they came to.
+        """Compile conditions; ``observe`` is called with each operation and result.
 
         Raises:
-            CompilationError: one does not compile, in the API server's words.
+            CompilationError: one does not compile; the message is the API server's.
         """
         compiled = (
             CompiledCondition(
-                one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+                condition.name,
+                compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"),
             )
-            for one in conditions
+            for condition in conditions
         )
         return cls(fails_open, tuple(compiled), observe)
 
@@ -179,8 +179,8 @@ class MatchConditions:
         """Decide whether the webhook is to be called.
 
         Args:
-            review: As the webhook wants to see it.
-            until: When the request's time is up, by ``time.monotonic``.
+            review: The review, converted for the webhook.
+            until: The deadline of the request, by ``time.monotonic``.
         """
         variables = AdmissionActivation(review, review.authorizer)
         try:
@@ -205,7 +205,7 @@ class MatchConditions:
     def _count_match(
         self, review: Review, match: Match, findings: Sequence[ConditionResult], begun: float
     ) -> Match:
-        """Tell whoever counts."""
+        """Pass the result to the metrics."""
         if self._observe is not None:
             errors = len(
                 condition_errors(tuple(itertools.takewhile(lambda one: one[1] is not False, findings)))
@@ -216,14 +216,14 @@ class MatchConditions:
         return match
 
     def conclude(self, review: Review, findings: Sequence[ConditionResult]) -> Match:
-        """Weigh what the conditions came to: a false one decides, then an error by failure policy."""
+        """Combine the results: a false condition decides, then an error by failure policy."""
         if (name := first_false_condition(findings)) is not None:
             return Skipped(f"matchCondition {statuses.go_quoted(name)} is false")
         errors = condition_errors(findings)
         return self.failed(review, errors) if errors else Matched(review)
 
     def failed(self, review: Review, errors: Sequence[str]) -> Match:
-        """Weigh that conditions could not be evaluated: the failure policy decides."""
+        """Apply the failure policy to conditions that could not be evaluated."""
         text = statuses.aggregate(errors)
         if self.fails_open:
             return Skipped(f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}")
@@ -232,7 +232,7 @@ class MatchConditions:
 
 
 MatchedWebhook: TypeAlias = "tuple[ChainWebhook, MatchedResource | None]"
-"""A webhook, and what its rules make of a review: None where they do not want it."""
+"""A webhook, and the resource that its rules match; None if they do not match."""
 
 _EXCLUDED_GROUP = "admissionregistration.k8s.io"
 _EXCLUDED_KINDS = frozenset(
@@ -245,41 +245,41 @@ _EXCLUDED_KINDS = frozenset(
         "MutatingAdmissionPolicyBinding",
     }
 )
-"""Sent to none but static webhooks, so that a broken one can be repaired.
+"""Sent only to static webhooks, so that a broken webhook can be repaired.
 
 Source: ``IsExemptAdmissionConfigurationResource`` in ``…/plugin/webhook/predicates/rules/rules.go``.
 """
 
 _CACHED_REQUESTS = 256
-"""Kinds of requests whose candidates are remembered: the four operations on 64 collections and subresources.
+"""Cached kinds of requests: the four operations on 64 resources and subresources.
 
-More would take memory that a list of a thousand webhooks for everything fills: 64 bytes for each of them.
+A larger cache would take much memory with a list of a thousand webhooks for everything: 64 bytes for each.
 """
 
 
 class WebhookIndex:
-    """Webhooks in calling order, indexed by what their rules say of a request.
+    """Webhooks in calling order, indexed by the requests that their rules match.
 
-    Rules look at little: operation, collection, and whether there is a namespace. So they are held against each
-    such combination once, and a review costs nothing for the webhooks that do not want what it asks.
+    Rules look only at operation, resource and scope. They are matched once for each such combination, so a review costs
+    nothing for the webhooks that do not match it.
     """
 
     def __init__(self, hooks: Iterable[ChainWebhook]) -> None:
-        """Hold ``hooks``, which are in calling order."""
+        """Index ``hooks``, which are in calling order."""
         self._hooks: tuple[ChainWebhook, ...] = tuple(hooks)
         self._static = tuple(hook for hook in self._hooks if hook.is_static)
         self._wanting = functools.lru_cache(_CACHED_REQUESTS)(self._find_wanting)
 
     def __iter__(self) -> Iterator[ChainWebhook]:
-        """Every webhook, in calling order."""
+        """Iterate over the webhooks in calling order."""
         return iter(self._hooks)
 
     def __len__(self) -> int:
-        """How many webhooks there are."""
+        """Return the number of webhooks."""
         return len(self._hooks)
 
     def candidates(self, review: Review, *, every: bool = False) -> Sequence[MatchedWebhook]:
-        """The webhooks whose rules match, in calling order; with ``every``, the others, too."""
+        """Return the webhooks whose rules match, in calling order; with ``every``, the others as well."""
         if not self._hooks:
             return ()
         request_key, resources = RequestKey.of(review), review.cluster.resources
@@ -294,7 +294,7 @@ class WebhookIndex:
         return [(hook, hook.matcher.target(request_key, resources)) for hook in self._callable(request_key)]
 
     def _callable(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
-        """All webhooks that may be called for such a request at all.
+        """Return the webhooks that may be called for such a request at all.
 
         Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.
         """
@@ -302,7 +302,7 @@ class WebhookIndex:
             # Since Kubernetes 1.37: feature gate ``ExcludeAdmissionWebhookVirtualResources``.
             return ()
         if request_key.kind.group == _EXCLUDED_GROUP and request_key.kind.kind in _EXCLUDED_KINDS:
-            # Static webhooks are in files, where they can be repaired without asking anybody.
+            # Static webhooks are in files, where they can be repaired without the API.
             return self._static
         return self._hooks
 
@@ -318,21 +318,21 @@ class ChainWebhook:
     """One webhook of one configuration, ready to be matched and called."""
 
     webhook: Webhook
-    """As configured, defaults filled in."""
+    """The configured webhook with defaults."""
     configuration: str
     """The configuration's name."""
     is_static: bool = False
-    """Whether the configuration stands in a file alone, and never in the API."""
+    """Whether the configuration is only in a file, and never in the API."""
     uid: str
-    """``<configuration>/<webhook>/<n>``, n counting webhooks of that name in the configuration."""
+    """``<configuration>/<webhook>/<n>``, where n counts webhooks of that name in the configuration."""
     index: int
-    """Its place among all configured hooks of its kind, for audit annotations."""
+    """The index among all configured webhooks of its kind, for audit annotations."""
     matcher: Matcher
-    """What it wants to see."""
+    """Which requests it is called for."""
     transport: Transport
-    """How it is reached."""
+    """The transport that reaches it."""
     call: Call
-    """Its name and timeout."""
+    """The name and timeout of the call."""
 
     @property
     def name(self) -> str:
@@ -341,11 +341,11 @@ class ChainWebhook:
 
     @property
     def fails_open(self) -> bool:
-        """Whether a failed call lets the request through."""
+        """Whether a failed call allows the request."""
         return self.webhook.failure_policy == "Ignore"
 
-    def step(self, phase: Phase, outcome: StepOutcome, *, reason: str = "", round_number: int = 0) -> Step:
-        """Describe something that happened to this hook without calling it."""
+    def step(self, phase: Phase, outcome: OutcomeStatus, *, reason: str = "", round_number: int = 0) -> Step:
+        """Return a step for something that happened to this webhook without a call."""
         return Step(
             controller=CONTROLLERS[phase],
             phase=phase,
@@ -358,31 +358,31 @@ class ChainWebhook:
 
 
 def failed_calling(webhook: str, reason: str) -> str:
-    """``ErrCallingWebhook``: the only class of errors that a failure policy can ignore."""
+    """Return the message of ``ErrCallingWebhook``, the only class of errors that a failure policy can ignore."""
     return f"failed calling webhook {statuses.go_quoted(webhook)}: {reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookResult:
-    """What came of asking one hook, after its failure policy has been weighed."""
+    """The result of calling one webhook, with its failure policy applied."""
 
     outcome: Outcome
-    """What it answered; a failed call stands as ``Failed``."""
+    """The webhook's outcome; ``Failed`` for a failed call."""
     denial: Status | None = None
-    """Why the request is refused; None where it is not."""
+    """Why the request is denied; None if it is not."""
     duration_seconds: float = 0.0
-    """From the decision to call until the answer was understood."""
+    """Seconds from the decision to call until the answer was decoded."""
     is_asked: bool = True
-    """False where the request was refused in place of asking."""
+    """False if the request was denied without a call."""
 
     @property
     def failed(self) -> bool:
-        """True where there was no usable answer."""
+        """True if there was no usable answer."""
         return isinstance(self.outcome.decision, Failed)
 
     @property
     def code(self) -> int:
-        """The HTTP code of a refusal or failure as the API server's metrics count it: 0 for its own refusals."""
+        """The HTTP code in the API server's metrics; 0 for denials of the chain itself."""
         decision = self.outcome.decision
         if isinstance(decision, Failed):
             return decision.code
@@ -390,7 +390,7 @@ class WebhookResult:
 
     @property
     def reason(self) -> str:
-        """Why there was no usable answer, as the API server words it; empty where there was one."""
+        """Why there was no usable answer, as the API server words it; empty if there was one."""
         decision = self.outcome.decision
         if not isinstance(decision, Failed):
             return ""
@@ -398,12 +398,12 @@ class WebhookResult:
 
     @property
     def failed_open(self) -> bool:
-        """True where there was no usable answer, and the request goes on all the same."""
+        """True if there was no usable answer and the request continues."""
         return self.failed and self.denial is None
 
 
 async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> WebhookResult:
-    """Call a hook and weigh what comes of it.
+    """Call a webhook and apply its failure policy.
 
     Source: ``…/webhook/mutating/dispatcher.go`` and ``…/validating/dispatcher.go`` ``callHook``: an explicit
     denial always refuses; only a failed call can be ignored.
@@ -460,13 +460,13 @@ def configured_webhooks(
     metrics: MatchConditionMetrics | None = None,
     breakers: CircuitBreakers | None = None,
 ) -> WebhookIndex:
-    """Make the webhooks of one phase ready to be matched and called.
+    """Prepare the webhooks of one phase for matching and calls.
 
     Args:
-        configurations: Those of the phase, in the order in which they are called.
+        configurations: The configurations of the phase, in calling order.
         phase: The phase.
-        reach: Gives the way to reach a webhook.
-        metrics: Counts what becomes of match conditions.
+        reach: Returns the transport to a webhook.
+        metrics: Counts the results of match conditions.
         breakers: Stops calls to webhooks that keep failing.
     """
     hooks: list[ChainWebhook] = []

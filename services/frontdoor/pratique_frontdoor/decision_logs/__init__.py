@@ -1,1 +1,1 @@
-"""Decision logs: one chained line for each answer, so that whoever changes the log afterwards leaves traces."""
+"""Decision logs: one chained line for each response, so that later changes to the log are detected."""

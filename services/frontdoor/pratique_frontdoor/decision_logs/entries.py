@@ -1,4 +1,4 @@
-"""Entries: what a decision log says of one answer. Never an object, and of no text what is secret."""
+"""Entries: what a decision log contains about one response. Never an object, and no secrets."""
 
 from __future__ import annotations
 
@@ -21,49 +21,48 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 MAX_TEXT_LENGTH = 1024
-"""Characters of a message or a name that are kept: four times the longest name that Kubernetes allows. It bounds a
-line, and with it the log, whatever a caller sends."""
+"""The maximum length of a message or a name: four times the longest name in Kubernetes. It bounds a line, and with it
+the log, whatever a caller sends."""
 _MAX_DENIERS = 100
-"""Controllers, webhooks and policies that are named for one denial: more than any chain that we know has, and few
-enough for a line to stay a line."""
+"""The maximum number of controllers, webhooks and policies named for one denial: more than any chain we know has."""
 _CREDENTIAL_KINDS = {"certificate": "certificate", "token": "token", "user": "basic"}
-"""How callers are known, by the first word of what the guard calls them."""
+"""The kind of credential, by the first word of the caller's name."""
 _OBJECT_KEY_LABEL = b"pratique decision log: objects"
-"""Makes another key of the chain's, so that a digest of an object is never a hash of a line."""
+"""Derives a separate key from the chain's, so that a digest of an object is never a hash of a line."""
 
 
 @dataclasses.dataclass(slots=True)
 class Observation:
-    """What is known of one request, while it is answered. It holds references alone."""
+    """What is known of one request while it is handled. It only holds references."""
 
     path: str
-    """The HTTP path on which it came."""
+    """The HTTP path of the request."""
     scope: Scope
-    """Who sent it."""
+    """The ASGI scope, with the sender."""
     came: float = dataclasses.field(default_factory=time.time)
-    """When it came, in seconds since 1970."""
+    """When it was received, in seconds since 1970."""
     started: float = dataclasses.field(default_factory=time.perf_counter)
     received: ReceivedReview | None = None
-    """The review, once it has been read."""
+    """The review, once it is decoded."""
     decision: Decision | None = None
-    """What was decided, once it has been."""
+    """The decision, once there is one."""
     code: int = 0
-    """The HTTP code of the answer."""
+    """The HTTP code of the response."""
     body: bytes = b""
-    """The answer, where it is no decision."""
+    """The body of a response without a decision."""
     seconds: float = 0.0
-    """How long it took."""
+    """The duration."""
     has_dropped_objects: bool = False
-    """Whether objects and patch were let go of, because too much waited to be written."""
+    """Whether objects and patch were dropped because too much waited to be written."""
 
     def answered(self, code: int, body: bytes) -> None:
-        """Say how the request was answered."""
+        """Record the response."""
         self.code, self.seconds = code, time.perf_counter() - self.started
         if code != 200:
             self.decision, self.body = None, body
 
     def drop_objects(self) -> None:
-        """Let go of objects and patch: a line without a message is better than none."""
+        """Drop objects and patch: a line without a message is better than none."""
         self.has_dropped_objects = True
         if self.received is not None:
             review = dataclasses.replace(
@@ -75,23 +74,24 @@ class Observation:
 
     @property
     def size(self) -> int:
-        """Bytes of the review's objects, as they came."""
+        """Bytes of the review's objects, as received."""
         return 0 if self.received is None else objects_size(self.received.review)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EntryWriter:
-    """Makes the members of entries."""
+    """Creates the members of entries."""
 
     key: bytes | None = dataclasses.field(repr=False)
-    """That of the chain; without one no object is digested, because a digest that anyone can make lets anyone guess."""
+    """The key of the chain. Without one no object is digested, because anyone could guess an object from an unkeyed
+    digest."""
     redaction_key: bytes = dataclasses.field(repr=False)
-    """Makes the replacements of secrets alike for as long as the process runs."""
+    """The key by which equal secrets have equal replacements while the process runs."""
     max_review_bytes: int
-    """Of larger reviews no message is kept, because their objects are not searched for secrets."""
+    """Larger reviews have no message, because their objects are not searched for secrets."""
 
     def members(self, seen: Observation, configuration: str) -> JSONObject:
-        """Write what was observed; ``configuration`` identifies the set in force."""
+        """Return the members of an entry; ``configuration`` identifies the current configuration."""
         entry: JSONObject = {
             "kind": "outage" if seen.decision is None else "decision",
             "time": audit_time(seen.came),
@@ -139,7 +139,7 @@ class EntryWriter:
 
 
 def audit_time(seconds: float) -> str:
-    """A time as Kubernetes' audit log writes it, in UTC."""
+    """Return a time in the format of Kubernetes' audit log, in UTC."""
     return (
         dt.datetime.fromtimestamp(seconds, tz=dt.UTC)
         .isoformat(timespec="microseconds")
@@ -148,7 +148,7 @@ def audit_time(seconds: float) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text that has been cut where it is too long, and that can be encoded."""
+    """Return a text that can be encoded, truncated if it is too long."""
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"
 
@@ -158,7 +158,7 @@ def _digest(key: bytes, content: bytes) -> str:
 
 
 def _caller(scope: Scope) -> JSONObject:
-    """Who sent a request: the address, how the caller is known, and by which name; a token has none."""
+    """Return the sender of a request: the address, the kind of credential, and the name; a token has none."""
     client, known = scope.get("client"), scope.get("state", {}).get("caller")
     found = {} if client is None else {"address": f"{client[0]}:{client[1]}"}
     if known is None:
@@ -190,11 +190,11 @@ def _redacted_message(message: str, review: Review, key: bytes) -> str:
     redaction = Redaction(key)
     for value in (review.object, review.old_object, review.options):
         redaction.value(value)
-    told = redaction.told(message)
-    return told if isinstance(told, str) else ""
+    redacted = redaction.redact_texts(message)
+    return redacted if isinstance(redacted, str) else ""
 
 
 def _failure(body: bytes) -> JSONObject:
-    """What a Status says that was answered in place of a decision."""
+    """Return reason and message of a Status that was returned instead of a decision."""
     status: Any = decode(body) if body else {}
     return {name: shortened(str(status.get(name, ""))) for name in ("reason", "message")}

@@ -1,7 +1,7 @@
-"""Hash chains: lines that each hold the hash of the one before, and what is wrong with lines that should be one.
+"""Hash chains: each line has the hash of the previous one; and the verification of such lines.
 
-A line is a JSON object whose last member is ``hash``: SHA-256, or HMAC-SHA-256 by a key, of the bytes of the same
-object without that member. Hashing bytes, and not values, leaves no question of how a value is written.
+A line is a JSON object whose last member is ``hash``: SHA-256, or HMAC-SHA-256 with a key, of the bytes of the same
+object without that member. Hashing bytes instead of values avoids any ambiguity of encoding.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import encode
 
 VERSION = 1
-"""Of the format; every head says it."""
+"""The version of the format; every head has it."""
 FIRST_PREVIOUS_HASH = "0" * 64
-"""What stands for the hash of the line before the first."""
+"""The previous hash of the first line."""
 _SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"}')
 _SUFFIX_BYTES = len(b',"hash":""}') + 64
 _MIN_KEY_BYTES, _MAX_KEY_BYTES = 32, 4096
-"""Bytes of a key: 32 are as many as a hash has, and 4096 is more than any generator of keys writes."""
+"""Bytes of a key: 32 are as many as a hash has, and 4096 more than any key generator writes."""
 
 
 def read_key(path: Path, flag: str) -> bytes:
-    """Read a key; blanks around it are no part of it.
+    """Read a key; whitespace around it is not part of it.
 
     Raises:
         ConfigurationError: it cannot be read, or is too short or too long.
@@ -47,7 +47,7 @@ def read_key(path: Path, flag: str) -> bytes:
 
 
 def digest(key: bytes | None, content: bytes) -> str:
-    """The hash of a line's bytes."""
+    """Return the hash of a line's bytes."""
     if key is None:
         return hashlib.sha256(content).hexdigest()
     return hmac.digest(key, content, hashlib.sha256).hex()
@@ -59,28 +59,28 @@ class HashChain:
 
     key: bytes | None = dataclasses.field(repr=False, default=None)
     sequence: int = 0
-    """The number of the last line; the first line of all is number 1."""
+    """The number of the last line; the first line has number 1."""
     last: str = FIRST_PREVIOUS_HASH
     """The hash of the last line."""
 
     @property
     def algorithm(self) -> str:
-        """How lines are hashed."""
+        """The hash algorithm of the lines."""
         return "sha256" if self.key is None else "hmac-sha256"
 
     def line(self, members: Mapping[str, Any]) -> bytes:
-        """Make the next line. The chain stays as it is until :meth:`added`."""
+        """Return the next line. The chain does not change until :meth:`added`."""
         body = encode({"sequence": self.sequence + 1, "previous": self.last, **members})
         return body[:-1] + b',"hash":"' + digest(self.key, body).encode() + b'"}\n'
 
     def added(self, line: bytes) -> None:
-        """Go on after a line that has been written."""
+        """Advance the chain after a line has been written."""
         self.sequence += 1
         self.last = line[-67:-3].decode()
 
 
 class Link(msgspec.Struct, frozen=True):
-    """What ties a line to its neighbours."""
+    """The members that link a line to its neighbors."""
 
     sequence: int
     previous: str
@@ -97,56 +97,56 @@ _link_decoder = msgspec.json.Decoder(Link)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """Where lines are not the chain that was written."""
+    """A position where the lines are not the chain that was written."""
 
     file: str
     line: int
-    """Of the file, counted from 1."""
+    """The line of the file, counted from 1."""
     text: str
-    """What is wrong."""
+    """The description of the fault."""
 
 
 @dataclasses.dataclass(slots=True)
 class ChainReport:
-    """What a look at a chain found."""
+    """The result of the verification of a chain."""
 
     entries: int = 0
     first: int = 0
-    """The number of the first entry; 0 where there is none."""
+    """The number of the first entry; 0 without entries."""
     last: int = 0
     last_hash: str = ""
     decisions: int = 0
     lost: int = 0
-    """How many entries the writer says that it could not write."""
+    """Entries that the writer reports as lost."""
     repairs: int = 0
-    """How often it was killed within a line."""
+    """How often the writer was killed within a line."""
     is_sealed: bool = False
     """Whether the last entry is a final seal."""
     is_keyed: bool = False
-    """Whether the lines were made by a key."""
+    """Whether the lines are verified with a key."""
     faults: list[Fault] = dataclasses.field(default_factory=list)
 
 
 class KeyMissingError(ConfigurationError):
-    """The chain was made with a key, and none was given."""
+    """The chain was written with a key, and none was given."""
 
 
 class Verifier:
-    """Looks at the lines of one chain, file after file."""
+    """Verifies the lines of one chain, file after file."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        """Believe lines that were made by ``key``, or without any."""
+        """Accept lines written with ``key``, or without one."""
         self.report = ChainReport(is_keyed=key is not None)
         self.hashes: set[str] = set()
-        """Those of all whole lines."""
+        """The hashes of all complete lines."""
         self._key = key
         self._previous: Link | None = None
 
-    def look(self, name: str, lines: Iterable[bytes], *, is_last: bool = True) -> None:
-        """Look at one file's lines, each with its newline.
+    def verify(self, name: str, lines: Iterable[bytes], *, is_last: bool = True) -> None:
+        """Verify the lines of one file, each with its newline.
 
         Raises:
-            KeyMissingError: a line was made with a key, and none was given.
+            KeyMissingError: a line was written with a key, and none was given.
         """
         number, line = 0, b"\n"
         for number, line in enumerate(lines, 1):
@@ -156,11 +156,11 @@ class Verifier:
                 )
                 self._fault(name, number, f"ends within an entry: {where}")
                 return
-            self._look_at(name, number, line)
+            self._verify_line(name, number, line)
         if not number:
             self._fault(name, 0, "is empty: a log begins with a head")
 
-    def _look_at(self, name: str, number: int, line: bytes) -> None:
+    def _verify_line(self, name: str, number: int, line: bytes) -> None:
         report = self.report
         suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
         body = line[: -_SUFFIX_BYTES - 1] + b"}"
@@ -189,7 +189,7 @@ class Verifier:
         report.repairs += bool(link.repaired_bytes)
 
     def _misplaced(self, link: Link, number: int) -> str:
-        """What is wrong with an entry that is whole, at this place."""
+        """Return what is wrong with the position of a valid entry."""
         if link.version != VERSION:
             return f"entry {link.sequence} is of version {link.version} of the format; this program knows {VERSION}"
         if number == 1 and link.kind != "head":
@@ -215,10 +215,10 @@ class Verifier:
 
 
 def last_link(line: bytes, key: bytes | None) -> tuple[int, str]:
-    """The number and hash of a line on which a chain is to go on.
+    """Return the number and hash of a line that a chain is to continue after.
 
     Raises:
-        ValueError: it is no line of such a chain.
+        ValueError: it is not a line of such a chain.
     """
     suffix = _SUFFIX.fullmatch(line[-_SUFFIX_BYTES - 1 : -1])
     body = line[: -_SUFFIX_BYTES - 1] + b"}"

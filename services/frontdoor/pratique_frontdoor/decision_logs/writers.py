@@ -1,7 +1,7 @@
-"""Writers: a decision log is written beside the reviews, by a thread of its own, and tells of what it lacks.
+"""Writes the decision log in a separate thread, and reports its gaps.
 
-A request costs one entry in a queue. Where the thread cannot keep up, or the disk cannot be written to, entries are
-lost and counted, and the chain says how many as soon as it can be written again: nothing is lost in silence.
+A request costs one entry in a queue. If the thread cannot keep up, or the disk cannot be written to, entries are lost
+and counted, and the chain records how many as soon as it can be written again: no loss is silent.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MAX_WAITING = 4096
-"""Entries that wait: those of four seconds at a thousand reviews a second, for a disk that hangs for a moment."""
+"""Entries that may wait: four seconds of them at a thousand reviews per second, for a disk that hangs briefly."""
 _MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""Objects that wait, as they came: half of what is held of reviews under way."""
+"""Bytes of objects that may wait, as received: half of the limit for reviews in flight."""
 _DRAIN_SECONDS = 5.0
 """How long the last entries may take."""
 _SEAL_ENTRIES = 1000
-"""Entries after which a seal is written: what is lost with a machine, whose disk has not been told to hold it."""
+"""Entries after which a seal is written and flushed: the most that a machine that crashes can lose."""
 _SEAL_SECONDS = 60.0
-"""And seconds, where anything was written in them."""
+"""Seconds after which a seal is written, if there are new entries."""
 _TICK_SECONDS = 1.0
-"""How often it is looked whether a seal is due, or the disk can be written to again."""
+"""How often to check whether a seal is due, or the disk can be written to again."""
 _SEAL_BYTES = 1024
 """Room for a seal at the end of a file."""
 _MIN_FILE_BYTES = 256 * 1024
-"""Bytes: twice the longest line, which has a dozen texts of 1,024 characters, 6 bytes each when they are escaped, and
-100 names of those who denied, in 600 bytes each."""
+"""Bytes: twice the longest line, which has a dozen texts of 1,024 characters, 6 bytes each when escaped, and 100
+names of denying controllers, in 600 bytes each."""
 _LOG_INTERVAL_SECONDS = 60.0
 
 
 class DecisionLog:
-    """Writes what was answered to a chained file, in a thread of its own."""
+    """Writes responses to a chained file, in its own thread."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class DecisionLog:
         required: bool = False,
         repaired: int = 0,
     ) -> None:
-        """Begin to write; :meth:`close` ends it.
+        """Start to write; :meth:`close` ends it.
 
         Args:
-            file: Where.
-            chain: Its end.
-            entries: Makes the entries.
-            configuration: The set in force.
-            required: Refuse reviews while the log cannot be written.
-            repaired: Bytes of half an entry that had to be cut off the file.
+            file: The file.
+            chain: The end of its chain.
+            entries: Creates the entries.
+            configuration: The digest of the current configuration.
+            required: Whether to refuse reviews while the log cannot be written.
+            repaired: Bytes of a partial entry that were removed from the file.
 
         Raises:
             OSError: the file cannot be written to.
@@ -80,24 +80,24 @@ class DecisionLog:
         self._configuration = configuration
         self.required = required
         self._queue: queue.SimpleQueue[Observation | None] = queue.SimpleQueue()
-        # Each of these has one thread that writes it, so that none needs a lock.
+        # Only one thread writes each of these, so none needs a lock.
         self._taken_bytes = self._done_bytes = 0
         self._refused = self._failed = 0
-        self._noted = self._written = 0
-        self._reason, self._told, self._tell_at = "", 0, float("-inf")
+        self._recorded_lost = self._written = 0
+        self._reason, self._reported, self._next_log_at = "", 0, float("-inf")
         self._unsealed, self._sealed_at = 0, time.monotonic()
         self._head("restart" if chain.sequence else "start", repaired)
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
         self._thread.start()
 
-    # What the event loop asks
+    # Called in the event loop
 
     def begin(self, path: str, scope: Scope) -> Observation:
-        """Begin to observe a request."""
+        """Start to observe a request."""
         return Observation(path, scope)
 
     def check(self) -> None:
-        """Refuse a review that could not be logged, where it has to be.
+        """Refuse a review that could not be logged, if the log is required.
 
         Raises:
             RequestError: it is refused (503).
@@ -107,31 +107,31 @@ class DecisionLog:
             raise RequestError(statuses.service_unavailable(text))
 
     def take(self, seen: Observation) -> None:
-        """Take what was answered, to write it later. Never waits, never fails."""
+        """Queue a response for writing. Never waits, never fails."""
         if self._queue.qsize() >= _MAX_WAITING:
             self._refused += 1
             return
         if self._taken_bytes - self._done_bytes > _MAX_WAITING_BYTES:
-            # Otherwise whoever sends large objects without end would decide what is not logged.
+            # Otherwise a client with many large objects could decide what is not logged.
             seen.drop_objects()
         self._taken_bytes += seen.size
         self._queue.put(seen)
 
     @property
     def failing(self) -> str:
-        """Why entries cannot be written now; empty where they can."""
+        """Why entries cannot be written now; empty if they can."""
         if self._reason:
             return self._reason
         return "more comes than can be written" if self._queue.qsize() >= _MAX_WAITING else ""
 
     @property
     def written(self) -> int:
-        """Decisions and outages that were written."""
+        """The number of written decisions and outages."""
         return self._written
 
     @property
     def lost(self) -> int:
-        """Those that were not."""
+        """The number of lost ones."""
         return self._refused + self._failed
 
     @property
@@ -140,7 +140,7 @@ class DecisionLog:
         return self._chain.sequence
 
     def close(self, seconds: float = _DRAIN_SECONDS) -> None:
-        """Write what still waits, for so long at most, and the final seal."""
+        """Write waiting entries, for at most ``seconds``, and the final seal."""
         self._queue.put(None)
         self._thread.join(seconds)
         if self._thread.is_alive():
@@ -148,7 +148,7 @@ class DecisionLog:
                 "decision log not complete", extra={"count": self._queue.qsize(), "reason": "the disk hangs"}
             )
 
-    # What the thread does
+    # Called in the thread
 
     def _run(self) -> None:
         while True:
@@ -163,31 +163,31 @@ class DecisionLog:
             self._done_bytes += seen.size
             del seen  # not to hold a review while waiting for another
             self._tick()
-        self._try(self._note_gap)
-        self._try(lambda: self._seal(final=True))
-        self._complain(float("inf"))
+        self._attempt(self._note_gap)
+        self._attempt(lambda: self._seal(final=True))
+        self._log_losses(float("inf"))
         self._file.close()
 
     def _tick(self) -> None:
-        if self._reason or self.lost > self._noted:
-            self._try(self._note_gap)
+        if self._reason or self.lost > self._recorded_lost:
+            self._attempt(self._note_gap)
         due = time.monotonic() - self._sealed_at >= _SEAL_SECONDS
         if self._unsealed >= _SEAL_ENTRIES or (self._unsealed and due):
-            self._try(self._seal)
-        self._complain(time.monotonic())
+            self._attempt(self._seal)
+        self._log_losses(time.monotonic())
 
     def _write(self, seen: Observation) -> None:
         def write() -> None:
             self._note_gap()
             self._append(self._entries.members(seen, self._configuration.current))
 
-        if self._try(write):
+        if self._attempt(write):
             self._written += 1
             self._unsealed += 1
         else:
             self._failed += 1
 
-    def _try(self, write: Any) -> bool:
+    def _attempt(self, write: Any) -> bool:
         try:
             write()
         except OSError as error:
@@ -201,9 +201,9 @@ class DecisionLog:
 
     def _note_gap(self) -> None:
         lost = self.lost
-        if lost > self._noted:
-            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._noted})
-            self._noted = lost
+        if lost > self._recorded_lost:
+            self._append({"kind": "gap", "time": audit_time(time.time()), "lost": lost - self._recorded_lost})
+            self._recorded_lost = lost
 
     def _seal(self, *, final: bool = False) -> None:
         self._append({"kind": "seal", "time": audit_time(time.time()), "final": final}, room=0)
@@ -237,21 +237,22 @@ class DecisionLog:
         self._file.append(line)
         self._chain.added(line)
 
-    def _complain(self, now: float) -> None:
-        """Tell once in a while that entries are lost, and why the last was."""
-        if self.lost == self._told or now < self._tell_at:
+    def _log_losses(self, now: float) -> None:
+        """Log at intervals that entries are lost, and the reason of the last one."""
+        if self.lost == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
         _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
-        self._told = self.lost
-        self._tell_at = now + _LOG_INTERVAL_SECONDS
+        self._reported = self.lost
+        self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
-    """Make what the settings ask for, and go on where an earlier log ended; None where nothing is to be logged.
+    """Return the decision log of the settings, which continues an earlier one; None without one.
 
     Raises:
-        ConfigurationError: the file cannot be written to, is somebody else's now, or is no log by this key.
+        ConfigurationError: the file cannot be written to, another process writes to it, or it is not a log with this
+            key.
     """
     if settings.decision_log is None:
         return None
@@ -285,7 +286,7 @@ def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
 
 
 def _resume_chain(chain: HashChain, path: Path) -> int:
-    """Set a chain to the end of the log that is there, and cut half an entry off it; how many bytes that were."""
+    """Set a chain to the end of the existing log, remove a partial entry, and return its bytes."""
     before = path.with_name(f"{path.name}.1")
     if not path.is_file():
         return 0
@@ -309,13 +310,13 @@ def _resume_chain(chain: HashChain, path: Path) -> int:
 
 
 _FIRST_BYTES = b'{"sequence":'
-"""What every line begins with, and half a line where there is no other."""
+"""What every line starts with, even the partial line of a new file."""
 _MAX_LINE_BYTES = 1024 * 1024
-"""Bytes from the end of a file in which its last line is looked for: many times the longest."""
+"""Bytes at the end of a file in which its last line is searched: many times the longest."""
 
 
 def _last_line(file: Any) -> tuple[int, bytes]:
-    """Where the last whole line ends, and that line."""
+    """Return where the last complete line ends, and that line."""
     size = file.seek(0, os.SEEK_END)
     start = max(0, size - _MAX_LINE_BYTES)
     file.seek(start)

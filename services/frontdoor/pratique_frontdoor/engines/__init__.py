@@ -1,1 +1,1 @@
-"""Engines: one chain, asked for decisions, with its controllers in this process or in the services."""
+"""Engines: one chain that decides reviews, with its controllers in this process or in the services."""

@@ -1,4 +1,4 @@
-"""The engine: one chain, asked for decisions, and what the settings of a chain name."""
+"""The engine Protocol: one chain that decides reviews; and what the settings of a chain refer to."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Decides reviews by one chain."""
+    """Decides reviews with one chain."""
 
     @property
     def cluster(self) -> Cluster:
-        """What the chain looks up; reviews are made with it."""
+        """The cluster that the chain looks objects up in; reviews are created with it."""
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the mutating phase, the validating phase, or both in their order.
+        """Run a review through the mutating phase, the validating phase, or both in that order.
 
-        ``explain`` adds a step for everything that did not match, with the reason. Failures of controllers and
-        webhooks are part of the decision; this raises only where Pratique itself is at fault, or the deadline
-        passes (``TimeoutError``).
+        ``explain`` adds a step with a reason for everything that did not match. Failures of controllers and webhooks
+        are part of the decision; this raises only on faults of Pratique itself, or when the deadline passes
+        (``TimeoutError``).
         """
 
     async def unready(self) -> Sequence[str]:
-        """Why reviews cannot be decided now, a reason each; empty where they can."""
+        """Return the reasons why reviews cannot be decided now; empty if they can."""
 
     async def close(self) -> None:
-        """Let go of connections and controllers. No reviews may follow."""
+        """Close connections and controllers. No reviews may follow."""
 
 
 def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> LocalEngine:
-    """Make the whole chain in this process, looking things up in ``store``.
+    """Build the whole chain in this process, with the objects of ``store``.
 
-    ``read`` is what the settings name, where it has been read already, for another engine.
+    ``read`` holds the files of the settings if another engine has read them already.
 
     Raises:
         ConfigurationError: the configuration cannot be used.
@@ -64,7 +64,7 @@ def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | Non
 
 
 async def open_remote(settings: FrontDoorSettings) -> Engine:
-    """Make the chain of a front door, whose controllers run in the mutator and the validators.
+    """Build the chain of a front door, whose controllers run in the mutator and the validators.
 
     It is a coroutine because it needs a running event loop.
 
@@ -81,24 +81,24 @@ _CALLERS = {"MutatingAdmissionWebhook": Phase.MUTATE, "ValidatingAdmissionWebhoo
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChainSources:
-    """The controllers of a chain, and what they are told."""
+    """The controllers of a chain, and their configurations."""
 
     catalogue: Catalogue
     selected: tuple[Controller, ...]
-    """The controllers that are on, in chain order."""
+    """The enabled controllers, in chain order."""
     plugin_configurations: Mapping[str, JSON]
-    """What an AdmissionConfiguration and flags say, by controller."""
+    """The configurations of the AdmissionConfiguration and of flags, by controller."""
     file: Path | None = None
-    """The file that says it."""
+    """The file of the AdmissionConfiguration."""
     configured: frozenset[str] = frozenset()
-    """The controllers that somebody has given settings."""
+    """The controllers that have explicit settings."""
 
     @classmethod
     def read(cls, settings: ChainSettings) -> ChainSources:
-        """Read what the settings name.
+        """Read the files of the settings.
 
         Raises:
-            ConfigurationError: a file cannot be used, or a flag names no controller.
+            ConfigurationError: a file is unusable, or a flag names an unknown controller.
         """
         catalogue = load_catalogue()
         configurations = load_plugin_configurations(settings)
@@ -107,7 +107,7 @@ class ChainSources:
         return cls(catalogue, selected, configurations, file, configured_plugins(settings))
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
-        """Tell what does nothing, or not for long, in the release that the chain follows: controllers and spellings."""
+        """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""
         from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - once, at the start
 
         yield from notices(self.selected, release)
@@ -116,19 +116,19 @@ class ChainSources:
             yield from unread_in_cluster(cluster, release)
 
     def configure(self, controllers: Iterable[Controller]) -> tuple[HostedController, ...]:
-        """Give controllers their settings.
+        """Configure controllers.
 
         Raises:
-            ConfigurationError: settings are not those of their controller.
+            ConfigurationError: settings do not fit their controller.
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
 
     def idle(
         self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
     ) -> Iterator[str]:
-        """Tell of all that is configured and can do nothing, a line each.
+        """Yield a line for everything that is configured and can have no effect.
 
-        With ``only_certain``, what other kinds, policies or bindings in a cluster would give work to is let be.
+        With ``only_certain``, leave out what other kinds, policies or bindings in a cluster could make effective.
         """
         from pratique.lint import without_effect as idleness  # noqa: PLC0415 - what is not configured needs no practices
 
@@ -138,13 +138,13 @@ class ChainSources:
             yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
-        """What webhooks are shown, by the phase that calls them.
+        """Return the credentials for webhooks, by the phase that calls them.
 
         Raises:
-            ConfigurationError: a kubeconfig cannot be used.
+            ConfigurationError: a kubeconfig is unusable.
         """
         credentials = {phase: WebhookCredentials() for phase in Phase}
-        callers = [one for one in self.selected if one.name in _CALLERS]
+        callers = [controller for controller in self.selected if controller.name in _CALLERS]
         for caller in self.configure(callers):
             file = getattr(caller.settings, "kube_config_file", "")
             if file:
@@ -155,5 +155,5 @@ class ChainSources:
 
 
 def open_clients(cluster: Cluster) -> HttpsClients:
-    """Make the HTTPS clients that find services in the cluster's objects, or else by name."""
+    """Return HTTPS clients that find services in the cluster's objects, or else by name."""
     return HttpsClients(cluster_resolver(cluster))

@@ -25,30 +25,30 @@ from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InProcessTransport:
-    """Asks hosts that live in this process."""
+    """Calls hosts in this process."""
 
     mutator: MutatorHost
     validator: ValidatorHost
     endpoint: str = "in-process"
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run mutating halves one after another."""
+        """Run mutating controllers one after another."""
         return await self.mutator.mutate(review, calls, deadline)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run validating halves side by side."""
+        """Run validating controllers concurrently."""
         return await self.validator.validate(review, calls, deadline)
 
     async def close(self) -> None:
-        """Let the controllers go of what they hold; one that is hosted twice is closed once."""
-        hosted = {id(one): one for one in (*self.mutator.hosted, *self.validator.hosted)}
-        for one in hosted.values():
-            await one.handlers.close()
+        """Close the controllers; one that both hosts have is closed once."""
+        hosted = {id(controller): controller for controller in (*self.mutator.hosted, *self.validator.hosted)}
+        for controller in hosted.values():
+            await controller.handlers.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LocalSources:
-    """What the settings of a chain name, read once for several engines, which share nothing else."""
+    """The files of a chain's settings, read once for several engines, which share nothing else."""
 
     chain: ChainSources
     configurations: Configurations
@@ -60,7 +60,7 @@ class LocalSources:
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
-        # what is only tried out is not charged to anybody: quotas are counted in memory, whatever the settings say
+        # a local run charges no quota: usage is counted in memory, whatever the settings say
         return cls(ChainSources.read(with_ledger_url(settings, "")), _configurations(settings))
 
 
@@ -73,10 +73,10 @@ def _configurations(settings: ChainSettings) -> Configurations:
 
 
 class LocalEngine:
-    """Decides reviews without any service."""
+    """Decides reviews without services."""
 
     def __init__(self, settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> None:
-        """Read all configuration, unless it has been read, and make the chain.
+        """Read all configuration, unless it has been read, and build the chain.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -85,8 +85,8 @@ class LocalEngine:
         loaded = read or LocalSources.read(settings)
         sources, configurations = loaded.chain, loaded.configurations
         hosted = sources.configure(sources.selected)
-        for one in hosted:
-            one.handlers.use_configurations(configurations)
+        for controller in hosted:
+            controller.handlers.use_configurations(configurations)
         making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
             MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
@@ -105,25 +105,25 @@ class LocalEngine:
         self._sources = sources
 
     def idle(self) -> Iterator[str]:
-        """Tell of what is configured and can do nothing, whatever the cluster, a line each."""
+        """Yield a line for everything that is configured and can have no effect, whatever the cluster."""
         return self._sources.idle(self.parts.configurations, self.cluster, only_certain=True)
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for."""
+        """Run a review through the requested phases."""
         return await self._chain.decide(review, phases, deadline, explain=explain)
 
     async def on_admitted(self, review: Review) -> None:
-        """Tell the controllers of a request that was admitted and done, before what it did can be looked up."""
-        for one in self._hosts.validator.hosted:
-            await one.handlers.on_admitted(review)
+        """Notify the controllers of an admitted request that was executed, before its effects can be looked up."""
+        for controller in self._hosts.validator.hosted:
+            await controller.handlers.on_admitted(review)
 
     async def unready(self) -> Sequence[str]:
-        """Nothing is waited for."""
+        """Return no reasons: a local chain is always ready."""
         return ()
 
     async def close(self) -> None:
-        """Let go of connections and controllers."""
+        """Close connections and controllers."""
         await self._webhooks.close()
         await self._hosts.close()

@@ -1,6 +1,6 @@
-"""Mutator sets: every mutator of a chain by itself, so that one can be run alone, and several in any order.
+"""The mutators of a chain one by one, so that one can run alone, and several in any order.
 
-A chain is a value, and so is what it is made of: the chain of one mutator is assembled of parts that name no other.
+The chain of one mutator is assembled from the parts of the whole chain, without all other mutators.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from pratique_frontdoor.engines.local import InProcessTransport, LocalEngine
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mutator:
-    """One that changes objects: a hosted controller, one policy by one binding, or one webhook."""
+    """One mutator of a chain: a hosted controller, one policy with one binding, or one webhook."""
 
     controller: str
     """The admission controller, as steps name it."""
     name: str
-    """The plugin, policy or webhook."""
+    """The controller, policy or webhook."""
     configuration: str = ""
-    """The binding or webhook configuration; empty for plugins."""
+    """The binding or webhook configuration; empty for controllers."""
     rules: tuple[Rule, ...] = dataclasses.field(default=(), compare=False, repr=False)
-    """The requests that it wants to see."""
+    """The requests that it is called for."""
     stages: tuple[MutatingStage, ...] = dataclasses.field(default=(), compare=False, repr=False)
-    """What runs it."""
+    """The stages that run it."""
     placed: bool = dataclasses.field(default=False, compare=False)
-    """Whether its place among the others is Kubernetes' own, and no name can change it."""
+    """Whether its position is fixed by Kubernetes, so that no name can change it."""
     handler: object = dataclasses.field(default=None, compare=False, repr=False)
-    """The callable of a controller of somebody else's; None for all others."""
+    """The handler of a third-party controller; None for all others."""
 
     def __str__(self) -> str:
-        """As findings name it: controller, configuration and name."""
+        """Return its name in findings: controller, configuration and name."""
         return "/".join(dict.fromkeys(filter(None, (self.controller, self.configuration, self.name))))
 
 
 class MutatorSet:
-    """All mutators of a chain. It is made within the event loop that is going to run it."""
+    """All mutators of a chain. Create it within the event loop that runs it."""
 
     def __init__(self, settings: ChainSettings, store: ObjectStore) -> None:
         """Read all configuration.
@@ -67,12 +67,12 @@ class MutatorSet:
 
     @property
     def cluster(self) -> Cluster:
-        """What the chain looks up."""
+        """The cluster that the chain looks objects up in."""
         return self._engine.cluster
 
     @property
     def configurations(self) -> Configurations:
-        """What ``--config`` holds."""
+        """The configurations of ``--config``."""
         return self._engine.parts.configurations
 
     async def decide(
@@ -82,13 +82,13 @@ class MutatorSet:
         deadline: Deadline,
         order: Sequence[Mutator] | None = None,
     ) -> Decision:
-        """Run a review through the phases asked for.
+        """Run a review through the requested phases.
 
         Args:
             review: The review.
-            phases: What it goes through.
-            deadline: When the decision must be there.
-            order: The mutators that run, in that order, reinvoked as in any chain; None means all in chain order.
+            phases: The phases to run.
+            deadline: When the decision must be ready.
+            order: The mutators that run, in that order, reinvoked as in any chain; None runs all in chain order.
         """
         chain = self._whole
         if order is not None:
@@ -97,12 +97,12 @@ class MutatorSet:
         return await chain.decide(review, phases, deadline)
 
     async def close(self) -> None:
-        """Let go of connections and controllers."""
+        """Close connections and controllers."""
         await self._engine.close()
 
 
 def _mutators(parts: ChainParts, store: ObjectStore) -> Iterator[Mutator]:
-    handlers = {one.controller.name: one.handlers.mutate for one in _hosted(parts)}
+    handlers = {hosted.controller.name: hosted.handlers.mutate for hosted in _hosted(parts)}
     for controller in parts.controllers:
         if Phase.MUTATE not in controller.phases:
             continue
@@ -147,7 +147,7 @@ def _policy_mutator(
     policy: PolicyConfiguration[MutatingAdmissionPolicySpec],
     binding: PolicyConfiguration[PolicyBindingSpec],
 ) -> Mutator:
-    """Host the controller once more, which knows this policy and this binding alone."""
+    """Host the controller again, with only this policy and this binding."""
     alone = Configurations(mutating_policies=(policy,), mutating_bindings=(binding,))
     hosted = configure_controller(controller, None)
     hosted.handlers.use_configurations(alone)
@@ -166,9 +166,9 @@ def _policy_mutator(
 def _webhook_mutators(controller: Controller, parts: ChainParts) -> Iterator[Mutator]:
     for configuration in parts.configurations.mutating:
         for webhook in configuration.webhooks:
-            one: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))
+            single: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))
             alone = dataclasses.replace(
-                parts, controllers=(controller,), configurations=Configurations(mutating=(one,))
+                parts, controllers=(controller,), configurations=Configurations(mutating=(single,))
             )
             yield Mutator(
                 controller=controller.name,

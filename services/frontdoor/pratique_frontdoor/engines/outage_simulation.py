@@ -1,7 +1,7 @@
-"""Trials: requests put to the real chain while the servers behind all webhooks are down.
+"""Simulated outages: requests run through the real chain while the servers of all webhooks are down.
 
-Rules, selectors, match conditions, policies and failure policies decide as ever; only the calls are not made. Each is
-noted, and the chain goes on: so one run tells what the silence of every webhook would lead to, however many there are.
+Rules, selectors, match conditions, policies and failure policies work as usual; only the calls are not made. Each call
+is recorded and the chain continues, so one run shows the effect of every webhook's outage, however many there are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from pratique.admission.controllers import BOTH, Controller, Phase
-from pratique.admission.results import ALLOWED, Outcome
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import ALLOWED, Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
@@ -37,132 +36,134 @@ _CONFIGURATION_KINDS = {
     "ValidatingAdmissionWebhook": WebhookConfigurationKind.VALIDATING,
 }
 _SECONDS = 60.0
-"""How long one request may take. Nothing is waited for: it is there because every decision has a deadline."""
+"""The deadline of one request. Nothing is waited for, but every decision needs a deadline."""
 _ASKS_OTHERS = frozenset({"InitialResources", "NamespaceAutoProvision"})
-"""Controllers that ask a server for its measurements, or write to the cluster."""
+"""Controllers that query a metrics server, or write to the cluster."""
 
 
 class _CalledWebhooks(NamedTuple):
-    """Which webhooks have been called."""
+    """The webhooks that have been called."""
 
     names: set[WebhookName]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _SilentTransport:
-    """A transport to a server that is down: the call is noted, and the chain goes on as though it had been answered."""
+    """A transport to a server that is down: the call is recorded, and the chain continues as if it had been allowed."""
 
     name: WebhookName
-    heard: _CalledWebhooks
+    called: _CalledWebhooks
     endpoint: str = ""
 
     async def mutate(self, _: Review, calls: Sequence[Call], __: Deadline) -> Sequence[Outcome]:
-        """Note the call, and let everything through unchanged."""
-        self.heard.names.add(self.name)
+        """Record the call, and allow the request unchanged."""
+        self.called.names.add(self.name)
         return [Outcome(controller=call.name, decision=ALLOWED) for call in calls]
 
     validate = mutate
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no connections."""
 
 
 class OutageSimulation:
-    """Tries requests on the chain of some configurations. To be left by ``with``."""
+    """Simulates an outage of all webhooks on the chain of some configurations. Use it as a context manager."""
 
     def __init__(self, settings: ChainSettings, configurations: Configurations, cluster: Cluster) -> None:
-        """Make the chain; nothing is called, charged or written by it.
+        """Build the chain; it calls, charges and writes nothing.
 
         Raises:
             ConfigurationError: the settings cannot be used.
         """
         sources = ChainSources.read(with_ledger_url(settings, ""))
-        self._controllers = frozenset(one.name for one in sources.selected)
-        callers = [one for one in sources.selected if one.name in _CONFIGURATION_KINDS]
+        self._controllers = frozenset(controller.name for controller in sources.selected)
+        callers = [controller for controller in sources.selected if controller.name in _CONFIGURATION_KINDS]
         shaping = [
-            one for one in sources.selected if one.name in _CONFIGURATION_KINDS or _may_change_objects(one)
+            controller
+            for controller in sources.selected
+            if controller.name in _CONFIGURATION_KINDS or _may_change_objects(controller)
         ]
         hosted = sources.configure(shaping)
-        for one in hosted:
-            one.handlers.use_configurations(configurations)
+        for controller in hosted:
+            controller.handlers.use_configurations(configurations)
         known = AssumedCluster(cluster)
         self._known = known
         self._runner = asyncio.Runner()
-        self._heard = _CalledWebhooks(set())
+        self._called = _CalledWebhooks(set())
         self._hosts = InProcessTransport(MutatorHost(hosted, known), ValidatorHost(hosted, known))
         self._configurations = configurations
         self._plugin_configurations = sources.plugin_configurations
         self._callers = callers
         self._names = {
-            id(webhook): WebhookName(one.kind, one.name, webhook.name)
-            for one in (*configurations.mutating, *configurations.validating)
-            for webhook in one.webhooks
+            id(webhook): WebhookName(configuration.kind, configuration.name, webhook.name)
+            for configuration in (*configurations.mutating, *configurations.validating)
+            for webhook in configuration.webhooks
         }
         self._closed = {
             self._names[id(webhook)]
-            for one in (*configurations.mutating, *configurations.validating)
-            for webhook in one.webhooks
+            for configuration in (*configurations.mutating, *configurations.validating)
+            for webhook in configuration.webhooks
             if webhook.failure_policy == "Fail"
         }
-        """Those whose silence refuses. Of several of one name, it is enough that one does."""
+        """Webhooks whose outage denies requests. Among several of one name, one that does is enough."""
         self._chains = (self._chain(shaping, configurations), self._chain(callers, configurations))
 
     @property
     def controllers(self) -> frozenset[str]:
-        """The names of the admission controllers that are on."""
+        """The names of the enabled admission controllers."""
         return self._controllers
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of what the controllers hold."""
+        """Close the controllers."""
         with self._runner as runner:
             runner.run(self._hosts.close())
 
     def __call__(self, review: Review) -> OutageResult:
-        """Try one request: which webhooks refuse it by their silence, one by one."""
+        """Return which webhooks would deny one request by their outage, and which would fail open."""
         return self._runner.run(self._try(review))
 
     async def _try(self, review: Review) -> OutageResult:
         whole, bare = self._chains
         tried, is_admitted = await self._try_on(whole, review)
         if not is_admitted:
-            # What other controllers refuse is no matter of webhooks, and must not hide what these do.
+            # A denial by another controller must not hide what webhooks do.
             tried, _ = await self._try_on(bare, review)
         return tried
 
     async def _try_on(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
-        """Ask once, and tell from the failure policies what the silence of those called would have led to."""
-        self._heard.names.clear()
+        """Run the chain once, and derive from failure policies what an outage of the called webhooks would do."""
+        self._called.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
-        failed = frozenset(_names(decision, StepOutcome.FAILED))
-        failed_open = frozenset(_names(decision, StepOutcome.FAILED_OPEN))
-        called = frozenset(self._heard.names)
+        failed = frozenset(_names(decision, OutcomeStatus.FAILED))
+        failed_open = frozenset(_names(decision, OutcomeStatus.FAILED_OPEN))
+        called = frozenset(self._called.names)
         tried = OutageResult((called & self._closed) | failed, (called - self._closed) | failed_open)
         return tried, decision.allowed
 
     def reached(self, review: Review) -> frozenset[WebhookName]:
-        """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
+        """Return the webhooks that would be called for a request, each on its own, or would deny it without a call."""
         return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
 
     async def _reach(self, review: Review) -> frozenset[WebhookName]:
-        found, decision = await self._called(self._chains[1], review)
+        found, decision = await self._run(self._chains[1], review)
         if any(
-            name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, StepOutcome.FAILED)
+            name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, OutcomeStatus.FAILED)
         ):
-            # The chain has ended there. What comes after it is asked by itself.
+            # The chain ended there, so the webhooks after it are tried separately.
             for chain in self._single_chains:
-                more, _ = await self._called(chain, review)
+                more, _ = await self._run(chain, review)
                 found |= more
         return found
 
-    async def _called(self, chain: Chain, review: Review) -> tuple[frozenset[WebhookName], Decision]:
-        self._heard.names.clear()
+    async def _run(self, chain: Chain, review: Review) -> tuple[frozenset[WebhookName], Decision]:
+        self._called.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
-        refused = _names(decision, StepOutcome.FAILED)
-        return frozenset(self._heard.names | set(refused)), decision
+        refused = _names(decision, OutcomeStatus.FAILED)
+        return frozenset(self._called.names | set(refused)), decision
 
     @functools.cached_property
     def _single_chains(self) -> tuple[Chain, ...]:
@@ -171,15 +172,21 @@ class OutageSimulation:
         return tuple(
             self._chain(self._callers, configurations)
             for configurations in (
-                *(Configurations(mutating=(one,)) for one in _split_by_webhook(known.mutating)),
-                *(Configurations(validating=(one,)) for one in _split_by_webhook(known.validating)),
+                *(
+                    Configurations(mutating=(configuration,))
+                    for configuration in _split_by_webhook(known.mutating)
+                ),
+                *(
+                    Configurations(validating=(configuration,))
+                    for configuration in _split_by_webhook(known.validating)
+                ),
             )
         )
 
     def _chain(self, controllers: Sequence[Controller], configurations: Configurations) -> Chain:
         def reach(webhook: Webhook, phase: Phase) -> _SilentTransport:
             del phase
-            return _SilentTransport(self._names[id(webhook)], self._heard)
+            return _SilentTransport(self._names[id(webhook)], self._called)
 
         return assemble(
             ChainParts(
@@ -200,7 +207,7 @@ def _split_by_webhook(owners: Iterable[WebhookConfiguration]) -> Iterator[Webhoo
 
 
 def _may_change_objects(controller: Controller) -> bool:
-    """Whether a controller may change what webhooks look at, and asks and writes to nobody for that."""
+    """Return whether a controller may change what webhooks match, and neither queries nor writes to a server for it."""
     return (
         Phase.MUTATE in controller.phases
         and controller.trusted
@@ -210,7 +217,7 @@ def _may_change_objects(controller: Controller) -> bool:
     )
 
 
-def _names(decision: Decision, outcome: StepOutcome) -> Iterator[WebhookName]:
+def _names(decision: Decision, outcome: OutcomeStatus) -> Iterator[WebhookName]:
     for step in decision.steps:
         if step.outcome is outcome and step.controller in _CONFIGURATION_KINDS:
             yield WebhookName(_CONFIGURATION_KINDS[step.controller], step.configuration, step.name)

@@ -30,9 +30,10 @@ from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Chain, Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients
+from pratique_frontdoor.http.metrics import ServiceCallMetrics
 from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
-from pratique_frontdoor.transports.hosting_services import HopMetrics, HostingService, ServicesTls
+from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
 from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 if TYPE_CHECKING:
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONGEST_REVIEW_SECONDS = 30.0
-"""After that long no review is under way that began with the configuration before: ``timeoutSeconds`` is at most 30."""
+"""After this time, no review is in flight that began with the previous configuration: ``timeoutSeconds`` is at most
+30."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _DecisionInputs:
-    """What decides by one set of inputs."""
+    """The chain and cluster of one set of inputs."""
 
     chain: Chain
     webhooks: WebhookTransports
@@ -54,14 +56,14 @@ class _DecisionInputs:
 
 
 class RemoteEngine:
-    """Decides reviews by asking the services.
+    """Decides reviews by calling the services.
 
-    Configuration and cluster are read again when their files change. What cannot be used is told in the log and
-    left aside; reviews go on with the last that could.
+    Configuration and cluster are reloaded when their files change. Invalid content is logged and ignored; reviews
+    continue with the last valid content.
     """
 
     def __init__(self, settings: FrontDoorSettings) -> None:
-        """Read all configuration and make the chain. Needs a running event loop.
+        """Read all configuration and build the chain. Needs a running event loop.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -76,10 +78,12 @@ class RemoteEngine:
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
         self._clients = open_clients(self.cluster)
-        hosted = [one for one in self._sources.selected if one.hosted]
+        hosted = [controller for controller in self._sources.selected if controller.hosted]
         tls = ServicesTls.of(settings)
-        self.kept: Sequence[ReloadedCertificate[Any]] = () if tls is None else tls.kept
-        self._conditions, hops = MatchConditionMetrics(), HopMetrics()
+        self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = (
+            () if tls is None else tls.reloaded_credentials
+        )
+        self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
         self._mutator = HostingService.open(
             "mutator",
             (settings.mutator,),
@@ -87,7 +91,7 @@ class RemoteEngine:
             hosted,
             tls=tls,
             server_name=settings.mutator_server_name,
-            observe=hops.observer("mutator"),
+            observe=call_metrics.observer("mutator"),
             calls=settings.calls,
             slow_seconds=settings.slow_replica_seconds,
         )
@@ -98,7 +102,7 @@ class RemoteEngine:
             hosted,
             tls=tls,
             server_name=settings.validator_server_name,
-            observe=hops.observer("validator"),
+            observe=call_metrics.observer("validator"),
             calls=settings.calls,
             slow_seconds=settings.slow_replica_seconds,
         )
@@ -116,32 +120,38 @@ class RemoteEngine:
             digests, _DecisionInputs(chain_now, webhooks, cluster.value), chain.reload_grace_seconds
         )
         self._webhooks = [webhooks]
-        self._held.listen(self._let_go)
+        self._held.listen(self._close_unused_webhooks)
         for service in self._services:
             service.agree_with(self._held)
-        hops.show_services(self._services, self._held)
-        watched = [one for one in (cluster, configurations) if one.paths]
+        call_metrics.show_services(self._services, self._held)
+        watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
-        """What is read again when its files change."""
-        reloads = ReloadCollector([one.reloads for one in watched])
+        """What is reloaded when its files change."""
+        reloads = ReloadCollector([reloaded.reloads for reloaded in watched])
         breakers = breaker_metrics(lambda: self._breakers) if settings.webhook_breaker_failures else ()
-        self.collectors: Sequence[Collector] = (hops, self._conditions, reloads, self._held, *breakers)
-        """What it counts, for metrics."""
-        self._background = {asyncio.ensure_future(keep_reloading([one])) for one in watched}
-        self._advise(self._tell_unread, cluster.value)
-        self._advise(self._tell_idle, configurations.value)
+        self.collectors: Sequence[Collector] = (
+            call_metrics,
+            self._conditions,
+            reloads,
+            self._held,
+            *breakers,
+        )
+        """Its collectors of metrics."""
+        self._background = {asyncio.ensure_future(keep_reloading([reloaded])) for reloaded in watched}
+        self._advise(self._warn_unread, cluster.value)
+        self._advise(self._warn_without_effect, configurations.value)
         if tls is not None:
-            for one in tls.kept:
-                one.tell(self._renew_channels)
-            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
+            for certificate in tls.reloaded_credentials:
+                certificate.tell(self._renew_channels)
+            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
-        """Look in a thread for what is worth a warning: no review waits for it, and it refuses nothing."""
+        """Look for warnings in a thread: no review waits for it, and nothing is refused because of it."""
         telling = asyncio.ensure_future(asyncio.to_thread(_advise, tell, value))
         self._background.add(telling)
         telling.add_done_callback(self._background.discard)
 
-    def _tell_unread(self, cluster: Cluster) -> None:
+    def _warn_unread(self, cluster: Cluster) -> None:
         for problem in unread_in_cluster(cluster, self._settings.chain.release):
             _log.warning("the cluster has what no controller reads", extra={"reason": problem})
 
@@ -163,8 +173,8 @@ class RemoteEngine:
         self._breakers = breakers
         return chain, webhooks
 
-    def _tell_idle(self, configurations: Configurations) -> None:
-        """Warn of what can do nothing. It is valid, so that it keeps nobody from starting."""
+    def _warn_without_effect(self, configurations: Configurations) -> None:
+        """Warn of configuration without effect. It is valid, so it does not prevent a start."""
         for line in self._sources.idle(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
             _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
@@ -173,29 +183,29 @@ class RemoteEngine:
         digest = await asyncio.to_thread(configuration_digest, configurations)
         chain, webhooks = self._assemble(configurations)
         self._webhooks.append(webhooks)
-        self._take_up(
+        self._use_inputs(
             dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
         )
-        self._advise(self._tell_idle, configurations)
+        self._advise(self._warn_without_effect, configurations)
 
     async def _use_cluster(self, cluster: ObjectStore) -> None:
         digest = await asyncio.to_thread(cluster_digest, cluster)
         self.cluster.swap(cluster)
-        self._take_up(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
-        self._advise(self._tell_unread, cluster)
+        self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+        self._advise(self._warn_unread, cluster)
 
-    def _take_up(self, decider: _DecisionInputs, **digests: str) -> None:
+    def _use_inputs(self, decider: _DecisionInputs, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
         self._held.switch_to(InputDigests.of(now.chain, now.configuration, now.cluster), decider)
-        self._let_go()
+        self._close_unused_webhooks()
 
-    def _let_go(self) -> None:
-        """Close the connections to webhooks that are in no chain any more, when no review uses them any more."""
+    def _close_unused_webhooks(self) -> None:
+        """Close the connections to webhooks of earlier chains, when no review uses them any more."""
         used = [decider.webhooks for _, decider in self._held]
-        unused = [one for one in self._webhooks if one not in used]
-        self._webhooks = [one for one in self._webhooks if one in used]
-        for one in unused:
-            closing = asyncio.ensure_future(_close_later(one))
+        unused = [webhooks for webhooks in self._webhooks if webhooks not in used]
+        self._webhooks = [webhooks for webhooks in self._webhooks if webhooks in used]
+        for webhooks in unused:
+            closing = asyncio.ensure_future(_close_later(webhooks))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
@@ -205,38 +215,39 @@ class RemoteEngine:
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
-        """Run a review through the phases asked for, all of it by the newest inputs that the services decide by."""
+        """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
         digests, decider = self._agreed()
         review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
     def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
-        """The newest inputs by which the services decide, too; those of this front door where there are none such."""
+        """Return the newest inputs that the services also decide by; without any, those of this front door."""
         for digests, decider in self._held:
-            if all(service.agrees(digests.whole) for service in self._services):
+            if all(service.transport.agrees(digests.whole) for service in self._services):
                 return digests, decider
         return self._held.digests, self._held.current
 
     async def unready(self) -> Sequence[str]:
-        """Why the services cannot be asked now."""
+        """Return the reasons why the services cannot be called now."""
         digests, _ = self._agreed()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
         return [reason for reason in reasons if reason]
 
     def warnings(self) -> Mapping[str, Sequence[str]]:
-        """What is no reason to send reviews elsewhere, and yet worth knowing, by what it is about.
+        """Return warnings that do not fail the readiness probe, by topic.
 
-        ``inputs`` names replicas that are left out because they decide by something else, or are asked for what was
-        before; ``replicas`` those that are left out because they are slow; ``webhooks`` those that are not called now.
+        ``inputs`` names replicas that are not called, or only for earlier inputs, because their inputs differ;
+        ``replicas`` those that are excluded because they are slow; ``webhooks`` those whose circuit breakers are not
+        closed.
         """
-        differing = [told for service in self._services for told in service.differing(self._held.digests)]
-        slow = [told for service in self._services for told in service.left_out()]
+        differing = [text for service in self._services for text in service.differing(self._held.digests)]
+        slow = [text for service in self._services for text in service.excluded()]
         broken = self._breakers.warnings()
         found = {"inputs": differing, "replicas": slow, "webhooks": broken}
-        return {about: told for about, told in found.items() if told or about == "inputs"}
+        return {about: text for about, text in found.items() if text or about == "inputs"}
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

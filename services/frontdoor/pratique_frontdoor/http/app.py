@@ -29,11 +29,17 @@ from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.authentication import AuthenticationMiddleware
 from pratique_frontdoor.http.codecs import VERSIONS
-from pratique_frontdoor.http.connections import Timeouts
-from pratique_frontdoor.http.endpoints import BeginTrace, DecisionEndpoint, EndpointContext
-from pratique_frontdoor.http.limits import Load, LoadLimits, UnauthenticatedConnections
+from pratique_frontdoor.http.connections import UnauthenticatedConnections
+from pratique_frontdoor.http.endpoints import BeginTrace, DecisionEndpoint, EndpointContext, Timeouts
 from pratique_frontdoor.http.listener import ListenerSecurity
-from pratique_frontdoor.http.messages import failure_status, method_not_allowed, not_found, status_reply
+from pratique_frontdoor.http.messages import (
+    Load,
+    LoadLimits,
+    failure_status,
+    method_not_allowed,
+    not_found,
+    status_reply,
+)
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
 
@@ -50,50 +56,50 @@ _Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 
 READINESS_SECONDS = 0.8
-"""How long the engine may look for reasons: less than the 1 s after which a kubelet gives a probe up."""
+"""How long the engine may check its readiness: less than the 1 s timeout of a kubelet's probe."""
 
 
 class Probes:
-    """The three probes of one front door."""
+    """The three probes of a front door."""
 
     def __init__(
         self,
         engine: Engine,
-        kept: Sequence[ReloadedCertificate[Any]] = (),
-        closed: Callable[[], Sequence[str]] = tuple,
+        credentials: Sequence[ReloadedCertificate[Any]] = (),
+        unavailable_reasons: Callable[[], Sequence[str]] = tuple,
         decision_log: DecisionLog | None = None,
     ) -> None:
         """Probe ``engine``.
 
         Args:
             engine: Decides reviews.
-            kept: Certificates and secrets, which may need to be renewed.
-            closed: Says why nobody may call.
-            decision_log: What is written of decisions, which may fail.
+            credentials: Certificates and secrets that are reloaded.
+            unavailable_reasons: Returns why no caller can be accepted.
+            decision_log: The decision log, if there is one.
         """
         self._decision_log = decision_log
         self._engine = engine
-        self._kept = kept
-        self._closed = closed
+        self._credentials = credentials
+        self._unavailable_reasons = unavailable_reasons
 
     async def livez(self, request: Request) -> Response:
-        """Alive: whoever reads this was answered. A restart would not bring back what the chain lacks."""
+        """Report that the process is alive. A restart would not fix what the chain lacks."""
         return _report("livez", request, {"ping": ()})
 
     async def healthz(self, request: Request) -> Response:
-        """Able to decide."""
+        """Report whether the chain can decide."""
         return _report("healthz", request, {"ping": (), "chain": await self._unready()})
 
     async def readyz(self, request: Request) -> Response:
-        """Able to decide, and willing to: not draining, and not closed to everybody."""
+        """Report whether the chain can decide, the front door is not draining, and callers can be accepted."""
         draining = ("draining",) if request.app.state.draining else ()
         checks: dict[str, Sequence[str]] = {"ping": (), "chain": await self._unready(), "shutdown": draining}
-        if closed := self._closed():
-            checks["callers"] = closed
-        # What they warn of is no reason to send reviews elsewhere: every other front door has the same files.
-        watched = {"certificates": self._kept, "files": getattr(self._engine, "reloaded", ())}
+        if reasons := self._unavailable_reasons():
+            checks["callers"] = reasons
+        # These warnings do not fail the probe: every other front door has the same files.
+        watched = {"certificates": self._credentials, "files": getattr(self._engine, "reloaded", ())}
         warnings: dict[str, Sequence[str]] = {name: _warnings(of) for name, of in watched.items() if of}
-        # Only an engine that asks services and webhooks has something to say of them.
+        # Only an engine that calls services and webhooks has warnings.
         of_engine: Mapping[str, Sequence[str]] = getattr(self._engine, "warnings", dict)()
         warnings |= of_engine
         if self._decision_log is not None:
@@ -111,7 +117,7 @@ class Probes:
 
 
 def _warnings(reloaded: Sequence[Reloaded[Any]]) -> Sequence[str]:
-    return [warning for one in reloaded if (warning := one.warning())]
+    return [warning for files in reloaded if (warning := files.warning())]
 
 
 def _report(
@@ -144,10 +150,10 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names for them
 
 
 class Pages:
-    """The pages of one front door."""
+    """The pages of a front door."""
 
     def __init__(self, metrics: Metrics, paths: Iterable[str]) -> None:
-        """Show ``metrics``, and an index of ``paths``."""
+        """Serve ``metrics``, and an index of ``paths``."""
         self._metrics = metrics
         self._index: JSONObject = {"paths": sorted(paths)}
         self._version = _version()
@@ -166,9 +172,9 @@ class Pages:
 
 
 def _version() -> JSONObject:
-    """Make what ``k8s.io/apimachinery/pkg/version.Info`` has, as far as it is known, and what Pratique adds.
+    """Return ``k8s.io/apimachinery/pkg/version.Info`` as far as it applies, and Pratique's own fields.
 
-    ``gitVersion`` is the release, written as Kubernetes writes its own, because clients parse that field.
+    ``gitVersion`` is the release in Kubernetes' format, because clients parse that field.
     """
     release = version("pratique")
     major, minor, *_ = release.split(".")
@@ -200,16 +206,22 @@ def build_app(
     tracing: Tracing | None = None,
     decision_log: DecisionLog | None = None,
 ) -> Starlette:
-    """Make the application.
+    """Build the ASGI application.
 
-    It closes neither the engine nor the recorder nor the decision log. ``app.state.draining``, once true, tells probes
-    that it is going to stop.
+    It closes neither the engine nor the recorder nor the decision log. While ``app.state.draining`` is true, readiness
+    probes fail.
     """
     listener_security = ListenerSecurity(settings)
-    # An engine that asks its services over TLS keeps certificates, too.
-    kept: tuple[ReloadedCertificate[Any], ...] = (*listener_security.kept, *getattr(engine, "kept", ()))
-    metrics, probes = Metrics(), Probes(engine, kept, listener_security.closed, decision_log)
-    for collector in (CertificateCollector(kept), *getattr(engine, "collectors", ())):
+    # An engine that calls its services over TLS has certificates as well.
+    credentials: tuple[ReloadedCertificate[Any], ...] = (
+        *listener_security.reloaded_credentials,
+        *getattr(engine, "reloaded_credentials", ()),
+    )
+    metrics, probes = (
+        Metrics(),
+        Probes(engine, credentials, listener_security.unavailable_reasons, decision_log),
+    )
+    for collector in (CertificateCollector(credentials), *getattr(engine, "collectors", ())):
         metrics.show(collector)
     if recorder is not None:
         metrics.show_recording(recorder)
@@ -221,7 +233,7 @@ def build_app(
     connections = UnauthenticatedConnections(settings)
     metrics.show_load(load)
     metrics.show_connections(connections)
-    surroundings = EndpointContext(
+    context = EndpointContext(
         engine,
         settings,
         metrics,
@@ -236,7 +248,7 @@ def build_app(
     app = Starlette(
         routes=[
             *(
-                Route(path, DecisionEndpoint(path, phases, surroundings), methods=["POST"])
+                Route(path, DecisionEndpoint(path, phases, context), methods=["POST"])
                 for path, phases in _DECISION_PATHS.items()
             ),
             *(
@@ -259,7 +271,7 @@ def _limits(settings: FrontDoorSettings, *, are_callers_known: bool) -> LoadLimi
     total, reserved = settings.max_in_flight_bytes, settings.reserved_in_flight_bytes
     if are_callers_known:
         return LoadLimits(total, reserved, 0, settings.max_caller_requests, settings.max_caller_bytes)
-    # Of strangers' bodies half may be on their way, so that those that never end leave room for those that do.
+    # Unfinished bodies of unauthenticated clients may take half, so that bodies that never end leave room for others.
     unfinished = min(total, max(total // 2, settings.max_body_bytes))
     return LoadLimits(total, reserved, unfinished, settings.max_address_requests, settings.max_address_bytes)
 
@@ -273,7 +285,7 @@ def _trace_factory(tracing: Tracing | None) -> BeginTrace | None:
 
 
 def _middleware(listener_security: ListenerSecurity, metrics: Metrics) -> list[Middleware]:
-    """What stands before all endpoints: nothing, where everybody may call."""
+    """Return the middleware: none if everybody may call."""
     if listener_security.callers is None:
         return []
     known = frozenset({*_DECISION_PATHS, *_STATUS_PATHS, "/"})
@@ -285,7 +297,7 @@ def _middleware(listener_security: ListenerSecurity, metrics: Metrics) -> list[M
 
 
 class _CountedHandlers:
-    """Handlers whose answers are counted, those for errors included."""
+    """Counts the responses of handlers, including those for errors."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -299,7 +311,7 @@ class _CountedHandlers:
         return counted
 
     async def refuse(self, request: Request, error: Exception) -> Response:
-        """Answer what the router raises: no such path, or not with this method."""
+        """Answer what the router raises: an unknown path, or a method that is not allowed."""
         allow = (error.headers or {}).get("Allow") if isinstance(error, HTTPException) else None
         if allow is None:
             return self._tell(request, not_found())
@@ -314,6 +326,6 @@ class _CountedHandlers:
 
 
 def _route_path(request: Request) -> str:
-    # Paths that clients make up would be series without end.
+    # Unknown paths as labels would create an unbounded number of time series.
     route: Route | None = request.scope.get("route")
     return "other" if route is None else route.path

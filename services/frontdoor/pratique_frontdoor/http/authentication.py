@@ -1,4 +1,4 @@
-"""Who calls the front door: by certificate, bearer token, or user and password."""
+"""Authenticates callers by certificate, bearer token, or user and password."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 class SecretDigests:
     """The SHA-256 digests of the secrets of one file. The secrets themselves are not kept.
 
-    How long a comparison takes tells nothing of how much of a guess is right: digests that differ at all differ
-    everywhere, all have the same length, and each one is looked at to its end.
+    The duration of a comparison reveals nothing about how much of a guess is right: all digests have the same length,
+    different secrets have unrelated digests, and each comparison runs to its end.
     """
 
     held: tuple[bytes, ...] = dataclasses.field(repr=False)
 
     @classmethod
     def of(cls, secrets: Iterable[bytes]) -> SecretDigests:
-        """Digest secrets."""
+        """Return the digests of secrets."""
         return cls(tuple(_digest(secret) for secret in secrets))
 
     def match(self, presented: bytes) -> bool:
-        """Tell whether what somebody has presented is one of the secrets."""
+        """Return whether a presented value is one of the secrets."""
         digest = _digest(presented)
         found = False
         for held in self.held:
@@ -54,17 +54,17 @@ def _digest(secret: bytes) -> bytes:
 
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-"""``b64token`` of RFC 6750: what can stand behind ``Bearer`` in a header."""
+"""``b64token`` of RFC 6750: what can follow ``Bearer`` in a header."""
 _LOGIN = re.compile(rb"[^:\x00-\x1f\x7f]+:[^\x00-\x1f\x7f]+")
-"""``user-pass`` of RFC 7617: no control characters, and no colon in the user. An empty password is none."""
+"""``user-pass`` of RFC 7617: no control characters, and no colon in the user. The password is not empty."""
 
 
 def read_tokens(file: Path) -> SecretDigests:
     """Read bearer tokens.
 
     Raises:
-        PartlyUsableError: the file cannot be read, holds no token, or a line that is none; brings the tokens of the
-            other lines. A file that is gone, empty or unreadable has none, and lets nobody in.
+        PartlyUsableError: the file cannot be read, has no token, or has an invalid line; the error has the tokens of
+            the valid lines. A file that is missing, empty or unreadable has none, and accepts nobody.
     """
     return _read_secrets(
         file, "--token-file", _TOKEN, "a bearer token: letters, digits and . _ ~ + / - alone"
@@ -101,27 +101,33 @@ _DER = 2
 
 
 class Peer:
-    """The other side of one connection. It is looked at when somebody asks, and only once."""
+    """The client of one TLS connection. Its certificates are read on first use, and only once."""
 
     def __init__(self, connection: ssl.SSLObject) -> None:
-        """The handshake is over."""
+        """Use a connection whose handshake is complete."""
         self._connection = connection
 
     @functools.cached_property
     def chain(self) -> tuple[bytes, ...]:
-        """Its certificate and those that lead from it to an authority, in DER; empty where it has shown none."""
+        """The client's certificate and the intermediate ones, in DER; empty without one."""
         own = self._connection.getpeercert(binary_form=True)
         if own is None:
             return ()
-        return (own, *(one for one in _certificate_chain(self._connection) if one != own))
+        return (
+            own,
+            *(certificate for certificate in _certificate_chain(self._connection) if certificate != own),
+        )
 
 
 def _certificate_chain(connection: Any) -> list[bytes]:
-    """All that was shown. Python's own method for it comes with 3.13; before, there is what lies beneath it."""
+    """Return all certificates the client presented.
+
+    Python has a method for it from 3.13 on; before, the underlying object has one.
+    """
     if hasattr(connection, "get_unverified_chain"):
         return list(connection.get_unverified_chain())
     chain: list[Any] = getattr(getattr(connection, "_sslobj", None), "get_unverified_chain", list)()
-    return [one.public_bytes(_DER) for one in chain or ()]
+    return [certificate.public_bytes(_DER) for certificate in chain or ()]
 
 
 UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
@@ -129,19 +135,19 @@ UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Callers:
-    """The ways in; None for those that there are not."""
+    """The configured credentials; None for those that are not configured."""
 
     certificates: ClientCertificateAuthenticator | None = None
     tokens: ReloadedCertificate[SecretDigests] | None = None
     logins: ReloadedCertificate[SecretDigests] | None = None
 
     def knows(self, peer: Peer) -> bool:
-        """Whether its certificate alone lets the other side of a connection in."""
+        """Return whether the certificate of a client is enough to accept it."""
         client = self._client(peer)
         return client is not None and client.is_allowed
 
     def identify(self, scope: Scope) -> str | Status:
-        """Name the caller that a request is from, or say why it is not let in."""
+        """Return the name of the caller of a request, or the Status of the refusal."""
         client = self._client(scope["state"].get("peer"))
         if client is not None and client.is_allowed:
             return f"certificate {client.name}"
@@ -160,7 +166,7 @@ class Callers:
         return self.certificates.client(peer.chain)
 
     def _caller(self, scope: Scope) -> str | None:
-        """Who has a token or a password; a token is named by its digest, of which nothing follows."""
+        """Return the caller of a token or a password; a token is named by its digest, which reveals nothing of it."""
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, credentials = given.strip().partition(b" ")
         credentials = credentials.strip()
@@ -184,23 +190,23 @@ def _decode_login(credentials: bytes) -> bytes:
 
 
 PUBLIC_PATHS = frozenset({"/livez", "/readyz", "/healthz", "/version"})
-"""What everybody may see, as with kube-apiserver (``system:public-info-viewer``): a kubelet that probes shows nothing
-by which it could be known."""
+"""Paths that need no credentials, as with kube-apiserver (``system:public-info-viewer``): a kubelet that probes has
+none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthenticationMiddleware:
-    """An ASGI application before another one."""
+    """ASGI middleware that passes on authenticated requests only."""
 
     app: ASGIApp
     callers: Callers
     metrics: Metrics
     known_paths: frozenset[str]
-    """Those that may be named in metrics."""
+    """Paths that metrics may name."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        path, let_in = scope["path"], scope["state"].pop("let_in", None)
+        path, mark_authenticated = scope["path"], scope["state"].pop("mark_authenticated", None)
         if path in PUBLIC_PATHS:
             await self.app(scope, receive, send)
             return
@@ -208,9 +214,9 @@ class AuthenticationMiddleware:
         if isinstance(caller, str):
             scope["state"]["caller"] = caller
             if (
-                let_in is not None
+                mark_authenticated is not None
             ):  # which it is with the first request alone, and with none after a certificate
-                let_in()
+                mark_authenticated()
             await self.app(scope, receive, send)
             return
         await status_reply(caller).send(send)

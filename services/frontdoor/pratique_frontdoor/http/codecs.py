@@ -1,4 +1,4 @@
-"""AdmissionReview bytes to reviews, decisions to AdmissionReview bytes."""
+"""Decodes AdmissionReviews, and encodes decisions as AdmissionReviews."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.webhooks.answers import answer_annotations
 
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
-"""The AdmissionReview versions that are understood; each is answered in the version received."""
+"""The supported AdmissionReview versions; each review is answered in its own version."""
 
 _NULL = msgspec.Raw(b"null")
 
@@ -66,34 +66,34 @@ _decoder = msgspec.json.Decoder(_ReceivedAdmissionReview)
 _OBJECTS = MemberSelection("request", ("object", "oldObject", "options"))
 
 _REUSED_BYTES = 16 * 1024
-"""Up to here what a body was parsed to is kept, for most reviews are shorter. The worst becomes thirty times as long,
-and a thousand reviews can be in flight at a time."""
+"""Up to this size, the parsed body is kept: most reviews are smaller. The worst case takes thirty times as much
+memory, and a thousand reviews can be in flight."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReceivedReview:
-    """A review, and the version in which its answer is expected."""
+    """A review, and the version of its answer."""
 
     api_version: str
     """``admission.k8s.io/v1`` or ``admission.k8s.io/v1beta1``."""
     review: Review
-    """What was asked."""
+    """The review."""
 
 
 def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
-    """Read an AdmissionReview; its objects are the bytes that they were, and parsed already where that was cheap.
+    """Decode an AdmissionReview. Its objects stay bytes, and are parsed already where that is cheap.
 
-    One of more than ``json_limits.LARGE_BYTES`` is for a thread, one of many more for :func:`decode_large_review`.
+    Decode one of more than ``LARGE_BYTES`` in a thread, and a much larger one with :func:`decode_large_review`.
 
     Raises:
-        ReviewError: the body is not JSON or beyond its limits, not an AdmissionReview, or has no request or uid.
-            The text says which field is wrong and never repeats the body.
+        ReviewError: the body is not JSON or exceeds its limits, is not an AdmissionReview, or has no request or uid.
+            The message names the wrong field and never repeats the body.
     """
     return _review_from(lambda: _decode_body(body), cluster)
 
 
 def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: MemberStripper) -> ReceivedReview:
-    """The same of a body that came in pieces, and is checked and cut by somebody else.
+    """Decode a body that came in pieces, and that ``cut_out`` checks and cuts.
 
     Raises:
         ReviewError: as :func:`decode_review`.
@@ -123,13 +123,13 @@ def _review_from(receive: Callable[[], _DecodedBody], cluster: Cluster) -> Recei
 
 
 class _DecodedBody(NamedTuple):
-    """A body that was checked and decoded."""
+    """A checked and decoded body."""
 
     envelope: _ReceivedAdmissionReview
     parsed: JSONObject
-    """The request as it was parsed for the check; empty where that is not kept."""
+    """The request as parsed for the check; empty if it is not kept."""
     taken_out: Mapping[str, bytes]
-    """The texts of members of the request that the envelope is without, by their names."""
+    """The raw members of the request that were cut out of the envelope, by name."""
 
 
 def _decode_body(body: bytes) -> _DecodedBody:
@@ -153,7 +153,7 @@ _CHOICES = {
     "$.kind": "`AdmissionReview`",
     "$.request.operation": "`CREATE`, `UPDATE`, `DELETE` or `CONNECT`",
 }
-"""What is right where only a few values are; the decoder's own text would repeat the wrong one."""
+"""The allowed values of fields with few of them; the decoder's own message would repeat the invalid value."""
 
 
 def _describe_error(text: str) -> str:
@@ -164,14 +164,14 @@ def _describe_error(text: str) -> str:
 
 
 def _position_only(error: Exception) -> str:
-    # UnicodeDecodeError's text holds bytes of the body; its reason and position do not.
+    # The message of UnicodeDecodeError contains bytes of the body; its reason and position do not.
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 at byte {error.start}"
     return str(error)
 
 
 def _check_names(request: _ReceivedRequest) -> None:
-    # No object can have such a name; a log or a database might end the text at it.
+    # No object can have such a name, and a log or a database might truncate the text at the NUL.
     for field, text in (("name", request.name), ("namespace", request.namespace)):
         if text is not None and "\0" in text:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
@@ -215,9 +215,9 @@ def _user(user: _UserInfo | None) -> UserInfo:
 
 
 def encode_answer(decision: Decision, api_version: str, *, may_patch: bool = True) -> bytes:
-    """Write the AdmissionReview that answers a review, in the version in which it came.
+    """Encode the AdmissionReview that answers a review, in the version of the review.
 
-    Without ``may_patch``, as for a review that is validated only, it holds no patch whatever was decided.
+    Without ``may_patch``, as for a review that is only validated, it has no patch.
     """
     response: JSONObject = {"uid": decision.uid, "allowed": decision.allowed}
     if may_patch and decision.patch and decision.allowed:

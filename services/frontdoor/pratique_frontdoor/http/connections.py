@@ -4,36 +4,34 @@ llhttp reports neither how long a head was nor where it ended, passes trailers o
 reads chunk extensions without a limit. ``Framing`` cuts the bytes into the parts of HTTP/1.1 messages, so that each
 part is counted exactly however packets are cut, and the parser never sees a trailer. The parser still judges what a
 part holds.
+
+Until its caller is authenticated, a connection counts against limits by address and on memory. Where callers need no
+credentials, no connection is ever authenticated, and these limits hold for all.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import enum
+import functools
+import ipaddress
+import logging
 import re
 import socket
+import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from pratique.apimachinery import statuses
 from pratique_frontdoor.http.authentication import Callers, Peer
-from pratique_frontdoor.http.limits import (
-    CALLER_WINDOW_BYTES,
-    PLAIN_BYTES,
-    TLS_BYTES,
-    UnauthenticatedConnections,
-    network_address,
-)
 from pratique_frontdoor.http.messages import ResponseWriter, status_reply
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from uvicorn.server import ServerState
 
     from pratique_frontdoor.settings import FrontDoorSettings
@@ -41,21 +39,21 @@ if TYPE_CHECKING:
 
 _END_OF_HEAD = b"\r\n\r\n"
 _MOST_LINE_BYTES = 1024
-"""The longest line that tells the size of a chunk: 16 digits, and extensions, which nobody sends. Go has 4096."""
+"""The longest line with the size of a chunk: 16 digits, and extensions, which nobody sends. Go allows 4096."""
 _FRAMING_SHARE = 16
-"""A chunked body may spend one byte on framing for each 16 of data, beside the length of a head: chunks of 100 bytes
-are fine without end, and those of one byte, which cost a thousand times as much to read, for some thousands."""
+"""A chunked body may have one byte of framing for every 16 of data, besides the length of a head: chunks of 100 bytes
+are fine without limit, and chunks of one byte, which cost a thousand times as much to read, for some thousands."""
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
 _HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
-"""``uri-host [":" port]`` of RFC 9110, 7.2, by its characters; it may be empty."""
+"""The characters of ``uri-host [":" port]`` of RFC 9110, 7.2; it may be empty."""
 
 
 class FramingError(ValueError):
-    """What came is no HTTP message that can be answered; the text is for who sent it."""
+    """The received bytes are not an HTTP message that can be answered; the message is for the client."""
 
 
 class MessagePart(enum.Enum):
-    """What comes next on a connection."""
+    """The part of a message that is expected next."""
 
     HEAD = enum.auto()
     BODY = enum.auto()
@@ -66,12 +64,12 @@ class MessagePart(enum.Enum):
 
 
 class Framing:
-    """Where one connection is within its messages."""
+    """The position of one connection within its messages."""
 
     __slots__ = ("_bytes_left", "_data_bytes", "_line", "_max_head_bytes", "_tail", "framing_bytes", "part")
 
     def __init__(self, max_head_bytes: int) -> None:
-        """Begin with the head of a message; ``framing_bytes`` are those of it, or of what goes round a body's data."""
+        """Expect a head first. ``framing_bytes`` counts the bytes of the head, or those around the data of a body."""
         self._max_head_bytes = max_head_bytes
         self.begin()
 
@@ -83,11 +81,11 @@ class Framing:
         self._bytes_left = self._data_bytes = self.framing_bytes = 0
 
     def begin_body(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Expect the body that a head with these fields tells of.
+        """Expect the body that a head with these fields announces.
 
         Raises:
-            FramingError: the head ended in another way than by an empty line, or has a body in another transfer
-                coding than ``chunked``, of which RFC 9112 (6.1) lets a server know no more.
+            FramingError: the head did not end with an empty line, or the body has another transfer coding than
+                ``chunked``, which a server cannot delimit (RFC 9112, 6.1).
         """
         if self._tail != _END_OF_HEAD:
             raise FramingError("lines end in CR LF, and nothing else")
@@ -103,10 +101,10 @@ class Framing:
             self._bytes_left = int(lengths[0])
 
     def end_of_part(self, data: bytes, start: int) -> int:
-        """Tell up to where ``data`` is of one part from ``start`` on, and expect what comes after that.
+        """Return where the part that begins at ``start`` ends in ``data``, and expect the next part.
 
         Raises:
-            FramingError: it is too much, or what is never read.
+            FramingError: the part is too large, or is not accepted here.
         """
         match self.part:
             case MessagePart.HEAD:
@@ -124,7 +122,7 @@ class Framing:
         return start + size
 
     def _head(self, data: bytes, start: int) -> int:
-        # An end may have begun in what came before.
+        # The end may have begun in earlier bytes.
         before = self._tail[-3:]
         found = (before + data[start : start + 3]).find(_END_OF_HEAD)
         if found >= 0:
@@ -161,7 +159,7 @@ class Framing:
         self.part = MessagePart.CHUNK_DATA if self._bytes_left else MessagePart.LAST_LINE
 
     def _last_line(self, data: bytes, start: int) -> int:
-        """The empty line at the end of a chunked body. In its place trailers could come, which nothing here needs."""
+        """Read the empty line at the end of a chunked body. Trailers could take its place, and are refused."""
         end = min(start + 2 - len(self._tail), len(data))
         self._tail += data[start:end]
         if not b"\r\n".startswith(self._tail):
@@ -170,10 +168,10 @@ class Framing:
 
 
 def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """Refuse what RFC 9112 (3.2) has a server refuse, and versions that an answer of HTTP/1.1 would not fit.
+    """Refuse what a server must refuse by RFC 9112 (3.2), and versions that a response of HTTP/1.1 would not fit.
 
     Raises:
-        FramingError: it is neither HTTP/1.1 nor HTTP/1.0, or has not one valid Host; 1.0 may have none.
+        FramingError: it is neither HTTP/1.1 nor HTTP/1.0, or does not have exactly one valid Host; HTTP/1.0 needs none.
     """
     if version not in {"1.0", "1.1"}:
         raise FramingError("HTTP/1.1 is spoken here, and HTTP/1.0")
@@ -184,91 +182,143 @@ def check_version_and_host(version: str, headers: Sequence[tuple[bytes, bytes]])
         raise FramingError("HTTP/1.0 has no transfer codings")
 
 
-class Timeouts:
-    """The time limits of all requests in flight.
+TLS_BYTES = 64 * 1024
+"""Memory of a connection over TLS before it receives anything: 61 KiB measured, most of them OpenSSL's and uvloop's."""
+PLAIN_BYTES = 8 * 1024
+"""The same without TLS: 6 KiB measured."""
+UNAUTHENTICATED_WINDOW_BYTES = 16 * 1024
+"""Bytes that the kernel buffers for an unauthenticated connection: as much as a head may have, because Linux doubles
+it."""
+CALLER_WINDOW_BYTES = 1024 * 1024
+"""Bytes that it buffers for an authenticated caller, if the system allows it: a body of 7 MiB arrives in a few round
+trips."""
+_LOG_SECONDS = 10.0
+"""At most one log line per reason in that time, however many connections are closed."""
 
-    ``asyncio.timeout`` sets a timer for each, and nearly always takes it back, which takes uvloop 12 µs:
-    as long as it takes to read a review. Here one timer waits for the limit that comes first.
+_log = logging.getLogger(__name__)
+
+
+class CountedConnection(Protocol):
+    """A connection that is counted."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being read or answered on the connection."""
+
+    def abort(self) -> None:
+        """Close it immediately, and release everything that it holds."""
+
+
+class UnauthenticatedConnections:
+    """The open connections that are not authenticated.
+
+    Excess connections are closed, not queued: if attackers could fill the queue, allowed callers would find no place.
+    The oldest idle connection of the address with the most is closed: an honest client is authenticated within a round
+    trip.
     """
 
-    def __init__(self) -> None:
-        """Start with no limits."""
-        self._limits: set[TimeLimit] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+    def __init__(self, settings: FrontDoorSettings) -> None:
+        """Start without connections."""
+        self._max_connections = settings.max_address_connections
+        self._max_bytes = settings.max_unauthenticated_bytes
+        self._sizes: dict[str, dict[CountedConnection, int]] = {}
+        self._totals: dict[str, int] = {}
+        self.held_bytes = 0
+        """The bytes of all connections."""
+        self.closed: collections.Counter[tuple[str, ...]] = collections.Counter(
+            {("address",): 0, ("memory",): 0, ("stalled",): 0}
+        )
+        """Closed connections by reason: too many from an address, too much memory, responses that the client does not
+        read."""
+        self._logged: dict[str, float] = {}
 
-    def limit(self, seconds: float) -> TimeLimit:
-        """Limit the time of what runs in a ``with`` of this, which raises TimeoutError once it is over."""
-        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
+    def __len__(self) -> int:
+        """Return the number of connections."""
+        return sum(map(len, self._sizes.values()))
 
-    def add(self, limit: TimeLimit) -> None:
-        """Begin to watch a limit."""
-        self._limits.add(limit)
-        if self._timer is None or limit.at < self._timer_at:
-            self._wake_at(limit.at)
+    def opened(self, connection: CountedConnection, address: str, size: int) -> None:
+        """Count a new connection, and close others, or this one, if a limit is exceeded."""
+        of_address = self._sizes.setdefault(address, {})
+        of_address[connection] = 0
+        self.resize(connection, address, size)
+        if self._max_connections and len(of_address) > self._max_connections:
+            self._close(_oldest_idle(of_address, connection), address, "address")
 
-    def remove(self, limit: TimeLimit) -> None:
-        """Watch a limit no longer. The timer stays: it will find the next one, or none."""
-        self._limits.discard(limit)
+    def resize(self, connection: CountedConnection, address: str, size: int) -> None:
+        """Update the bytes of a connection."""
+        of_address = self._sizes.get(address, {})
+        if connection not in of_address:
+            return  # let in, or closed
+        difference = size - of_address[connection]
+        of_address[connection] = size
+        self._totals[address] = self._totals.get(address, 0) + difference
+        self.held_bytes += difference
+        while difference > 0 and self._max_bytes and self.held_bytes > self._max_bytes:
+            heaviest = max(self._totals, key=self._totals.__getitem__)
+            victim = _oldest_idle(self._sizes[heaviest], None)
+            if victim is None:
+                heaviest, victim = address, connection
+            self._close(victim, heaviest, "memory")
+            if victim is connection:
+                return
 
-    def _wake_at(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at, self._wake)
-        self._timer_at = at
+    def left(self, connection: CountedConnection, address: str) -> None:
+        """Forget a connection that is closed or authenticated. Calling it again has no effect."""
+        of_address = self._sizes.get(address, {})
+        size = of_address.pop(connection, None)
+        if size is None:
+            return
+        self.held_bytes -= size
+        self._totals[address] -= size
+        if not of_address:
+            del self._sizes[address], self._totals[address]
 
-    def _wake(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        for limit in [limit for limit in self._limits if limit.at <= now]:
-            self._limits.discard(limit)
-            limit.expire()
-        if self._limits:
-            self._wake_at(min(limit.at for limit in self._limits))
+    def count(self, reason: str, address: str) -> None:
+        """Count a closed connection, and log it unless that was done recently."""
+        self.closed[reason,] += 1
+        now = time.monotonic()
+        if now - self._logged.get(reason, -_LOG_SECONDS) >= _LOG_SECONDS:
+            self._logged[reason] = now
+            extra = {"reason": reason, "address": address, "closed": self.closed[reason,]}
+            _log.warning("connections are closed", extra=extra)
 
-
-class TimeLimit:
-    """A time limit on the current task, as a context manager. Made by :meth:`Timeouts.limit`, for one use."""
-
-    __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
-
-    def __init__(self, timeouts: Timeouts, at: float) -> None:
-        """End at ``at``, in the loop's time."""
-        self.at = at
-        self._timeouts = timeouts
-        self._expired = False
-
-    def expire(self) -> None:
-        """Cancel what runs."""
-        self._expired = True
-        self._task.cancel()
-
-    def __enter__(self) -> Self:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a time limit needs a task")
-        self._task, self._cancelling = task, task.cancelling()
-        self._timeouts.add(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timeouts.remove(self)
-        # Somebody else may have cancelled the task as well; then that is what counts.
-        if (
-            self._expired
-            and self._task.uncancel() <= self._cancelling
-            and kind is not None
-            and issubclass(kind, asyncio.CancelledError)
-        ):
-            raise TimeoutError from error
+    def _close(self, connection: CountedConnection | None, address: str, reason: str) -> None:
+        if connection is not None:
+            self.left(connection, address)
+            self.count(reason, address)
+            connection.abort()
 
 
-class Protocol(HttpToolsProtocol):
-    """One connection.
+def _oldest_idle(
+    connections: dict[CountedConnection, int], otherwise: CountedConnection | None
+) -> CountedConnection | None:
+    return next(
+        (connection for connection in connections if connection is not otherwise and not connection.is_busy),
+        otherwise,
+    )
 
-    ``overdue`` is asked once a second for each connection: cheaper than a timer for each request.
+
+@functools.lru_cache(maxsize=4096)
+def network_address(host: str | None) -> str:
+    """Return what counts as one address: for IPv6 the first 64 bits, which is what one machine gets of a network.
+
+    Sockets without an address, such as Unix ones, all count as ``local``.
+    """
+    try:
+        address = ipaddress.ip_address((host or "").partition("%")[0])
+    except ValueError:
+        return "local"
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+class HttpConnection(HttpToolsProtocol):
+    """One HTTP connection.
+
+    ``overdue`` is checked once a second for each connection: cheaper than a timer for each request.
     """
 
     _waiting_since: float | None = None
@@ -277,7 +327,7 @@ class Protocol(HttpToolsProtocol):
     _body_since: float | None = None
     _body_bytes = 0
     _unread = b""
-    """What came and is not parsed, up to ``_read``."""
+    """Received bytes, parsed up to ``_read``."""
     _read = 0
     _complaint = ""
     _socket: socket.socket | None = None
@@ -285,7 +335,7 @@ class Protocol(HttpToolsProtocol):
     _size = 0
     _most_read = 0
     _most_head = 0
-    _is_let_in = False
+    _is_authenticated = False
     _unsent_since: float | None = None
 
     def __init__(
@@ -296,7 +346,7 @@ class Protocol(HttpToolsProtocol):
         connections: UnauthenticatedConnections,
         callers: Callers | None,
     ) -> None:
-        """Keep the limits of ``settings``, and have ``connections`` count it until its caller is let in."""
+        """Enforce the limits of ``settings``; ``connections`` counts the connection until authentication."""
         super().__init__(config=config, server_state=state, app_state={})
         self._settings = settings
         self._framing = Framing(settings.max_head_bytes)
@@ -305,69 +355,73 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being read or answered on it."""
+        """Whether a request is being read or answered on the connection."""
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
         return cycle is not None and not cycle.response_complete
 
     def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
-        """Count the connection, whether or not anything is ever sent on it; without TLS there is no ``accepted``."""
+        """Count the connection, whether or not anything is ever sent on it; ``accepted`` is None without TLS."""
         self._socket = accepted
         self._size = size
         self._address = network_address(peer[0] if isinstance(peer, tuple) else None)
         self.app_state["address"] = self._address
         if self._callers is not None:
-            self.app_state["let_in"] = self.let_in  # for the guard, who takes it out of a request's state
+            # The authentication middleware takes it out of the state of the first request.
+            self.app_state["mark_authenticated"] = self.mark_authenticated
         self._connections.opened(self, self._address, size)
 
-    def let_in(self) -> None:
-        """From now on what it takes up is for its caller to answer for."""
-        if not self._is_let_in:
-            self._is_let_in = True
+    def mark_authenticated(self) -> None:
+        """Stop counting it as unauthenticated: its memory now counts against its caller."""
+        if not self._is_authenticated:
+            self._is_authenticated = True
             self.forget()
             if self._socket is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CALLER_WINDOW_BYTES)
 
     def forget(self) -> None:
-        """Count the connection no more."""
-        self.app_state.pop("let_in", None)
+        """Stop counting the connection."""
+        self.app_state.pop("mark_authenticated", None)
         self._connections.left(self, self._address)
 
-    def abandon(self) -> None:
-        """Close it at once, and let go of what was read and not looked at."""
+    def abort(self) -> None:
+        """Close the connection immediately, and drop what was read but not processed."""
         self._unread = b""
         if self.is_busy:
             self.cycle.body = bytearray()
         if self.transport is not None:
             self.transport.abort()
         if self._socket is not None:
-            # Where a handshake is going on there is nothing else to end it by.
+            # During a handshake, this is the only way to end the connection.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _resize(self, read: int = 0) -> None:
-        """Have it counted what the connection holds: what came and was not taken, and answers that were not sent."""
-        if self._is_let_in or self.transport.is_closing():
+        """Update the memory counted for the connection: unprocessed bytes and unsent responses."""
+        if self._is_authenticated or self.transport.is_closing():
             return
         taken = len(self.cycle.body) if self.is_busy else 0
         unsent = self.transport.get_write_buffer_size()
         if self._socket is not None:
-            # uvloop and OpenSSL each have a buffer for each connection over TLS; what of it was used once stays.
+            # uvloop and OpenSSL each have a buffer per connection over TLS; used parts of it stay allocated.
             self._most_read = max(self._most_read, 2 * read)
-        # Of a head there are two copies at a time, as bytes that came and as fields; they stay until the next one.
+        # There are two copies of a head at a time, as received bytes and as fields; they stay until the next one.
         self._most_head = max(self._most_head, 2 * self._framing.framing_bytes)
         held = self._most_read + self._most_head + len(self._unread) - self._read + taken + unsent
         self._connections.resize(self, self._address, self._size + held)
 
     def close_overdue(self, now: float) -> None:
-        """Close it where the client has kept the front door waiting for too long. ``now`` is the loop's time."""
+        """Close the connection if the client has kept the front door waiting for too long.
+
+        ``now`` is the event loop's time.
+        """
         if self._is_stalled(now):
             self._connections.count("stalled", self._address)
-            self.abandon()
+            self.abort()
         elif self.overdue(now):
             self.transport.close()
 
     def _is_stalled(self, now: float) -> bool:
-        """Whether there has been an answer to send each time that somebody looked, for longer than a body may take."""
+        """Return whether responses have been unsent at every check for longer than a body may take."""
         if not self.transport.get_write_buffer_size():
             self._unsent_since = None
             return False
@@ -375,10 +429,10 @@ class Protocol(HttpToolsProtocol):
         return now - self._unsent_since > self._settings.body_seconds
 
     def overdue(self, now: float) -> bool:
-        """True where the client has kept the front door waiting for too long. ``now`` is the loop's time.
+        """Return whether the client has kept the front door waiting for too long. ``now`` is the event loop's time.
 
-        The wait is for a head that was begun, or never came on a new connection, for a body, or for the rest of one
-        that is answered already.
+        The front door waits for the rest of a head, for the first head of a new connection, for a body, or for the rest
+        of a body that is already answered.
         """
         if self._waiting_since is not None:
             return now - self._waiting_since > self._settings.head_seconds
@@ -386,7 +440,7 @@ class Protocol(HttpToolsProtocol):
 
     def _body_lags(self, now: float) -> bool:
         if self.flow.read_paused:
-            # It is the front door that keeps the client waiting, for an earlier answer or for room.
+            # The front door keeps the client waiting, for an earlier response or for memory.
             self._expect_body(now)
             return False
         settings, seconds = self._settings, now - (self._body_since or now)
@@ -394,7 +448,7 @@ class Protocol(HttpToolsProtocol):
         return seconds > settings.body_seconds or self._body_bytes < due
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Begin to wait for the first head."""
+        """Start to wait for the first head."""
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
         if connection is None:
@@ -402,16 +456,19 @@ class Protocol(HttpToolsProtocol):
         else:
             peer = self.app_state["peer"] = Peer(connection)
             if self._callers is not None and self._callers.knows(peer):
-                self.let_in()
+                self.mark_authenticated()
         self._wait()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the rest of a head."""
+        """Start to wait for the rest of a head."""
         self._wait()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Stop waiting; the application waits for the body. Raising makes httptools refuse the request."""
+        """Stop waiting for the head; the application waits for the body.
+
+        An exception makes httptools refuse the request.
+        """
         self._waiting_since = None
         self._head_came_at = self.loop.time()
         try:
@@ -428,21 +485,21 @@ class Protocol(HttpToolsProtocol):
         if len(self.headers) > self._settings.max_head_fields:
             raise FramingError(f"a head has at most {self._settings.max_head_fields} fields")
         if self.parser.should_upgrade():
-            # httptools would take the body for another protocol, and drop it.
+            # httptools would treat the body as another protocol, and drop it.
             raise FramingError("no other protocol is spoken here")
         check_version_and_host(self.parser.get_http_version(), self.headers)
         self._framing.begin_body(self.headers)
 
     def on_body(self, body: bytes) -> None:
-        """Count what comes."""
+        """Count the received bytes."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Wait for the rest of a body that is answered already, and go on with what came after the request.
+        """Wait for the rest of a body that is already answered, and continue with what came after the request.
 
-        The time for the rest counts from its head. So a body that was too large has time to end, and one that was too
-        slow has had it.
+        The time for the rest counts from its head. So a body that was too large has time to finish, and one that was
+        too slow has none left.
         """
         super().on_response_complete()
         self.cycle.body = bytearray()  # what came of it after the answer was decided on; nobody reads it
@@ -461,11 +518,11 @@ class Protocol(HttpToolsProtocol):
         self._framing.begin()
         if self.cycle.response_complete:
             self._waiting_since = None
-            # uvicorn leaves this true where it discarded the body.
+            # uvicorn leaves this true after it has discarded the body.
             self.cycle.more_body = False
 
     def data_received(self, data: bytes) -> None:
-        """Read requests one after another: the next one waits, unparsed, until the one before it is answered."""
+        """Parse requests one after another: the next one stays unparsed until the previous one is answered."""
         self._unread = self._unread[self._read :] + data if self._unread else data
         self._read = 0
         self._read_on()
@@ -474,7 +531,7 @@ class Protocol(HttpToolsProtocol):
     def _read_on(self) -> None:
         while self._unread and not self.transport.is_closing():
             if self._is_answering():
-                # What has been read is one packet; the rest waits with the client.
+                # One packet has been read; the rest waits at the client.
                 self.flow.pause_reading()
                 return
             try:
@@ -490,11 +547,11 @@ class Protocol(HttpToolsProtocol):
             super().data_received(part)
 
     def _is_answering(self) -> bool:
-        """Whether a request has come whole, and is not answered."""
+        """Return whether a complete request is not answered yet."""
         return self._framing.part is MessagePart.HEAD and self.is_busy
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go of what nobody will read."""
+        """Release what the connection held."""
         self.forget()
         self._unread, self._socket = b"", None
         self.app_state.clear()
@@ -502,7 +559,7 @@ class Protocol(HttpToolsProtocol):
             super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced
-        """Answer what is no HTTP request that can be answered, and close."""
+        """Answer a malformed request, and close the connection."""
         text = f"not an HTTP/1.1 request that can be answered: {self._complaint or 'it is malformed'}"
         body = status_reply(statuses.bad_request(text)).body
         head = [

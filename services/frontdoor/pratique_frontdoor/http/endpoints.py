@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pratique.admission.controllers import Phase
@@ -21,14 +22,15 @@ from pratique_frontdoor.decision_logs.entries import Observation
 from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.codecs import ReceivedReview, decode_large_review, decode_review, encode_answer
-from pratique_frontdoor.http.connections import Timeouts
-from pratique_frontdoor.http.limits import Load, LoadShare, priority_of
 from pratique_frontdoor.http.messages import (
     ClientGoneError,
     JSONReply,
+    Load,
+    LoadShare,
     Query,
     check_head,
     failure_status,
+    priority_of,
     query_reader,
     read_body,
     shutting_down,
@@ -38,7 +40,7 @@ from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import Self, TypeAlias
 
     from starlette.types import Receive, Scope, Send
 
@@ -51,14 +53,95 @@ BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTr
 _CLIENT_GONE = 499  # as nginx has it: nobody was there any more to be answered
 
 _MOST_MARGIN_SECONDS = 0.05
-"""What the front door keeps of a review's time for itself: as much as a service keeps for its answer
-(``pratique.rpc.handlers``), or a tenth where that is less. So what hangs is given up, and what others said until then
-is answered, before the limit on the whole request ends everything."""
+"""What the front door reserves of a review's time: as much as a service reserves for its answer
+(``pratique.rpc.handlers``), or a tenth if that is less. Hanging calls then end before the limit on the whole request
+does, and other outcomes are still used."""
+
+
+class Timeouts:
+    """The time limits of all requests in flight.
+
+    ``asyncio.timeout`` sets a timer for each, and nearly always cancels it, which takes uvloop 12 µs: as long as
+    decoding a review. Here one timer waits for the earliest limit.
+    """
+
+    def __init__(self) -> None:
+        """Start without limits."""
+        self._limits: set[TimeLimit] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def limit(self, seconds: float) -> TimeLimit:
+        """Limit the time of a ``with`` block, which raises TimeoutError when the time is over."""
+        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
+
+    def add(self, limit: TimeLimit) -> None:
+        """Start to enforce a limit."""
+        self._limits.add(limit)
+        if self._timer is None or limit.at < self._timer_at:
+            self._wake_at(limit.at)
+
+    def remove(self, limit: TimeLimit) -> None:
+        """Stop enforcing a limit. The timer stays: it will find the next one, or none."""
+        self._limits.discard(limit)
+
+    def _wake_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+        self._timer_at = at
+
+    def _wake(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for limit in [limit for limit in self._limits if limit.at <= now]:
+            self._limits.discard(limit)
+            limit.expire()
+        if self._limits:
+            self._wake_at(min(limit.at for limit in self._limits))
+
+
+class TimeLimit:
+    """A time limit on the current task, as a context manager for one use. Created by :meth:`Timeouts.limit`."""
+
+    __slots__ = ("_cancelling", "_expired", "_task", "_timeouts", "at")
+
+    def __init__(self, timeouts: Timeouts, at: float) -> None:
+        """End at ``at``, in the time of the event loop."""
+        self.at = at
+        self._timeouts = timeouts
+        self._expired = False
+
+    def expire(self) -> None:
+        """Cancel the task."""
+        self._expired = True
+        self._task.cancel()
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a time limit needs a task")
+        self._task, self._cancelling = task, task.cancelling()
+        self._timeouts.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timeouts.remove(self)
+        # If the task was also cancelled from outside, that cancellation takes precedence.
+        if (
+            self._expired
+            and self._task.uncancel() <= self._cancelling
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
+            raise TimeoutError from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EndpointContext:
-    """What all endpoints of one front door share."""
+    """What all endpoints of a front door share."""
 
     engine: Engine
     settings: FrontDoorSettings
@@ -74,74 +157,74 @@ class EndpointContext:
 class DecisionEndpoint:
     """An ASGI application for one path.
 
-    It is one, instead of a function of a Starlette Request, because it is where every review passes: Request
-    and Response objects would cost a sixth of the time that Starlette and uvicorn take together.
+    It is not a function of a Starlette Request, because every review passes through it: Request and Response objects
+    would cost a sixth of the time that Starlette and uvicorn take together.
     """
 
-    def __init__(self, path: str, phases: frozenset[Phase] | None, surroundings: EndpointContext) -> None:
-        """Run ``phases`` for every review; None: those that ``?phase=`` asks for, and explain them."""
+    def __init__(self, path: str, phases: frozenset[Phase] | None, context: EndpointContext) -> None:
+        """Run ``phases`` for every review. None runs the phases of ``?phase=`` and returns a decision document."""
         self._path = path
         self._phases = phases
-        self._engine = surroundings.engine
-        self._metrics = surroundings.metrics
-        self._load = surroundings.load
-        self._timeouts = surroundings.timeouts
-        self._recorder = surroundings.recorder
-        self._decision_log = surroundings.decision_log
-        self._begin_trace = surroundings.begin_trace
-        self._max_body_bytes = surroundings.settings.max_body_bytes
-        self._reader = surroundings.reader
-        self._read_query = query_reader(surroundings.settings)
+        self._engine = context.engine
+        self._metrics = context.metrics
+        self._load = context.load
+        self._timeouts = context.timeouts
+        self._recorder = context.recorder
+        self._decision_log = context.decision_log
+        self._begin_trace = context.begin_trace
+        self._max_body_bytes = context.settings.max_body_bytes
+        self._reader = context.reader
+        self._read_query = query_reader(context.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         started = time.perf_counter()
         trace = None if self._begin_trace is None else self._begin_trace(self._path, scope["headers"])
         log = self._decision_log
-        seen = None if log is None else log.begin(self._path, scope)
+        observation = None if log is None else log.begin(self._path, scope)
         try:
-            reply = await self._answer(scope, receive, trace, seen)
+            reply = await self._answer(scope, receive, trace, observation)
         except ClientGoneError:
             _end_trace(trace, _CLIENT_GONE)
             return
         except asyncio.CancelledError:
-            # The server cancels what outlives the drain; this task has nothing else to do than to say so.
+            # The server cancels requests that outlive the drain; they are still answered.
             reply = status_reply(shutting_down())
         except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
             if isinstance(error, OutageError):
                 self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))
-        if log is not None and seen is not None:
-            # Whatever is answered comes by here, decision or outage, before anybody hears of it.
-            seen.answered(reply.code, reply.body)
-            log.take(seen)
+        if log is not None and observation is not None:
+            # Every response passes here before it is sent, whether it has a decision or not.
+            observation.answered(reply.code, reply.body)
+            log.take(observation)
         await reply.send(send)
         self._metrics.count_request(self._path, reply.code)
         self._metrics.observe_request(self._path, time.perf_counter() - started)
         _end_trace(trace, reply.code)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, trace: ReviewTrace | None, seen: Observation | None
+        self, scope: Scope, receive: Receive, trace: ReviewTrace | None, observation: Observation | None
     ) -> JSONReply:
         if self._decision_log is not None:
             self._decision_log.check()
         query = self._read_query(scope["query_string"])
         check_head(scope["headers"], self._max_body_bytes)
         deadline = Deadline.after(query.seconds - min(_MOST_MARGIN_SECONDS, query.seconds / 10))
-        # A client that goes away is not noticed: its review ends by its deadline, and watching for it would
+        # A client that disconnects is not noticed: its review ends at its deadline, and watching the connection would
         # cost every review a task.
         with LoadShare(self._load, _share_holder(scope)) as share, self._timeouts.limit(query.seconds):
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
             received = await self._read(pieces)
             share.complete(priority_of(received.review))
             pieces.clear()  # what is of use of them is in the review
-            if seen is not None:
-                seen.received = received
+            if observation is not None:
+                observation.received = received
             if deadline.passed:
                 raise TimeoutError
             decision = await self._decide(received, query, deadline)
-        if seen is not None:
-            seen.decision = decision
+        if observation is not None:
+            observation.decision = decision
         if trace is not None:
             trace.decided(received.review, decision)
         return self._reply(received, decision, blame=query.blame)
@@ -158,7 +241,7 @@ class DecisionEndpoint:
         explain = self._phases is None
         phases = query.phases if self._phases is None else self._phases
         decision = await self._engine.decide(received.review, phases, deadline, explain=explain)
-        # In the next turn of the loop, after uvloop has written the answer.
+        # In the next iteration of the event loop, after uvloop has written the response.
         asyncio.get_running_loop().call_soon(
             self._metrics.observe_decision, received.review.operation, decision
         )
@@ -178,13 +261,13 @@ class DecisionEndpoint:
 
 
 def _share_holder(scope: Scope) -> str:
-    """Who counts for what a request holds: its caller, or the address that it came from."""
+    """Return whose limits a request counts against: those of its caller, or of its address."""
     state = scope["state"]
     holder: str = state.get("caller") or state.get("address", "")
     return holder
 
 
 def _end_trace(trace: ReviewTrace | None, code: int) -> None:
-    """End a trace, in the next turn of the loop, after uvloop has written the answer."""
+    """End a trace in the next iteration of the event loop, after uvloop has written the response."""
     if trace is not None:
         asyncio.get_running_loop().call_soon(trace.end, code, time.perf_counter_ns())

@@ -1,4 +1,4 @@
-"""How callers reach the front door, over what, and who is let in."""
+"""The front door's TLS: its certificate, accepted versions and cipher suites, and the credentials that callers need."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 _TLS_VERSIONS = MappingProxyType(
     {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 )
-"""As ``k8s.io/component-base/cli/flag/ciphersuites_flag.go`` names them, less those that nobody should speak."""
+"""The names of ``k8s.io/component-base/cli/flag/ciphersuites_flag.go``, without versions that are no longer safe."""
 
 CIPHER_SUITES = MappingProxyType(
     {
@@ -47,25 +47,25 @@ CIPHER_SUITES = MappingProxyType(
         "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
     }
 )
-"""Go's names of the suites of TLS 1.2 that it prefers, and OpenSSL's."""
+"""Go's names of its preferred cipher suites of TLS 1.2, and OpenSSL's names."""
 
 _TLS_1_3_CIPHER_SUITES = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
-"""These cannot be chosen, in Go neither: all of them are always on."""
+"""These cannot be selected, as in Go: all of them are always enabled."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HandshakeSettings:
-    """What all handshakes have to be like."""
+    """The TLS version and cipher suites of all handshakes."""
 
     minimum: ssl.TLSVersion
     ciphers: str
-    """In OpenSSL's words; empty for its own choice."""
+    """The cipher list in OpenSSL's format; empty for its default."""
 
     @classmethod
     def of(cls, settings: FrontDoorSettings) -> HandshakeSettings:
-        """What the settings want.
+        """Return the handshake settings of the front door's settings.
 
         Raises:
             ConfigurationError: there is no such version or cipher suite.
@@ -84,7 +84,7 @@ class HandshakeSettings:
         return cls(version, ":".join(CIPHER_SUITES[name] for name in names))
 
     def context(self) -> ssl.SSLContext:
-        """Make a context for them."""
+        """Return a new SSL context with these settings."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self.minimum
         if self.ciphers:
@@ -93,9 +93,9 @@ class HandshakeSettings:
 
 
 class Certificate:
-    """The front door's certificate, and the authorities of those who may show one in return.
+    """The front door's certificate, and the authorities of client certificates.
 
-    Both are what is in their files: the next handshake goes by it, and open connections stay.
+    Both follow their files: the next handshake uses the new content, and open connections stay.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Certificate:
         authorities: ReloadedCertificate[CertificateAuthorities] | None = None,
         handshakes: HandshakeSettings | None = None,
     ) -> None:
-        """Read the pair.
+        """Read the certificate and its key.
 
         Raises:
             ConfigurationError: a file cannot be read, is not PEM, or the two do not belong together.
@@ -117,9 +117,9 @@ class Certificate:
         )
         self._authorities = authorities
         self._handshakes = handshakes or HandshakeSettings(ssl.TLSVersion.TLSv1_2, "")
-        self._current = self._made()
-        self.context = self._made()
-        """What the listener is opened with."""
+        self._current = self._new_context()
+        self.context = self._new_context()
+        """The SSL context of the listener."""
         self.context.sni_callback = self._show_current
         self.pair.tell(self._renew)
         if authorities is not None:
@@ -129,31 +129,31 @@ class Certificate:
     def of(
         cls, settings: FrontDoorSettings, authorities: ReloadedCertificate[CertificateAuthorities] | None
     ) -> Certificate | None:
-        """The certificate that the settings name; None where they name none.
+        """Return the certificate of the settings; None without one.
 
         Raises:
-            ConfigurationError: as above, or only one of the two files is named.
+            ConfigurationError: as above, or only one of the two files is set.
         """
         handshakes = HandshakeSettings.of(settings)
         files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         return None if files is None else cls(files, authorities, handshakes)
 
     def _renew(self, _: object) -> None:
-        self._current = self._made()
+        self._current = self._new_context()
 
     def _show_current(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
-        # A listener's own context is fixed, but each handshake may go on with another.
+        # The context of a listener is fixed, but each handshake can switch to another.
         connection.context = self._current
 
-    def _made(self) -> ssl.SSLContext:
+    def _new_context(self) -> ssl.SSLContext:
         context = self._handshakes.context()
         self.pair.value.show_by(context)
         if self._authorities is not None:
-            # Whoever shows none is judged by what he asks for: a kubelet that probes has none to show.
+            # A request without a certificate is judged by its path: a kubelet that probes has none.
             context.verify_mode = ssl.CERT_OPTIONAL
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
             self._authorities.value.be_trusted_by(context)
-            # A session that is resumed brings the client's certificate back without those that lead to an authority.
+            # A resumed session has the client's certificate without its intermediate ones.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         return context
@@ -163,36 +163,39 @@ _log = logging.getLogger(__name__)
 
 
 class ListenerSecurity:
-    """What is read of files about it, and read again when they change."""
+    """The files of the listener's certificate and its callers' credentials, reloaded when they change."""
 
     def __init__(self, settings: FrontDoorSettings) -> None:
-        """Read everything.
+        """Read the files.
 
         Raises:
-            ConfigurationError: a file cannot be used, or is given without another that it needs.
+            ConfigurationError: a file is unusable, or is set without another that it needs.
         """
         authorities = _authorities(settings.client_ca_file)
         self.certificate = Certificate.of(settings, authorities)
-        """What the front door proves itself with; None for plain HTTP."""
+        """The front door's certificate; None for plain HTTP."""
         _check_flags(settings, self.certificate)
         tokens = _secrets("bearer tokens", settings.token_file, read_tokens)
         logins = _secrets("users and passwords", settings.basic_auth_file, read_logins)
         self.callers = None
-        """Who is let in; None for everybody."""
-        if any(one is not None for one in (authorities, tokens, logins)):
+        """The credentials that callers need; None if everybody may call."""
+        if any(reloaded is not None for reloaded in (authorities, tokens, logins)):
             names = settings.client_allowed_names
             known = None if authorities is None else ClientCertificateAuthenticator(authorities, names)
             self.callers = Callers(known, tokens, logins)
         pair = None if self.certificate is None else self.certificate.pair
-        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
-            one for one in (pair, authorities, tokens, logins) if one is not None
+        self.reloaded_credentials: tuple[ReloadedCertificate[Any], ...] = tuple(
+            reloaded for reloaded in (pair, authorities, tokens, logins) if reloaded is not None
         )
-        """What is read again, and how it is with each."""
-        self._authorities, self._secrets = authorities, [one for one in (tokens, logins) if one is not None]
+        """The reloaded files and their states."""
+        self._authorities, self._secrets = (
+            authorities,
+            [reloaded for reloaded in (tokens, logins) if reloaded is not None],
+        )
 
-    def closed(self) -> Sequence[str]:
-        """Why nobody at all is let in: files that held who may call hold nobody any more. Empty where some are."""
-        ways = [(one.failure, bool(one.value.held)) for one in self._secrets]
+    def unavailable_reasons(self) -> Sequence[str]:
+        """Return why no caller can be accepted: all files of credentials are empty. Empty if some caller can."""
+        ways = [(secrets.failure, bool(secrets.value.held)) for secrets in self._secrets]
         if self._authorities is not None:
             ways.append((self._authorities.failure, bool(self._authorities.value.certificates)))
         if not ways or any(is_open for _, is_open in ways):

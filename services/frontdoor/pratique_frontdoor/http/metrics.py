@@ -1,25 +1,32 @@
-"""Metrics: the API server's own admission metrics, and those of the front door.
+"""The API server's own admission metrics, and those of the front door and its calls to services.
 
-Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so that what was
-made to watch an API server can watch this chain too. A decision is observed after its answer has left.
+Names, labels and buckets are those of ``k8s.io/apiserver/pkg/admission/metrics/metrics.go``, so dashboards and alerts
+for an API server work for this chain too. A decision is observed after its response is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
+from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.decision_logs.writers import DecisionLog
-from pratique_frontdoor.http.limits import Load, UnauthenticatedConnections
+from pratique_frontdoor.http.messages import Load
 from pratique_frontdoor.recording.recorders import Recorder
+from pratique_frontdoor.transports.balancing import ReplicaLoad
+from pratique_frontdoor.transports.hosting_services import HostingService
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
+
+    from pratique_frontdoor.http.connections import UnauthenticatedConnections
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -31,12 +38,12 @@ _WEBHOOKS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}
 _WITH_SEVERAL_STEPS = _WEBHOOKS | {"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"}
 _STEP_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validate"}
 _WEBHOOK_TYPE = {Phase.MUTATE: "admit", Phase.VALIDATE: "validating"}  # as metrics.go has it
-_REJECTING = frozenset({StepOutcome.DENIED, StepOutcome.FAILED})
+_REJECTING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 _HIGHEST_CODE = 600  # metrics.go cuts codes there to bound the number of series
 
 
 class Metrics:
-    """Everything that ``GET /metrics`` shows, in a registry of its own."""
+    """All metrics of ``GET /metrics``, in their own registry."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -106,7 +113,7 @@ class Metrics:
         return durations
 
     def show_recording(self, recorder: Recorder) -> None:
-        """Show what has become of the lines of a recording, as it is whenever metrics are asked for."""
+        """Show how many lines of a recording were written and dropped, read on every scrape."""
         self._registry.register(
             CallbackMetric(
                 "pratique_recording_written_total", "Lines that were recorded.", lambda: recorder.written
@@ -121,7 +128,7 @@ class Metrics:
         )
 
     def show_decision_log(self, log: DecisionLog) -> None:
-        """Show how a decision log fares, as it is whenever metrics are asked for."""
+        """Show the state of a decision log, read on every scrape."""
         for name, documentation, read in (
             ("written_total", "Decisions and outages that were logged.", lambda: log.written),
             (
@@ -139,7 +146,7 @@ class Metrics:
             self._registry.register(CallbackMetric(f"pratique_decision_log_{name}", documentation, read))
 
     def show_load(self, load: Load) -> None:
-        """Show what is in flight, as it is whenever metrics are asked for."""
+        """Show the load, read on every scrape."""
         for name, documentation, read in (
             ("in_flight_bytes", "Bytes of reviews that are held now.", lambda: load.held_bytes),
             ("in_flight_reviews", "Reviews that are being decided now.", lambda: load.reviews),
@@ -162,7 +169,7 @@ class Metrics:
         )
 
     def show_connections(self, connections: UnauthenticatedConnections) -> None:
-        """Show what connections take up whose callers were not let in, and how many were closed for that."""
+        """Show the memory of unauthenticated connections, and how many were closed for it."""
         for name, documentation, read in (
             (
                 "connections",
@@ -184,23 +191,23 @@ class Metrics:
         )
 
     def show(self, collector: Collector) -> None:
-        """Show what somebody else has counted, as it is whenever metrics are asked for."""
+        """Show the metrics of another collector, read on every scrape."""
         self._registry.register(collector)
 
     def text(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return render_metrics(self._registry)
 
     def count_request(self, path: str, code: int) -> None:
-        """Count an HTTP request. ``path`` is one of a fixed set, never what the client sent."""
+        """Count an HTTP request. ``path`` is from a fixed set, never from the client."""
         self._requests.add(path, str(code))
 
     def count_outage(self, service: str, cause: str) -> None:
-        """Count a review that was not decided. Both are of a fixed set."""
+        """Count an outage. Both labels are from fixed sets."""
         self._outages.add(service, cause)
 
     def observe_request(self, path: str, seconds: float) -> None:
-        """Observe how long a request for a decision took."""
+        """Observe the duration of a request for a decision."""
         self._request_seconds.observe(seconds, path)
 
     def observe_decision(self, operation: str, decision: Decision) -> None:
@@ -210,7 +217,7 @@ class Metrics:
             self._steps.observe(seconds, _STEP_TYPE[phase], operation, _boolean_label(rejected))
         several = []
         for step in decision.steps:
-            if step.outcome is StepOutcome.SKIPPED:
+            if step.outcome is OutcomeStatus.SKIPPED:
                 continue
             if step.controller in _WITH_SEVERAL_STEPS:
                 several.append(step)
@@ -221,7 +228,7 @@ class Metrics:
 
     def _observe_controller(self, operation: str, name: str, phase: Phase, steps: Sequence[Step]) -> None:
         durations = [step.duration_seconds for step in steps]
-        # Webhooks and policies take turns in the mutating phase, and run side by side in the validating one.
+        # Webhooks and policies run one after another in the mutating phase, and concurrently in the validating one.
         seconds = sum(durations) if phase is Phase.MUTATE else max(durations)
         self._controllers.observe(
             seconds, name, _STEP_TYPE[phase], operation, _boolean_label(_rejects(phase, steps))
@@ -237,12 +244,12 @@ class Metrics:
             self._observe_controller(operation, name, phase, members)
 
     def _observe_webhook(self, operation: str, step: Step) -> None:
-        if step.outcome is StepOutcome.FAILED and not (step.endpoint or step.code):
+        if step.outcome is OutcomeStatus.FAILED and not (step.endpoint or step.code):
             return  # it could not be told whether to call it
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
             self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
-        elif step.outcome is StepOutcome.FAILED_OPEN:
+        elif step.outcome is OutcomeStatus.FAILED_OPEN:
             self._webhook_fail_open.add(step.name, kind)
         self._webhook_requests.add(step.name, kind, operation, _code_label(step), _boolean_label(rejected))
         self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _boolean_label(rejected))
@@ -255,14 +262,104 @@ def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
 def _error_type(step: Step) -> str:
     if not step.code:
         return "apiserver_internal_error"  # what the chain itself refuses, whatever the webhook says
-    return "no_error" if step.outcome is StepOutcome.DENIED else "calling_webhook_error"
+    return "no_error" if step.outcome is OutcomeStatus.DENIED else "calling_webhook_error"
 
 
 def _code_label(step: Step) -> str:
-    if step.outcome in _REJECTING or step.outcome is StepOutcome.FAILED_OPEN:
+    if step.outcome in _REJECTING or step.outcome is OutcomeStatus.FAILED_OPEN:
         return str(min(step.code, _HIGHEST_CODE))
     return "200"
 
 
 def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
     return "true" if flag else "false"
+
+
+_CALL_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds. A call on one machine takes 1 ms, and none has more than 30 s."""
+
+
+class ServiceCallMetrics:
+    """Metrics of the calls of one front door, by service."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._calls = LabeledCounter(
+            "pratique_frontdoor_hops_total",
+            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
+            ("service", "code"),
+        )
+        self._seconds = DurationHistogram(
+            "pratique_frontdoor_hop_duration_seconds",
+            "Time from a call to a service to its answer, by service.",
+            _CALL_BUCKETS,
+            ("service",),
+        )
+        self._services: Sequence[HostingService] = ()
+        self._held: RecentInputs[Any] | None = None
+
+    def observer(self, service: str) -> Callable[[str, float], None]:
+        """Return the function to call after each call to a service, with gRPC's code by Go's name, and seconds."""
+        return functools.partial(self._observe, service)
+
+    def _observe(self, service: str, code: str, seconds: float) -> None:
+        self._calls.add(service, code)
+        self._seconds.observe(seconds, service)
+
+    def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
+        """Show the known addresses of services, and which replicas agree with the ``held`` inputs."""
+        self._services, self._held = services, held
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, for a registry."""
+        yield from self._calls.collect()
+        yield from self._seconds.collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_service_addresses",
+            "Addresses of a service that are known: its replicas, where each has one.",
+            lambda: {(service.name,): service.transport.addresses for service in self._services},
+            "service",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_agrees",
+            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
+            self._agreements,
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_calls_in_flight",
+            "Calls to a replica without an answer; refused ones count for a second longer.",
+            lambda: self._loads(lambda load: load.in_flight),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_left_out",
+            "1 where a replica gets no calls for a while because it is much slower than others.",
+            lambda: self._loads(lambda load: load.excluded),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_exclusions_total",
+            "How often a replica was left out because it was much slower than others.",
+            lambda: self._loads(lambda load: load.exclusions),
+            "service",
+            "endpoint",
+        ).collect()
+
+    def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
+        return {
+            (service.name, replica.endpoint): read(replica.load)
+            for service in self._services
+            for replica in service.transport.replicas
+        }
+
+    def _agreements(self) -> dict[tuple[str, ...], float]:
+        digest = "" if self._held is None else self._held.digests.whole
+        return {
+            (service.name, replica.endpoint): int(replica.holds(digest))
+            for service in self._services
+            for replica in service.transport.replicas
+        }

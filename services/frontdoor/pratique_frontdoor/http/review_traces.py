@@ -1,8 +1,8 @@
-"""Review traces: a span for each request for a decision, and one within it for each step of the decision.
+"""Traces of reviews: a span for each request for a decision, with one child span for each step.
 
-What is in them is bounded, and never of the object: names of controllers, webhooks, policies and configurations, which
-the operator gives; phases, outcomes, codes; the operation, and the resource where it is a known one. No names,
-namespaces, users or uids, which are the client's; no reasons, which quote the object.
+Attributes are bounded, and never come from the object: names of controllers, webhooks, policies and configurations,
+which the operator sets; phases, results and codes; the operation, and the resource if it is a known one. Names,
+namespaces, users and uids are the client's and are left out, and so are reasons, which quote the object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import OutcomeStatus as StepOutcome
+from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.cluster.api_resources import built_in_resources
 from pratique.telemetry.tracing import set_trace_metadata
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from pratique_frontdoor.chain.decisions import Decision, Step
 
 _CONTEXT = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
-_FAILED = frozenset({StepOutcome.FAILED, StepOutcome.FAILED_OPEN})
+_FAILED = frozenset({OutcomeStatus.FAILED, OutcomeStatus.FAILED_OPEN})
 _NANOSECONDS = 1_000_000_000
 _FAILURE = 500
 
 
 class ReviewTrace:
-    """The trace of one request. All that a review waits for is its beginning."""
+    """The trace of one request. A review waits only for its start."""
 
     def __init__(self, tracing: Tracing, path: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Begin, within the trace that the headers name, and let all calls made from here say so."""
+        """Start the span, within the trace of the headers, and propagate it in all calls from here."""
         self._tracing = tracing
         begun = time.time_ns()
         self._offset = begun - time.perf_counter_ns()
@@ -47,11 +47,11 @@ class ReviewTrace:
         set_trace_metadata(tracing.carried(self._span))
 
     def decided(self, review: Review, decision: Decision) -> None:
-        """Note what came of it."""
+        """Remember the review and its decision."""
         self._decided = review, decision
 
     def end(self, code: int, ended: int) -> None:
-        """End with an answer, once it is on its way; ``ended`` is by ``time.perf_counter_ns``."""
+        """End the span with the response code, after the response; ``ended`` is by ``time.perf_counter_ns``."""
         span = self._span
         if span.is_recording():
             span.set_attribute("http.response.status_code", code)
@@ -75,10 +75,10 @@ class ReviewTrace:
 
 
 def _step_times(steps: Sequence[Step]) -> list[tuple[int, int]]:
-    """When each began and ended, by ``time.perf_counter_ns``.
+    """Return when each step began and ended, by ``time.perf_counter_ns``.
 
-    A step ends where it was noted. Those of one call to the mutator are noted together and ran one after another; those
-    of the validating phase ran side by side.
+    A step ended when it was recorded. Steps of one call to the mutator are recorded together but ran one after another;
+    steps of the validating phase ran concurrently.
     """
     times: list[tuple[int, int]] = []
     next_begun, endpoint = 0, ""

@@ -1,4 +1,4 @@
-"""uvicorn, started, drained and stopped; its open files and load."""
+"""Starts, drains and stops uvicorn, and sets its limits of open files and memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from starlette.applications import Starlette
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
-from pratique_frontdoor.http.connections import Protocol
-from pratique_frontdoor.http.limits import UNAUTHENTICATED_WINDOW_BYTES
+from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
 from pratique_frontdoor.http.listener import ListenerSecurity
 
 if TYPE_CHECKING:
@@ -34,39 +33,39 @@ _M_MMAP_THRESHOLD = -3  # malloc.h of glibc
 _MAPPED_BYTES = 128 * 1024
 
 WANTED_OPEN_FILES = 4096
-"""Each connection is one, and takes 60 to 70 KiB: a quarter of a GiB, which a front door with 512 MiB has beside the 64
-of its reviews. 500 strangers a second that say nothing are 2,500 at a time, as each is closed after 5 s."""
+"""Each connection is an open file and takes 60 to 70 KiB: a quarter of a GiB, which a front door with 512 MiB has
+beside the 64 of its reviews. 500 silent connections per second are 2,500 at a time, as each is closed after 5 s."""
 
 
 def raise_open_file_limit() -> None:
-    """Raise the limit where it is lower, and the system grants more.
+    """Raise the limit of open files if it is lower and the system permits it.
 
-    The usual limit, 1,024, is for programs that use ``select``. Beyond it new connections are reset, so that a thousand
-    strangers that say nothing would keep out who may call. Go raises it for each program (``os/rlimit.go``).
+    The usual limit, 1,024, is for programs that use ``select``. Beyond it new connections are reset, so a thousand
+    silent connections would lock out allowed callers. Go raises it in every program (``os/rlimit.go``).
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else min(WANTED_OPEN_FILES, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
-    # A container's runtime may refuse it; the front door is as good as with the limit that it has, then.
+    # A container runtime may refuse it; the front door then works with the limit it has.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def release_large_buffers() -> None:
-    """Have each buffer of more than 128 KiB go back to the system when it is freed.
+    """Have every freed buffer of more than 128 KiB returned to the system.
 
-    glibc gives that up with the first of them, and keeps the next ones: after 1,000 connections over TLS, each with a
-    buffer of 256 KiB, 180 MiB stayed. Other C libraries have no such threshold.
+    glibc raises that threshold with the first such buffer and keeps the next ones: after 1,000 connections over TLS,
+    each with a buffer of 256 KiB, 180 MiB stayed. Other C libraries have no such threshold.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 def trim_memory() -> None:
-    """Collect what connections left behind that were closed, and have the system take back what is free.
+    """Collect the garbage of closed connections, and return free memory to the system.
 
-    Connections over TLS are cycles of objects, and what they leave is small pieces all over the heap.
+    Connections over TLS are reference cycles, and leave small free blocks all over the heap.
     """
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
@@ -74,21 +73,26 @@ def trim_memory() -> None:
 
 
 class Handshake(asyncio.Protocol):
-    """What is spoken on a connection before HTTP over TLS is."""
+    """The protocol of a connection until its TLS handshake is complete."""
 
     def __init__(
-        self, protocol: Protocol, context: ssl.SSLContext, seconds: float, tasks: set[asyncio.Task[None]]
+        self,
+        protocol: HttpConnection,
+        context: ssl.SSLContext,
+        seconds: float,
+        tasks: set[asyncio.Task[None]],
     ) -> None:
-        """Shake hands within that many seconds, and go on with ``protocol``; ``tasks`` keeps the one that does it."""
+        """Limit the handshake to ``seconds``; ``tasks`` holds the running handshakes."""
         self._protocol = protocol
         self._context = context
         self._seconds = seconds
         self._tasks = tasks
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have these
-        """Count it, and shake hands.
+        """Count the connection, and start the handshake.
 
-        The socket goes on under another transport: uvloop's own ``start_tls`` loses what came before it was called.
+        The socket continues under another transport: uvloop's own ``start_tls`` loses bytes that arrived before it was
+        called.
         """
         accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         peer = transport.get_extra_info("peername")
@@ -99,7 +103,7 @@ class Handshake(asyncio.Protocol):
         self._protocol.accepted(accepted, peer)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
-        # Whoever does not end a handshake, or ends it badly, has had its alert.
+        # A client whose handshake fails or does not end has already received its alert.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._protocol,
@@ -120,15 +124,15 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class FrontDoorServer(uvicorn.Server):
-    """Serves one application until it is told to stop.
+    """Serves one application until it is stopped by a signal.
 
-    The first signal begins to drain: probes say so, requests are still answered, each connection is closed
-    with its next answer, and nothing is reset. ``drain_seconds`` later the listener and the idle connections
-    close, and what is in flight is finished. A second signal ends the process at once.
+    The first signal starts the drain: readiness fails, requests are still answered, each connection is closed with its
+    next response, and nothing is reset. ``drain_seconds`` later, the listener and idle connections are closed, and
+    requests in flight are finished. A second signal ends the process immediately.
     """
 
     def __init__(self, app: Starlette, settings: FrontDoorSettings, announce: Callable[[str], None]) -> None:
-        """Be ready to serve what ``build_app`` made; ``announce`` is told the URL once it listens."""
+        """Prepare to serve the application of ``build_app``; ``announce`` gets the URL once the server listens."""
         self._app = app
         self._settings = settings
         self._announce = announce
@@ -140,12 +144,12 @@ class FrontDoorServer(uvicorn.Server):
         super().__init__(_uvicorn_config(app, settings))
 
     def drain(self) -> None:
-        """Begin to stop. To be called in the loop's own thread; again has no effect."""
+        """Start the drain. Call it in the thread of the event loop; calling it again has no effect."""
         if self._app.state.draining:
             return
         self._app.state.draining = True
         _logger.info("draining")
-        # uvicorn sends these with every answer, and closes where they say so.
+        # uvicorn sends these headers with every response, and closes the connection accordingly.
         closing = (b"connection", b"close")
         self.config.encoded_headers = [*self.config.encoded_headers, closing]
         self.server_state.default_headers.append(closing)
@@ -155,7 +159,7 @@ class FrontDoorServer(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - never given
-        """Listen. uvicorn's own does not limit the time for TLS handshakes, and exits where it cannot listen.
+        """Listen. uvicorn's own method does not limit the time of TLS handshakes, and exits if it cannot listen.
 
         Raises:
             ConfigurationError: the address cannot be listened on.
@@ -178,19 +182,21 @@ class FrontDoorServer(uvicorn.Server):
             for listening in listener.sockets:
                 with socket.socket(fileno=os.dup(listening.fileno())) as same:
                     same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNAUTHENTICATED_WINDOW_BYTES)
-        self._watching = asyncio.ensure_future(keep_certificates_fresh(self._listener_security.kept))
+        self._watching = asyncio.ensure_future(
+            keep_certificates_fresh(self._listener_security.reloaded_credentials)
+        )
         self.started = True
         self._announce(self._url(listener.sockets[0].getsockname()[1]))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what is in flight, and watch no files any more."""
+        """Finish requests in flight, and stop watching files."""
         await super().shutdown(sockets)
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
     def _connection(self) -> asyncio.Protocol:
-        protocol = Protocol(
+        protocol = HttpConnection(
             self._settings,
             self.config,
             self.server_state,
@@ -207,7 +213,7 @@ class FrontDoorServer(uvicorn.Server):
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is to be done from time to time."""
+        """Close overdue connections once a second."""
         if counter % _TICKS_PER_SECOND == 0:
             self._close_overdue()
         return await super().on_tick(counter)
@@ -219,19 +225,22 @@ class FrontDoorServer(uvicorn.Server):
             trim_memory()
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol):
+            if isinstance(connection, HttpConnection):
                 connection.close_overdue(now)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Drain on the first signal. uvicorn stops at once on its own, and ends by the signal, not with 0."""
+        """Drain on the first signal.
+
+        uvicorn itself stops immediately, and ends by the signal instead of with exit code 0.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
 
         def on_first(_number: int, _frame: FrameType | None) -> None:
-            # From here on the system itself ends the process, even one whose loop hangs.
+            # From here on the next signal ends the process directly, even if its event loop hangs.
             for number in _STOP_SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             loop.call_soon_threadsafe(self.drain)
@@ -247,7 +256,7 @@ class FrontDoorServer(uvicorn.Server):
 def _uvicorn_config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Protocol,
+        http=HttpConnection,
         interface="asgi3",
         lifespan="off",
         ws="none",
@@ -257,6 +266,6 @@ def _uvicorn_config(app: Starlette, settings: FrontDoorSettings) -> uvicorn.Conf
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=settings.keep_alive_seconds,
-        # No review lives longer, so nothing that can still be answered is cut off.
+        # No review lives longer, so no response that can still be sent is cut off.
         timeout_graceful_shutdown=math.ceil(settings.max_timeout_seconds),
     )

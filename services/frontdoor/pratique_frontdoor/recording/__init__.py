@@ -1,1 +1,1 @@
-"""Recordings: reviews and what was decided, as JSON Lines, without what is secret in them."""
+"""Recordings: reviews and decisions as JSON Lines, without secrets."""

@@ -1,7 +1,7 @@
-"""Rotated files: lines appended to a file, which is renamed and begun anew when it is full.
+"""Rotated files: lines are appended to a file, which is renamed and replaced when it is full.
 
-``logging.handlers.RotatingFileHandler`` does the same for logs. It opens files for everybody to read, writes a line in
-two, and does not notice that its file is gone.
+``logging.handlers.RotatingFileHandler`` does this for logs, but it creates files that everybody can read, writes a line
+in two parts, and does not notice that its file was deleted.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pathlib import Path
 
 _MODE = 0o600
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-"""Readable, to see how the file ends; and never waiting, should it be a pipe."""
+"""Readable, to check how the file ends; and non-blocking, in case it is a pipe."""
 
 
 class RotatedFile:
-    """The newest of several files that together hold the last lines: before ``FILE`` was ``FILE.1``, and so on."""
+    """The newest of several files that together hold the last lines; ``FILE.1`` is the previous one, and so on."""
 
     def __init__(self, path: Path, *, max_bytes: int, files: int, alone: bool = False) -> None:
-        """Open or make the file, for its owner alone.
+        """Open or create the file, readable only by its owner.
 
         Args:
-            path: The newest file. What it holds already stays.
-            max_bytes: The size that no file exceeds.
-            files: How many there are at most, the newest included; 0: as many as it takes.
-            alone: Nobody else may write to it with this set; whoever tries gets BlockingIOError.
+            path: The newest file. Existing lines are kept.
+            max_bytes: The maximum size of a file.
+            files: The maximum number of files, including the newest; 0 is no limit.
+            alone: Lock the file; another writer with this flag gets BlockingIOError.
 
         Raises:
             OSError: it cannot be written to.
@@ -42,10 +42,10 @@ class RotatedFile:
         self._open()
 
     def append(self, line: bytes) -> None:
-        """Write a line, which ends with a newline; whole, or not at all.
+        """Write a line, which ends with a newline, completely or not at all.
 
         Raises:
-            OSError: it could not be written. Another line may be.
+            OSError: it could not be written. Later lines may succeed.
         """
         if len(line) > self._max_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
@@ -59,25 +59,25 @@ class RotatedFile:
             raise
 
     def is_full(self, size: int) -> bool:
-        """Tell whether so many bytes have no room in this file any more."""
+        """Return whether this file has no room for ``size`` more bytes."""
         return self._is_regular and self._size + size > self._max_bytes
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing stands in this file yet; never true of what is no regular file."""
+        """Whether the file is empty; never true for something other than a regular file."""
         return self._is_regular and not self._size
 
     def sync(self) -> None:
-        """Have the disk hold what was written.
+        """Flush written lines to disk.
 
         Raises:
-            OSError: it does not.
+            OSError: the flush failed.
         """
         if self._descriptor >= 0 and self._is_regular:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -95,11 +95,11 @@ class RotatedFile:
         if stat.S_IMODE(state.st_mode) != _MODE:
             with contextlib.suppress(PermissionError):  # somebody else's, and ours to write to
                 os.fchmod(self._descriptor, _MODE)
-        # A writer that was killed may have left half a line. It is ended with the next one: now there may be no room.
+        # A killed writer may have left a partial line. It is terminated with the next line: the disk may be full now.
         self._torn = bool(state.st_size) and os.pread(self._descriptor, 1, state.st_size - 1) != b"\n"
 
     def follow(self) -> None:
-        """Open the file anew where its path leads to another one now, or to none.
+        """Reopen the file if its path now leads to another file, or to none.
 
         Raises:
             OSError: it cannot be written to.
@@ -117,7 +117,7 @@ class RotatedFile:
         return os.fstat(self._descriptor).st_size
 
     def rotate(self) -> None:
-        """Go on in a new file, and let the oldest go where there are too many.
+        """Continue in a new file, and delete the oldest if there are too many.
 
         Raises:
             OSError: it cannot be written to.
@@ -131,7 +131,7 @@ class RotatedFile:
         self._open()
 
     def _count(self) -> int:
-        """How many files there are, without a gap."""
+        """Return the number of consecutive files."""
         number = 0
         while self._numbered(number).exists():
             number += 1

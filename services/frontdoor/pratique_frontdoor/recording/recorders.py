@@ -1,4 +1,4 @@
-"""What writes a recording, and what a line of it holds."""
+"""The recorder: what a line of a recording contains, and the thread that writes it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LOOK_INTERVAL_SECONDS = 1.0
 
 
 class ConfigurationDigest:
-    """The digest of files and folders, made again when they have changed."""
+    """The digest of files and folders, computed again when they change."""
 
     def __init__(self, paths: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with the files as they are now."""
+        """Start with the current files."""
         self._paths = tuple(paths)
         self._clock = clock
         self._seen: Fingerprint | None = None
@@ -47,7 +47,7 @@ class ConfigurationDigest:
 
     @property
     def current(self) -> str:
-        """``sha256:`` and the digest of the contents, as they were a second ago at most; empty without files."""
+        """``sha256:`` and the digest of the contents, at most a second old; empty without files."""
         now = self._clock()
         if self._paths and now >= self._due:
             self._due = now + _LOOK_INTERVAL_SECONDS
@@ -58,7 +58,7 @@ class ConfigurationDigest:
 
 
 def digest_of(paths: Sequence[Path]) -> str:
-    """Digest the contents of files, and of those of folders by name; what cannot be read is empty."""
+    """Return the digest of files, and of the files in folders by name; unreadable ones count as empty."""
     digest = hashlib.sha256()
     for path in paths:
         for content in _contents(path):
@@ -74,42 +74,42 @@ def _contents(path: Path) -> list[bytes]:
 
 
 class RecordedDecision(NamedTuple):
-    """One review that was decided. It holds references alone: nothing was copied or encoded for it."""
+    """One decided review. It only holds references: nothing is copied or encoded for it."""
 
     time: float
-    """When, in seconds since 1970."""
+    """The time of the decision, in seconds since 1970."""
     path: str
-    """The HTTP path on which it came."""
+    """The HTTP path of the request."""
     phases: frozenset[Phase]
-    """What it went through."""
+    """The phases that it went through."""
     received: ReceivedReview
-    """What was asked."""
+    """The review."""
     decision: Decision
-    """What was decided."""
+    """The decision."""
 
     @property
     def size(self) -> int:
-        """Bytes of its objects, as they came."""
+        """Bytes of its objects, as received."""
         return objects_size(self.received.review)
 
 
 def objects_size(review: Review) -> int:
-    """Bytes of a review's objects, as they came."""
+    """Return the bytes of a review's objects, as received."""
     documents = (review.object_document, review.old_object_document, review.options_document)
-    return sum(len(one.raw) for one in documents)
+    return sum(len(document.raw) for document in documents)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineWriter:
-    """Writes lines without what is secret."""
+    """Writes lines without secrets."""
 
     key: bytes = dataclasses.field(repr=False)
-    """Makes the replacements of one recording alike."""
+    """The key by which equal secrets of one recording have equal replacements."""
     max_review_bytes: int
-    """Of larger reviews the objects and patches are left out, and the line says so."""
+    """Objects and patches of larger reviews are omitted, and the line says so."""
 
     def write(self, entry: RecordedDecision, configuration: str) -> bytes:
-        """Make a line; ``configuration`` identifies the set by which was decided."""
+        """Return a line; ``configuration`` identifies the configuration of the decision."""
         redaction = Redaction(self.key)
         omitted = entry.size if entry.size > self.max_review_bytes else 0
         line: JSONObject = {
@@ -126,12 +126,12 @@ class LineWriter:
 
 
 def _phase(phases: frozenset[Phase]) -> str:
-    """Name phases as ``?phase=`` does."""
+    """Return the name of phases as in ``?phase=``."""
     return "admit" if len(phases) > 1 else next(iter(phases)).value
 
 
 def _review(received: ReceivedReview, redaction: Redaction, *, whole: bool) -> JSONObject:
-    """The AdmissionReview that came."""
+    """Return the received AdmissionReview."""
     review = received.review
     request = {
         "uid": review.uid,
@@ -161,20 +161,21 @@ def _user(user: UserInfo, redaction: Redaction) -> JSONObject:
 
 
 def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> JSONObject:
-    """The decision document without its object, which is that of the review with the patch applied."""
+    """Return the decision document without its object, which is that of the review with the patch applied."""
     document = decisions.to_document(entry.decision)
     del document["object"], document["expanded"]
     objects = [entry.received.review.object, entry.decision.object_document.data] if whole else []
     document["patch"] = redaction.patch(document["patch"], objects) if whole else []
     steps = [
-        {**one, "patch": redaction.patch(one["patch"], objects) if whole else []} for one in document["steps"]
+        {**step, "patch": redaction.patch(step["patch"], objects) if whole else []}
+        for step in document["steps"]
     ]
     if not whole:
-        # What is quoted cannot be told from other words where the object was not looked at.
+        # Without searching the object, its values cannot be recognized in messages.
         return _without_texts(document, steps)
-    document["steps"] = [{**one, "reason": redaction.told(one["reason"])} for one in steps]
+    document["steps"] = [{**step, "reason": redaction.redact_texts(step["reason"])} for step in steps]
     document["status"] = _redacted_status(document["status"], redaction)
-    document["warnings"] = redaction.told(document["warnings"])
+    document["warnings"] = redaction.redact_texts(document["warnings"])
     document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
     return document
 
@@ -182,21 +183,27 @@ def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> 
 def _redacted_status(status: JSON, redaction: Redaction) -> JSON:
     if status is None:
         return None
-    told: JSONObject = {**status, "message": redaction.told(status.get("message", ""))}
+    redacted: JSONObject = {**status, "message": redaction.redact_texts(status.get("message", ""))}
     causes = status.get("details", {}).get("causes")
     if causes:
-        told["details"] = {**status["details"], "causes": [_redacted_cause(one, redaction) for one in causes]}
-    return told
+        redacted["details"] = {
+            **status["details"],
+            "causes": [_redacted_cause(cause, redaction) for cause in causes],
+        }
+    return redacted
 
 
 def _redacted_cause(cause: JSONObject, redaction: Redaction) -> JSONObject:
     return {
-        name: redaction.told(text) if name in ("message", "field") else text for name, text in cause.items()
+        name: redaction.redact_texts(text) if name in ("message", "field") else text
+        for name, text in cause.items()
     }
 
 
 def _redacted_annotations(annotations: JSONObject, redaction: Redaction) -> JSONObject:
-    return {redaction.told(name): redaction.told(value) for name, value in annotations.items()}
+    return {
+        redaction.redact_texts(name): redaction.redact_texts(value) for name, value in annotations.items()
+    }
 
 
 def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObject:
@@ -207,53 +214,53 @@ def _without_texts(document: JSONObject, steps: Sequence[JSONObject]) -> JSONObj
         "status": None
         if status is None
         else {"code": status.get("code", 0), "reason": status.get("reason", "")},
-        "steps": [{**one, "reason": ""} for one in steps],
+        "steps": [{**step, "reason": ""} for step in steps],
     }
 
 
 _log = logging.getLogger(__name__)
 
 _WAITING = 1024
-"""Entries that wait: those of a second at a thousand reviews a second."""
+"""Entries that may wait: one second of them at a thousand reviews per second."""
 _WAITING_BYTES = 32 * 1024 * 1024
-"""Objects that wait, as they came: half of what is held of reviews under way."""
+"""Bytes of objects that may wait, as received: half of the limit for reviews in flight."""
 _DRAIN_SECONDS = 5.0
-"""How long the last lines may take: what waits is written in one second, unless the disk hangs."""
+"""How long the last lines may take: waiting lines are written within a second, unless the disk hangs."""
 _LOG_INTERVAL_SECONDS = 60.0
 
 
 class Recorder:
-    """Writes what was decided to a file, in a thread of its own."""
+    """Writes decided reviews to a file, in its own thread."""
 
     def __init__(self, file: RotatedFile, lines: LineWriter, configuration: ConfigurationDigest) -> None:
-        """Begin to write; :meth:`close` ends it."""
+        """Start to write; :meth:`close` ends it."""
         self._file = file
         self._lines = lines
         self._configuration = configuration
         self._entries: queue.SimpleQueue[RecordedDecision | None] = queue.SimpleQueue()
-        # Each of these has one thread that writes it, so that none needs a lock.
+        # Only one thread writes each of these, so none needs a lock.
         self._taken_bytes = self._done_bytes = 0
         self._refused = self._failed = 0
-        self._written = self._told = 0
+        self._written = self._reported = 0
         self._reason = ""
-        self._tell_at = float("-inf")
+        self._next_log_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
     @property
     def written(self) -> int:
-        """Lines that were written."""
+        """The number of written lines."""
         return self._written
 
     @property
     def dropped(self) -> int:
-        """Lines that were not: there was no room to wait, or they could not be written."""
+        """The number of dropped lines: the queue was full, or they could not be written."""
         return self._refused + self._failed
 
     def record(
         self, path: str, phases: frozenset[Phase], received: ReceivedReview, decision: Decision
     ) -> None:
-        """Take what was decided, to write it later. Never waits, never fails."""
+        """Queue a decision for writing. Never waits, never fails."""
         if self._entries.qsize() >= _WAITING or self._taken_bytes - self._done_bytes > _WAITING_BYTES:
             self._refused += 1
             return
@@ -262,7 +269,7 @@ class Recorder:
         self._entries.put(entry)
 
     def close(self, seconds: float = _DRAIN_SECONDS) -> None:
-        """Write what still waits, for so long at most. Nothing may be recorded any more."""
+        """Write waiting lines, for at most ``seconds``. Nothing may be recorded afterwards."""
         self._entries.put(None)
         self._thread.join(seconds)
         if self._thread.is_alive():
@@ -274,9 +281,9 @@ class Recorder:
         while (entry := self._entries.get()) is not None:
             self._write(entry)
             self._done_bytes += entry.size
-            self._complain(time.monotonic())
+            self._log_losses(time.monotonic())
             del entry  # not to hold a review while waiting for another
-        self._complain(float("inf"))
+        self._log_losses(float("inf"))
         self._file.close()
 
     def _write(self, entry: RecordedDecision) -> None:
@@ -293,24 +300,24 @@ class Recorder:
         self._failed += 1
         self._reason = reason
 
-    def _complain(self, now: float) -> None:
-        """Tell once in a while how many lines were dropped, and why the last was."""
+    def _log_losses(self, now: float) -> None:
+        """Log at intervals how many lines were dropped, and the reason of the last one."""
         dropped = self.dropped
-        if dropped == self._told or now < self._tell_at:
+        if dropped == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
         _log.warning(
-            "lines of the recording dropped", extra={"count": dropped - self._told, "reason": reason}
+            "lines of the recording dropped", extra={"count": dropped - self._reported, "reason": reason}
         )
-        self._told, self._reason = dropped, ""
-        self._tell_at = now + _LOG_INTERVAL_SECONDS
+        self._reported, self._reason = dropped, ""
+        self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
 
 def open_recorder(settings: FrontDoorSettings) -> Recorder | None:
-    """Make what the settings ask for; None where nothing is to be recorded.
+    """Return the recorder of the settings; None if nothing is recorded.
 
     Raises:
-        ConfigurationError: the file cannot be written to, or not one review would have room.
+        ConfigurationError: the file cannot be written to.
     """
     if settings.record is None:
         return None

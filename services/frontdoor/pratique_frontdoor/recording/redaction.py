@@ -1,4 +1,4 @@
-"""What stands for the secrets of a review and its decision, and where secrets are."""
+"""Redaction: finds the secrets of a review, and replaces them in it and in its decision."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, 
 from pratique.apimachinery.statuses import go_quoted
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where a value is: members by name, items by position."""
+"""The path of a value: members by name, items by index."""
 
 
 class SecretKind(enum.Enum):
-    """What stands at a place."""
+    """The kind of secret at a path."""
 
     OPEN = enum.auto()
-    """Nothing that is secret as a whole."""
+    """Not secret as a whole."""
     TEXT = enum.auto()
-    """A text that is secret."""
+    """A secret string."""
     BASE64 = enum.auto()
     """A secret in base64."""
     OBJECT = enum.auto()
-    """An object, as JSON in a text, that is secret as a whole."""
+    """An object as JSON in a string, secret as a whole."""
 
 
 _CREDENTIALS = frozenset(
@@ -39,13 +39,13 @@ _CREDENTIALS = frozenset(
         "passphrase", "passwd", "password", "privatekey", "refreshtoken", "secretaccesskey", "secretkey", "token",
     }
 )  # fmt: skip
-"""Names of members that hold a credential, whatever their case and without ``-`` and ``_``."""
+"""Names of members with a credential, ignoring case, ``-`` and ``_``."""
 
 _APPLIED = "last-applied-configuration"
 
 
 def secret_kind(path: Path, value: object, *, in_secret: bool) -> SecretKind:
-    """Tell what stands at a path; ``in_secret``: within a Secret."""
+    """Return the kind of secret at a path; ``in_secret``: within a Secret."""
     name = path[-1] if path else ""
     parent = path[-2] if len(path) > 1 else ""
     if in_secret and (found := _in_secret(parent, name, value)) is not SecretKind.OPEN:
@@ -77,7 +77,7 @@ def _repeats_object(text: str) -> bool:
 
 
 def is_secret(value: object) -> bool:
-    """True for a Secret, wherever it stands."""
+    """Return whether a value is a Secret."""
     return isinstance(value, dict) and value.get("kind") == "Secret"
 
 
@@ -86,22 +86,22 @@ _JWT = r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"
 _BEARER = r"(?<=\b[Bb]earer )[^\s\"',;]+"
 _URL = r"(?<=://)[^\s/@\"]+(?=@)"
 _BASE64 = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=_-])"
-"""40: shorter than the base64 of any key of 256 bits with its padding, 44, and longer than names and uids."""
+"""40: shorter than the base64 of any 256-bit key with its padding, 44, and longer than names and uids."""
 
 _NAMES = ("password", "passwd", "-token", "_token", "-secret", "_secret", "api-key", "api_key")
-"""How names end of what is given a credential by ``=``: a program's flag, or a parameter of a URL."""
+"""Endings of names that are assigned a credential with ``=``: a program's flag, or a parameter of a URL."""
 _ASSIGNED = "|".join(rf"(?<={name}=)[^\s\"',;&]+" for name in _NAMES)
 _PATTERNS = re.compile(f"{_KEY}|{_JWT}|{_BEARER}|{_ASSIGNED}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
 _HINT = re.compile(r"-----BEGIN|eyJ|earer |=|://|[A-Za-z0-9+/_-]{40}")
-"""Without one of these a text holds none of them; most texts have none."""
+"""A text without any of these has no secret; most texts have none."""
 _MIN_LENGTH = 7
-"""``a://b@c``: nothing that is shorter can hold one."""
+"""``a://b@c``: no shorter text can have a secret."""
 
 
-def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
+def replace_secrets(text: str, replace_found: Callable[[str, bool], str]) -> str:
     """Replace what looks like a key or a token.
 
-    ``cover`` gets it, and whether it is base64, and gives what stands for it.
+    ``cover`` gets each one, and whether it is base64, and returns its replacement.
     """
     if len(text) < _MIN_LENGTH or not _HINT.search(text):
         return text
@@ -109,14 +109,17 @@ def replace_secrets(text: str, cover: Callable[[str, bool], str]) -> str:
     def replacement(found: re.Match[str]) -> str:
         whole = found[0]
         if found["base64"] is None:
-            return cover(whole, False)
-        return cover(whole, decoded(whole) is not None) if _looks_random(whole) else whole
+            return replace_found(whole, False)
+        return replace_found(whole, decoded(whole) is not None) if _looks_random(whole) else whole
 
     return _PATTERNS.sub(replacement, text)
 
 
 def _looks_random(text: str) -> bool:
-    """Names, digests and paths have no three kinds of characters; what certifies is for everybody to read."""
+    """Return whether a text mixes upper case, lower case and digits, as names, digests and paths do not.
+
+    Certificates are public.
+    """
     kinds = (str.islower, str.isupper, str.isdigit)
     if not all(any(map(kind, text)) for kind in kinds):
         return False
@@ -125,7 +128,7 @@ def _looks_random(text: str) -> bool:
 
 
 def decoded(text: str) -> str | None:
-    """Read base64, as text; None where it is none."""
+    """Decode base64 to text; None if it is not base64."""
     try:
         return base64.b64decode(text, validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
@@ -133,136 +136,140 @@ def decoded(text: str) -> str | None:
 
 
 PREFIX = "redacted:"
-"""What every replacement begins with."""
+"""The prefix of every replacement."""
 
 _DIGITS = 12  # 48 bits: two of a million secrets are alike in one of 500 recordings
 _MIN_QUOTED_LENGTH = 4
-"""Characters of a secret that is looked for in other texts: what is shorter is part of many words."""
+"""The shortest secret that is looked for in other texts: shorter ones are part of many words."""
 _MAX_DEPTH = 100
-"""Levels of objects and arrays: no object of Kubernetes has half as many. What is deeper is replaced as a whole."""
+"""Levels of objects and arrays: no Kubernetes object has half as many. Deeper values are replaced as a whole."""
 _SHORT_LENGTH = 1024
-"""Characters after whose search reviews may go on."""
+"""Characters of a text whose search yields to reviews."""
 _MAX_SEARCHED_LENGTH = 32 * 1024
-"""Characters of a text that is searched: reviews wait meanwhile, 2 ms, and 30 ms for the worst."""
+"""Characters of a text that is searched: reviews wait 2 ms meanwhile, and 30 ms in the worst case."""
 _YIELD_INTERVAL = 64
-"""Objects and arrays that are looked at, some 50 µs, before reviews may go on: the interpreter would make them wait
-for 5 ms."""
+"""Objects and arrays processed, in about 50 µs, before yielding to reviews: otherwise the interpreter would make them
+wait for 5 ms."""
 
 
 class Redaction:
-    """Replaces the secrets of one review, and remembers them, to find them in what was said of it."""
+    """Replaces the secrets of one review, and remembers them to find them in messages about it."""
 
     def __init__(self, key: bytes) -> None:
-        """Make replacements by ``key``."""
+        """Derive replacements with ``key``."""
         self._key = key
         self._known: dict[str, str] = {}
-        self._looked = 0
+        self._values_seen = 0
 
     def value(self, value: JSON, path: Path = (), *, in_secret: bool = False) -> JSON:
-        """Replace the secrets of a value that stands at ``path``; ``in_secret``: within a Secret."""
+        """Replace the secrets of a value at ``path``; ``in_secret``: within a Secret."""
         found = SecretKind.OPEN if value in (None, "") else secret_kind(path, value, in_secret=in_secret)
         if found is not SecretKind.OPEN:
-            return self._whole(value, found)
+            return self._replace_whole(value, found)
         if isinstance(value, str):
-            return self._searched(value)
+            return self._replace_in_text(value)
         if not isinstance(value, dict | list):
             return value
         if len(path) >= _MAX_DEPTH:
-            return self._text("too deep")
-        self._breathe()
+            return self._replacement("too deep")
+        self._yield_to_reviews()
         in_secret = in_secret or is_secret(value)
         if isinstance(value, list):
-            return [self.value(each, (*path, index), in_secret=in_secret) for index, each in enumerate(value)]
-        return {name: self.value(each, (*path, name), in_secret=in_secret) for name, each in value.items()}
+            return [self.value(item, (*path, index), in_secret=in_secret) for index, item in enumerate(value)]
+        return {
+            name: self.value(member, (*path, name), in_secret=in_secret) for name, member in value.items()
+        }
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Replace each of some texts, whatever it is."""
-        return [self._remember(text, self._text(text)) if text else text for text in texts]
+        """Replace every text."""
+        return [self._remember(text, self._replacement(text)) if text else text for text in texts]
 
     def patch(self, operations: Sequence[JSONObject], objects: Sequence[JSON]) -> list[JSONObject]:
-        """Replace the secrets of JSON Patch operations, by where they are written to in one of ``objects``."""
+        """Replace the secrets of JSON Patch operations, by their paths in one of ``objects``."""
         return [self._operation(operation, objects) for operation in operations]
 
-    def told(self, value: JSON) -> JSON:
-        """Replace in all texts of a value whatever has been replaced before, and what looks like a secret."""
+    def redact_texts(self, value: JSON) -> JSON:
+        """Replace, in all texts of a value, the secrets found before and what looks like a secret."""
         if isinstance(value, str):
-            return self._told(value)
+            return self._redact_message(value)
         if isinstance(value, list):
-            return [self.told(each) for each in value]
+            return [self.redact_texts(item) for item in value]
         if isinstance(value, dict):
-            return {name: self.told(each) for name, each in value.items()}
+            return {name: self.redact_texts(member) for name, member in value.items()}
         return value
 
     def _operation(self, operation: JSONObject, objects: Sequence[JSON]) -> JSONObject:
         if "value" not in operation:
             return operation
         path = tuple(map(_step, operation["path"].split("/")[1:]))
-        in_secret = any(_leads_into_secret(one, path) for one in objects)
+        in_secret = any(_leads_into_secret(value, path) for value in objects)
         value = self.value(operation["value"], path, in_secret=in_secret)
-        return {**operation, "value": self.told(value)}
+        return {**operation, "value": self.redact_texts(value)}
 
-    def _told(self, text: str) -> str:
-        for secret in sorted((one for one in self._known if one in text), key=len, reverse=True):
+    def _redact_message(self, text: str) -> str:
+        for secret in sorted((secret for secret in self._known if secret in text), key=len, reverse=True):
             text = text.replace(secret, self._known[secret])
-        return self._searched(text)
+        return self._replace_in_text(text)
 
-    def _searched(self, text: str) -> str:
-        """Replace in a text what looks like a secret; all of one that is too long to be searched."""
+    def _replace_in_text(self, text: str) -> str:
+        """Replace what looks like a secret in a text; replace all of a text that is too long to search."""
         if len(text) < _SHORT_LENGTH:
-            return replace_secrets(text, self._cover)
+            return replace_secrets(text, self._replace_found)
         time.sleep(0)
-        return self._text(text) if len(text) > _MAX_SEARCHED_LENGTH else replace_secrets(text, self._cover)
+        if len(text) > _MAX_SEARCHED_LENGTH:
+            return self._replacement(text)
+        return replace_secrets(text, self._replace_found)
 
-    def _whole(self, value: JSON, place: SecretKind) -> str:
+    def _replace_whole(self, value: JSON, place: SecretKind) -> str:
         text = value if isinstance(value, str) else encode(value).decode()
         if place is SecretKind.BASE64:
-            return self._cover(text, True)
+            return self._replace_found(text, True)
         if place is SecretKind.OBJECT:
-            self._look_into(text)
-        return self._remember(text, self._text(text))
+            self._remember_object(text)
+        return self._remember(text, self._replacement(text))
 
-    def _look_into(self, text: str) -> None:
-        """Learn the secrets of an object that is repeated in a text."""
+    def _remember_object(self, text: str) -> None:
+        """Remember the secrets of an object that is repeated in a text."""
         try:
             self.value(decode(text))
         except (ValueError, RecursionError):
             return
 
-    def _cover(self, text: str, is_base64: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
+    def _replace_found(self, text: str, is_base64: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
         plain = decoded(text) if is_base64 else None
         if plain is None:
-            replacement = self._text(text)
+            replacement = self._replacement(text)
             return self._remember(
                 text, base64.b64encode(replacement.encode()).decode() if is_base64 else replacement
             )
-        replacement = self._remember(plain, self._text(plain))
+        replacement = self._remember(plain, self._replacement(plain))
         return self._remember(text, base64.b64encode(replacement.encode()).decode())
 
-    def _text(self, text: str) -> str:
+    def _replacement(self, text: str) -> str:
         if text.startswith(PREFIX):
             return text
         digest = hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), hashlib.sha256)
         return PREFIX + digest.hex()[:_DIGITS]
 
     def _remember(self, text: str, replacement: str) -> str:
-        """Know a secret again, also where it is quoted, and each line of it."""
-        for one in (text, *(text.splitlines() if "\n" in text else ())):
-            if len(one) >= _MIN_QUOTED_LENGTH:
-                self._known.setdefault(one, replacement)
+        """Remember a secret, its quoted forms, and each line of it."""
+        for part in (text, *(text.splitlines() if "\n" in text else ())):
+            if len(part) >= _MIN_QUOTED_LENGTH:
+                self._known.setdefault(part, replacement)
                 for quoted in (
-                    () if one.isalnum() else (go_quoted(one), _json_string(one), go_json(_encodable(one)))
+                    () if part.isalnum() else (go_quoted(part), _json_string(part), go_json(_encodable(part)))
                 ):
                     self._known.setdefault(quoted[1:-1], replacement)
         return replacement
 
-    def _breathe(self) -> None:
-        self._looked += 1
-        if self._looked % _YIELD_INTERVAL == 0:
+    def _yield_to_reviews(self) -> None:
+        self._values_seen += 1
+        if self._values_seen % _YIELD_INTERVAL == 0:
             time.sleep(0)
 
 
 def _encodable(text: str) -> str:
-    """A text that can be encoded, also where it was made of bytes that are none."""
+    """Return a text that can be encoded, even if it was decoded from invalid bytes."""
     return text.encode("utf-8", "replace").decode()
 
 

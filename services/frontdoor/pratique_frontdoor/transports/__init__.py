@@ -1,7 +1,7 @@
-"""Transports: the ways in which the chain asks somebody for outcomes.
+"""Transports: the ways in which the chain calls controllers and webhooks.
 
-One Protocol, three kinds: gRPC (the services of this suite, and anybody's that speaks ``proto/``), HTTPS (Kubernetes
-webhooks) and in process (``pratique review`` and tests).
+One Protocol has three kinds of implementations: gRPC (the services of this suite, and any service that implements
+``proto/``), HTTPS (Kubernetes webhooks) and in process (``pratique review`` and tests).
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from pratique.admission.reviews import Call, Deadline, Review
 
 
 class Transport(Protocol):
-    """Asks controllers that live somewhere for their outcomes."""
+    """Calls controllers for their outcomes."""
 
     @property
     def endpoint(self) -> str:
-        """Where it asks, for people: ``in-process``, ``grpc://…`` or ``https://…``."""
+        """Where it calls, for display: ``in-process``, ``grpc://…`` or ``https://…``."""
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run mutating halves one after another, each on what the one before left.
+        """Run mutating controllers one after another, each on the object as the one before left it.
 
-        The list ends with the first outcome that is denied or failed.
+        The outcomes end with the first that is denied or failed.
 
         Raises:
-            CallError: the call as a whole failed; its text is the reason, in Kubernetes' words where it has some.
+            CallError: the call as a whole failed; the message is Kubernetes' where it has one.
         """
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run validating halves side by side; one outcome for each call, in their order.
+        """Run validating controllers concurrently; return one outcome for each call, in their order.
 
         Raises:
-            CallError: the call as a whole failed; its text is the reason, in Kubernetes' words where it has some.
+            CallError: the call as a whole failed; the message is Kubernetes' where it has one.
         """
 
     async def close(self) -> None:
-        """Let go of connections. No calls may follow."""
+        """Close connections. No calls may follow."""

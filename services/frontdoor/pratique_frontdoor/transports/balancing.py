@@ -1,8 +1,8 @@
-"""Balancing: which replica gets a call, and which ones are left out because they are much slower than the others.
+"""Balancing: which replica gets a call, and which are excluded because they are much slower than the others.
 
-A call goes to a replica with few calls in flight. Where the counts are as good as equal, chance chooses, and only calls
-that chance has assigned are compared: reviews that are slow everywhere then come to all replicas alike. There is no I/O
-here, and no task.
+A call goes to a replica with few calls in flight. Among about equally loaded replicas the choice is random, and only
+calls assigned at random are compared: reviews that are slow everywhere then reach all replicas equally. Nothing here
+does I/O or starts tasks.
 """
 
 from __future__ import annotations
@@ -14,49 +14,52 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 _EVEN_DIFFERENCE = 1
-"""A difference in calls in flight that says nothing: one call has begun or ended a moment ago."""
+"""A difference in calls in flight that does not matter: one call has begun or ended a moment ago."""
 _SLOW_SECONDS = 0.1
-"""No call that takes less is slow. 0.1: 1 % of the default time of a review, and more than a pause of an event loop."""
+"""Calls shorter than this are never slow. 0.1: 1 % of the default timeout of a review, and longer than a pause of an
+event loop."""
 _SLOW_FACTOR = 3
-"""How many times as long as the longest call at the others a call has to take to be slow. 3: the same review may take
-twice as long at a neighbor of something busy."""
+"""A call is slow if it takes this many times as long as the longest call of the others. 3: the same review may take
+twice as long beside a busy neighbor."""
 _SLOW_CALLS = 16
-"""Slow calls that leave a replica out. Whoever sends reviews that are slow everywhere leaves one of two replicas out if
-none of 16 goes to the other one: once in 65,536 attempts, and none succeeds in the span after one that failed."""
+"""Slow calls that exclude a replica. A client that sends reviews that are slow everywhere excludes one of two
+replicas only if none of 16 goes to the other: once in 65,536 attempts, and none succeeds in the span after a failed
+attempt."""
 _COMPARED_CALLS = 4
-"""Calls that another replica must have had within two spans to be compared with. While one hangs, chance assigns two
-calls to each replica in the time of a review, 10 s by default."""
+"""Calls that another replica must have had within two spans to be compared with. While one replica hangs, two calls
+go to each at random within the timeout of a review, 10 s by default."""
 _SLOW_CALLS_OFFSET = 3
-"""How many slow calls one that is not slow makes up for: a replica is left out where more than three of four are."""
+"""How many slow calls one fast call offsets: a replica is excluded if more than three of four calls are slow."""
 _SPAN_SECONDS = 30.0
-"""The longest call is that of the present span and the one before it. 30: the longest time that a review can have, so
-that calls that began together are compared whichever ends first."""
+"""The longest call is that of the current span and the previous one. 30: the longest timeout of a review, so that
+calls that began together are compared whichever ends first."""
 _NO_LIMIT = float("inf")
-"""The limit where there is nothing to compare with."""
+"""The limit without any replica to compare with."""
 _MAX_DOUBLINGS = 3
-"""How often the time doubles while trials are slow, as for circuit breakers: 80 s with the default of 10. It starts
-again with the first where a replica has been asked for that long."""
+"""How often the time doubles while trials are slow, as for circuit breakers: up to 80 s with the default of 10. It
+starts over once a replica has been used for that long."""
 
 
 class ReplicaCallStatus(enum.Enum):
-    """How a call ended, as far as balance cares."""
+    """How a call ended, for balancing."""
 
     ANSWERED = "answered"
-    """An answer came."""
+    """The call was answered."""
     GIVEN_UP = "given up"
-    """Its time was up, or its caller went away: it would have taken that long at least."""
+    """Its deadline passed or it was cancelled: it would have taken at least that long."""
     REFUSED = "refused"
-    """Any other status. It may be the request's fault, so that it says nothing about the replica."""
+    """Any other status. The request may be the reason, so it says nothing about the replica."""
 
 
 class ReplicaLoad:
-    """What one replica has to do, and how fast it is. Its balancer alone writes all but ``in_flight``."""
+    """The load and speed of one replica. Only its balancer writes anything but ``in_flight``."""
 
     __slots__ = (
         "doublings",
         "epoch",
+        "excluded",
+        "exclusions",
         "in_flight",
-        "left_out",
         "longest",
         "longest_before",
         "name",
@@ -64,40 +67,39 @@ class ReplicaLoad:
         "seen",
         "seen_before",
         "span_ends",
-        "times_left_out",
         "trying",
         "until",
     )
 
     def __init__(self, name: str) -> None:
-        """Begin idle."""
+        """Start idle."""
         self.name = name
         self.in_flight = 0
         """Calls without an answer, and refused ones for a moment longer."""
-        self.left_out = False
+        self.excluded = False
         """Whether it gets no calls because it is slow."""
-        self.times_left_out = 0
-        """How often that has begun."""
+        self.exclusions = 0
+        """How often it has been excluded."""
         self.span_ends = float("-inf")
-        """When the present span ends, by which calls are compared."""
+        """When the current span of measurement ends."""
         self.seen = self.seen_before = 0
-        """Calls in the present span, and in the one before it."""
+        """Calls in the current span, and in the previous one."""
         self.longest = self.longest_before = 0.0
-        """Seconds of the longest of them."""
+        """Seconds of the longest of these calls."""
         self.score = 0
         """Grows with slow calls, and falls with others."""
         self.epoch = 1
-        """The ticket of calls that count; there is another one whenever it is left out, tried, or asked again."""
+        """The ticket of calls that count; it changes whenever the replica is excluded, tried, or used again."""
         self.until = float("-inf")
-        """When it is to be tried, or was last."""
+        """When its next trial is due, or its last one was."""
         self.trying = False
-        """Whether its trial is under way."""
+        """Whether a trial is in progress."""
         self.doublings = 0
-        """How often the time for which it is left out has doubled."""
+        """How often the time of its exclusion has doubled."""
 
 
 class HasLoad(Protocol):
-    """Whatever has a load."""
+    """Anything that has a load."""
 
     @property
     def load(self) -> ReplicaLoad:
@@ -108,7 +110,7 @@ B = TypeVar("B", bound=HasLoad)
 
 
 class Balancer:
-    """Balances between the replicas of one service. It belongs to one event loop."""
+    """Balances calls between the replicas of one service. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -116,69 +118,72 @@ class Balancer:
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        tell: Callable[[ReplicaLoad], None] = lambda _: None,
+        on_change: Callable[[ReplicaLoad], None] = lambda _: None,
     ) -> None:
-        """Know no replicas yet.
+        """Start without replicas.
 
         Args:
-            seconds: For how long a slow replica is left out the first time; 0: none ever is.
-            clock: Seconds that never go back.
-            chance: A number from 0 up to, but not, 1.
-            tell: Called whenever a replica is left out, or asked again.
+            seconds: How long a slow replica is excluded the first time; 0 excludes none.
+            clock: Returns seconds that never decrease.
+            chance: Returns a random number from 0 up to, but not including, 1.
+            on_change: Called whenever a replica is excluded or used again.
         """
-        self._seconds, self._clock, self._chance, self._tell = seconds, clock, chance, tell
+        self._seconds, self._clock, self._chance, self._on_change = seconds, clock, chance, on_change
         self._loads: list[ReplicaLoad] = []
-        self._left_out = 0
+        self._excluded = 0
 
     def add(self, name: str) -> ReplicaLoad:
-        """Balance one more from now on."""
+        """Add a replica."""
         load = ReplicaLoad(name)
         self._loads.append(load)
         return load
 
     def remove(self, load: ReplicaLoad) -> None:
-        """Forget a replica."""
+        """Remove a replica."""
         self._loads.remove(load)
-        self._left_out -= load.left_out
+        self._excluded -= load.excluded
         load.epoch += 1  # what is under way there says nothing any more
-        for one in self._loads:
-            if self._left_out > len(self._loads) // 2 and one.left_out:
-                self._take_back(one)
+        for other in self._loads:
+            if self._excluded > len(self._loads) // 2 and other.excluded:
+                self._include(other)
 
     def choose(self, candidates: Sequence[B], *, comparable: bool = True) -> tuple[B, int]:
-        """Choose one of those that can be asked, which are one at least.
+        """Choose one of the available replicas.
 
         Args:
-            candidates: They are asked although they are left out where there is no other.
-            comparable: Whether the call is like most others, so that its time may count.
+            candidates: The available replicas, at least one. Excluded ones are used only if there is no other.
+            comparable: Whether the call is like most others, so that its duration may count.
 
         Returns:
-            The one, and the ticket with which to end the call; 0 where its time says nothing.
+            The replica, and the ticket with which to end the call; 0 if its duration does not count.
         """
-        if self._left_out:
+        if self._excluded:
             now, rest = self._clock(), []
-            for one in candidates:
-                load = one.load
-                if not load.left_out:
-                    rest.append(one)
+            for candidate in candidates:
+                load = candidate.load
+                if not load.excluded:
+                    rest.append(candidate)
                 elif comparable and load.until <= now and not load.trying:
                     load.trying = True
                     load.epoch += 1
-                    return one, load.epoch
+                    return candidate, load.epoch
             if rest:
                 candidates = rest
             else:
                 comparable = False
         if len(candidates) == 1:
             return candidates[0], candidates[0].load.epoch if comparable else 0
-        fewest = min(one.load.in_flight for one in candidates)
-        even = [one for one in candidates if one.load.in_flight <= fewest + _EVEN_DIFFERENCE]
+        fewest = min(candidate.load.in_flight for candidate in candidates)
+        even = [
+            candidate for candidate in candidates if candidate.load.in_flight <= fewest + _EVEN_DIFFERENCE
+        ]
         chosen = even[int(self._chance() * len(even))]
-        # All of them had the same chance, or else those with more to do would be spared the calls of the others.
+        # Durations count only if all replicas had the same chance; otherwise busy ones would be spared the slow calls
+        # of the others.
         return chosen, chosen.load.epoch if comparable and len(even) == len(candidates) else 0
 
     def end(self, load: ReplicaLoad, ticket: int, seconds: float, ending: ReplicaCallStatus) -> None:
-        """Learn from a call that has ended after ``seconds``, by the ticket that it was begun with."""
+        """Record a call that ended after ``seconds``, with the ticket that it began with."""
         if ticket != load.epoch or not self._seconds:
             return
         if ending is ReplicaCallStatus.REFUSED:
@@ -194,56 +199,56 @@ class Balancer:
         elif ending is ReplicaCallStatus.GIVEN_UP:
             load.trying = False
             return
-        elif load.left_out:
-            self._take_back(load)
+        elif load.excluded:
+            self._include(load)
         elif load.score and limit < _NO_LIMIT:
             load.score = max(0, load.score - _SLOW_CALLS_OFFSET)
         load.seen += 1
 
     def _slow(self, load: ReplicaLoad, now: float, others: int) -> None:
-        if load.left_out:
-            self._leave(load, now)
+        if load.excluded:
+            self._schedule_trial(load, now)
             return
         load.score += 1
-        if load.score >= _SLOW_CALLS and self._left_out < (self._left_out + 1 + others) // 2:
-            self._leave_out(load, now)
+        if load.score >= _SLOW_CALLS and self._excluded < (self._excluded + 1 + others) // 2:
+            self._exclude(load, now)
 
     def _limit(self, load: ReplicaLoad, now: float) -> tuple[float, int]:
-        """Beyond what a call of one replica is slow, and how many others say so."""
+        """Return the duration beyond which a replica's call is slow, and the number of replicas compared with."""
         others = []
-        for one in self._loads:
-            if one is load or one.left_out:
+        for other in self._loads:
+            if other is load or other.excluded:
                 continue
-            if now >= one.span_ends:
-                _begin_span(one, now)
-            if one.seen + one.seen_before >= _COMPARED_CALLS:
-                others.append(max(one.longest, one.longest_before))
+            if now >= other.span_ends:
+                _begin_span(other, now)
+            if other.seen + other.seen_before >= _COMPARED_CALLS:
+                others.append(max(other.longest, other.longest_before))
         if not others:
             return _NO_LIMIT, 0
         others.sort()
         return max(_SLOW_SECONDS, _SLOW_FACTOR * others[len(others) // 2]), len(others)
 
-    def _leave_out(self, load: ReplicaLoad, now: float) -> None:
+    def _exclude(self, load: ReplicaLoad, now: float) -> None:
         if now > load.until + self._seconds * 2**_MAX_DOUBLINGS:
             load.doublings = 0
-        load.left_out = True
-        load.times_left_out += 1
-        self._left_out += 1
-        self._leave(load, now)
-        self._tell(load)
+        load.excluded = True
+        load.exclusions += 1
+        self._excluded += 1
+        self._schedule_trial(load, now)
+        self._on_change(load)
 
-    def _leave(self, load: ReplicaLoad, now: float) -> None:
+    def _schedule_trial(self, load: ReplicaLoad, now: float) -> None:
         load.trying = False
         load.until = now + self._seconds * 2**load.doublings
         load.doublings = min(load.doublings + 1, _MAX_DOUBLINGS)
         load.epoch += 1
 
-    def _take_back(self, load: ReplicaLoad) -> None:
-        load.left_out = load.trying = False
+    def _include(self, load: ReplicaLoad) -> None:
+        load.excluded = load.trying = False
         load.score = 0
         load.epoch += 1
-        self._left_out -= 1
-        self._tell(load)
+        self._excluded -= 1
+        self._on_change(load)
 
 
 def _begin_span(load: ReplicaLoad, now: float) -> None:

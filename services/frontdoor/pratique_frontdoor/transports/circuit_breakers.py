@@ -1,7 +1,7 @@
-"""Circuit breakers: a webhook that keeps failing is not called for a while, and its failure policy decides at once.
+"""Circuit breakers: a webhook that keeps failing is not called for a while, and its failure policy decides immediately.
 
-kube-apiserver has none, so there is none here unless the operator asks for it. A breaker never decides anything: while
-it is open, a call fails as any failed call does, and ``failurePolicy`` says what that means.
+kube-apiserver has none, so they are off by default. A breaker never decides anything: while it is open, a call fails
+like any failed call, and ``failurePolicy`` applies.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _MAX_DOUBLINGS = 3
-"""How often the open time doubles while trial calls fail: 8 times the first. A webhook that has been down for an hour
-is tried every 80 s by default, so that its return is noticed about as fast as a restarted Pod's."""
+"""How often the open time doubles while trial calls fail: up to 8 times the first. A webhook that has been down for
+an hour is tried every 80 s by default, so its recovery is noticed about as fast as that of a restarted Pod."""
 
 
 class CircuitState(enum.IntEnum):
     """What a circuit does with a call; the number is the value of the metric."""
 
     CLOSED = 0
-    """Calls go through."""
+    """Calls are made."""
     HALF_OPEN = 1
-    """One call goes through, to try; all others fail at once."""
+    """One trial call is made; all others fail immediately."""
     OPEN = 2
-    """Every call fails at once."""
+    """Every call fails immediately."""
 
 
 class WebhookCallStatus(enum.Enum):
-    """How a call ended, as far as a circuit cares."""
+    """How a call ended, for a circuit."""
 
     ANSWERED = "answered"
-    """An answer came, whatever it said."""
+    """The webhook answered, whatever it said."""
     FAILED = "failed"
-    """None came."""
+    """The webhook did not answer."""
     UNKNOWN = "unknown"
-    """It ended too early to tell: cancelled, or the caller gave the webhook too little time."""
+    """The call ended too early to tell: cancelled, or the caller allowed too little time."""
 
 
 class Circuit:
     """The state of one breaker. It does no I/O, and belongs to one event loop.
 
-    A call that began before the circuit last changed says nothing about the webhook as it is now, so its ending is
-    ignored: a hundred calls that time out together open the circuit once.
+    A call that began before the circuit last changed says nothing about the webhook now, so its result is ignored: a
+    hundred calls that time out together open the circuit once.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class Circuit:
         failures: int,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
-        tell: Callable[[CircuitState], None] = lambda _: None,
+        on_change: Callable[[CircuitState], None] = lambda _: None,
     ) -> None:
-        """Begin closed.
+        """Start closed.
 
         Args:
-            failures: How many calls in a row have to fail to open it.
+            failures: How many consecutive failed calls open it.
             seconds: How long it stays open the first time; each failed trial doubles that, up to 8 times.
-            clock: Seconds that never go back.
-            tell: Called once for each change, with the new state.
+            clock: Returns seconds that never decrease.
+            on_change: Called once for each change, with the new state.
         """
         self._most_failures, self._seconds = failures, seconds
-        self._clock, self._tell = clock, tell
+        self._clock, self._on_change = clock, on_change
         self._failures = self._doublings = self._epoch = 0
         self._open_until: float | None = None
         self._trying = False
@@ -86,7 +86,7 @@ class Circuit:
 
     @property
     def state(self) -> CircuitState:
-        """What would become of a call now."""
+        """The present state."""
         if self._open_until is None:
             return CircuitState.CLOSED
         return (
@@ -94,10 +94,10 @@ class Circuit:
         )
 
     def begin(self) -> int:
-        """Begin a call, and give the ticket with which it is to be ended, come what may.
+        """Begin a call, and return the ticket that it must be ended with.
 
         Raises:
-            UnreachableError: the call must not be made.
+            UnreachableError: the circuit is open.
         """
         if self._open_until is not None:
             if self._trying or self._clock() < self._open_until:
@@ -107,7 +107,7 @@ class Circuit:
                 raise UnreachableError(f"failed to call webhook: circuit breaker is open after {failures}")
             self._trying = True
             self._epoch += 1
-            self._tell(CircuitState.HALF_OPEN)
+            self._on_change(CircuitState.HALF_OPEN)
         return self._epoch
 
     def end(self, ticket: int, ending: WebhookCallStatus) -> None:
@@ -126,50 +126,50 @@ class Circuit:
         self._failures = self._doublings = 0
         if self._open_until is not None:
             self._open_until = None
-            self._tell(CircuitState.CLOSED)
+            self._on_change(CircuitState.CLOSED)
 
     def _open(self) -> None:
         self._open_until = self._clock() + self._seconds * 2**self._doublings
         self._doublings = min(self._doublings + 1, _MAX_DOUBLINGS)
         self._epoch += 1
         self.opened += 1
-        self._tell(CircuitState.OPEN)
+        self._on_change(CircuitState.OPEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CircuitBreakerTransport:
-    """Asks one webhook through another transport, unless its circuit is open."""
+    """Calls one webhook through another transport, unless its circuit is open."""
 
     through: Transport
     circuit: Circuit
     default_seconds: float
-    """The time that a review has if its caller does not say otherwise."""
+    """The default timeout of a review."""
 
     @property
     def endpoint(self) -> str:
-        """Where it asks."""
+        """Where it calls."""
         return self.through.endpoint
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Ask a mutating webhook.
+        """Call a mutating webhook.
 
         Raises:
-            CallError: as the transport; UnreachableError where the circuit is open.
+            CallError: as the other transport; UnreachableError if the circuit is open.
         """
         with self._watched(calls):
             return await self.through.mutate(review, calls, deadline)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Ask a validating webhook.
+        """Call a validating webhook.
 
         Raises:
-            CallError: as the transport; UnreachableError where the circuit is open.
+            CallError: as the other transport; UnreachableError if the circuit is open.
         """
         with self._watched(calls):
             return await self.through.validate(review, calls, deadline)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         await self.through.close()
 
     @contextlib.contextmanager
@@ -191,8 +191,8 @@ class CircuitBreakerTransport:
             return WebhookCallStatus.FAILED
         if not isinstance(error, CallTimeoutError | asyncio.CancelledError):
             return WebhookCallStatus.UNKNOWN
-        # Callers choose ?timeout=. One who chooses a tiny one must not open the circuit for everybody else.
-        allowed = min((one.timeout_seconds or self.default_seconds for one in calls), default=0.0)
+        # Callers choose ?timeout=. A caller with a tiny one must not open the circuit for everybody else.
+        allowed = min((call.timeout_seconds or self.default_seconds for call in calls), default=0.0)
         return (
             WebhookCallStatus.FAILED
             if seconds >= min(allowed, self.default_seconds) / 2
@@ -201,21 +201,21 @@ class CircuitBreakerTransport:
 
 
 class CircuitBreakers:
-    """The breakers of one configuration. Another configuration begins with new ones."""
+    """The breakers of one configuration. A new configuration starts with new ones."""
 
     def __init__(self, settings: FrontDoorSettings) -> None:
-        """Break as the settings say."""
+        """Use the limits of the settings."""
         self._settings = settings
         self._circuits: dict[tuple[str, str, str, str], Circuit] = {}
 
     def guard(self, transport: Transport, webhook: str, configuration: str, phase: Phase) -> Transport:
-        """Put a breaker before a webhook; nothing where the settings ask for none."""
+        """Return a transport with a circuit breaker; the transport itself if breakers are off."""
         settings = self._settings
         if not settings.webhook_breaker_failures:
             return transport
         key = (configuration, webhook, str(phase), transport.endpoint)
 
-        def tell(state: CircuitState) -> None:
+        def on_change(state: CircuitState) -> None:
             level = logging.WARNING if state is CircuitState.OPEN else logging.INFO
             text = f"circuit breaker of a webhook is {state.name.lower().replace('_', '-')}"
             _log.log(
@@ -224,26 +224,26 @@ class CircuitBreakers:
 
         circuit = self._circuits.get(key) or self._circuits.setdefault(
             key,
-            Circuit(settings.webhook_breaker_failures, settings.webhook_breaker_seconds, tell=tell),
+            Circuit(settings.webhook_breaker_failures, settings.webhook_breaker_seconds, on_change=on_change),
         )
         return CircuitBreakerTransport(transport, circuit, settings.default_timeout_seconds)
 
     def states(self) -> dict[tuple[str, ...], float]:
-        """The worst state by configuration, webhook and phase."""
+        """Return the worst state by configuration, webhook and phase."""
         found: dict[tuple[str, ...], float] = {}
         for (*labels, _), circuit in self._circuits.items():
             found[tuple(labels)] = max(found.get(tuple(labels), 0), circuit.state)
         return found
 
     def opened(self) -> dict[tuple[str, ...], float]:
-        """How often circuits have opened, by configuration, webhook and phase."""
+        """Return how often circuits have opened, by configuration, webhook and phase."""
         found: dict[tuple[str, ...], float] = {}
         for (*labels, _), circuit in self._circuits.items():
             found[tuple(labels)] = found.get(tuple(labels), 0) + circuit.opened
         return found
 
     def warnings(self) -> list[str]:
-        """What an operator should know of: each webhook that is not called now."""
+        """Return a warning for each webhook that is not called now."""
         return [
             f"circuit breaker of {phase} webhook {webhook} of {configuration} is not closed"
             for (configuration, webhook, phase), state in self.states().items()
@@ -252,7 +252,7 @@ class CircuitBreakers:
 
 
 def breaker_metrics(current: Callable[[], CircuitBreakers]) -> tuple[CallbackMetric, CallbackMetric]:
-    """Show the breakers that are in force whenever metrics are asked for."""
+    """Return metrics of the breakers in force, read on every scrape."""
     labels = ("configuration", "name", "phase")
     state = "Circuit breakers of webhooks: 0 closed, 1 half-open, 2 open."
     opened = "How often circuit breakers have opened since the configuration was read."

@@ -1,18 +1,16 @@
-"""The gRPC transport: the services of this suite, and anybody's that speaks ``proto/``."""
+"""The gRPC transport, for the services of this suite and for any service that implements ``proto/``.
+
+Calls to services of this suite go to individually known replicas, and are retried on another if one breaks off.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
-import ipaddress
-import json
 import logging
-import re
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -26,332 +24,292 @@ from pratique.apimachinery.errors import (
     BadAnswerError,
     CallError,
     CallTimeoutError,
-    ConfigurationError,
     MismatchError,
     UnreachableError,
 )
 from pratique.rpc import messages
-from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
-from pratique.rpc.streams import STREAMED_METHODS
-from pratique.telemetry.tracing import trace_metadata
-from pratique_frontdoor.transports.call_streams import StreamedCallError
-from pratique_frontdoor.transports.replicas import (
+from pratique.rpc.handlers import ATTEMPTS_KEY, CANCELED, CODE_NAMES, NOT_HELD, OK
+from pratique.rpc.streams import STREAMED_METHODS, StreamedMethod
+from pratique.telemetry.tracing import TRACE_METADATA, TraceMetadata
+from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
+from pratique_frontdoor.transports.channels import (
+    LOOKUP_SECONDS,
     MAX_ATTEMPTS,
     MAX_TOKENS,
     TOKEN_RATIO,
-    DisagreementError,
-    Replica,
-    ReplicaAnswer,
-    StreamedReplicas,
+    NameWatch,
+    Options,
+    RenewableChannel,
+    Resolve,
+    channel_options,
+    fixed_targets,
+    replica_target,
+    resolve_name,
+    watched_name,
 )
-
-Observe: TypeAlias = "Callable[[str, float], None]"
-
-Options: TypeAlias = tuple[tuple[str, int | str], ...]
-
-_MESSAGE_LIMIT = 16 * 1024 * 1024
-"""Both ways. A legal review holds two objects of 3 MiB; gRPC's own limit of 4 MiB would refuse it."""
-
-_RETRIED_BYTES = 2 * _MESSAGE_LIMIT
-"""gRPC counts the metadata and its own structures as well."""
-
-_SERVICE_CONFIG: dict[str, object] = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "methodConfig": [
-        {
-            "name": [
-                {"service": "pratique.admission.v1.MutatorService"},
-                {"service": "pratique.admission.v1.ValidatorService"},
-            ],
-            # Both calls are pure by contract, so that a call whose replica died is safe to repeat on another; gRPC
-            # tells the one that charges that it repeats.
-            "retryPolicy": {
-                "maxAttempts": MAX_ATTEMPTS,
-                "initialBackoff": "0.02s",
-                "maxBackoff": "0.2s",
-                "backoffMultiplier": 3,
-                "retryableStatusCodes": ["UNAVAILABLE"],
-            },
-        }
-    ],
-    "retryThrottling": {"maxTokens": MAX_TOKENS, "tokenRatio": TOKEN_RATIO},
-}
-
-_HEALTH_CHECKED_CONFIG = _SERVICE_CONFIG | {"healthCheckConfig": {"serviceName": ""}}
-"""A replica that drains says NOT_SERVING before it stops, and gets no more calls from then on."""
-
-_COMMON_OPTIONS: Options = (
-    ("grpc.max_send_message_length", _MESSAGE_LIMIT),
-    ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
-    # What is longer than this is not made again. gRPC's 256 KiB would leave out every review of a large object.
-    ("grpc.per_rpc_retry_buffer_size", _RETRIED_BYTES),
-    # 100 ms to 2 s: a replica that comes back is to be found within a review's time, not within gRPC's two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    # How long an attempt to connect may take, whatever gRPC calls it: TLS from one continent to the next is 1 s.
-    ("grpc.min_reconnect_backoff_ms", 5000),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    # A channel of its own for each transport, so that closing one does not share a broken subchannel.
-    ("grpc.use_local_subchannel_pool", 1),
-)
-
-_SUITE_OPTIONS: Options = (
-    # A replica that is frozen, or behind a network that swallows everything, is noticed 7 s after its last sign of
-    # life, and the calls that it holds are made again on another: within the 10 s that a review has by default.
-    ("grpc.keepalive_time_ms", 4_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
-    # gRPC's default of 60 s is for the pings by which it measures, and a frozen replica may owe such a one.
-    ("grpc.http2.ping_timeout_ms", 3_000),
-    # Its default of 2 would make the third ping wait for a minute where no call is made meanwhile.
-    ("grpc.http2.max_pings_without_data", 0),
-)
-
-_WEBHOOK_OPTIONS: Options = (
-    # Servers with gRPC's default send clients away that ping three times while a call waits; none waits for longer
-    # than 30 s.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-)
-
-
-def channel_options(*, ours: bool, server_name: str = "", retries: bool = True) -> Options:
-    """The options of a channel to services of this suite, which answer for their health, or to somebody else's.
-
-    ``server_name`` is the name that is looked for in their certificates, where it is not that of the target. Without
-    ``retries`` whoever makes the calls makes them again.
-    """
-    config = json.dumps(_HEALTH_CHECKED_CONFIG if ours else _SERVICE_CONFIG)
-    named: Options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
-    retried = ("grpc.enable_retries", int(retries))
-    return (
-        *_COMMON_OPTIONS,
-        retried,
-        *(_SUITE_OPTIONS if ours else _WEBHOOK_OPTIONS),
-        *named,
-        ("grpc.service_config", config),
-    )
-
-
-_CONNECT_SECONDS = 5.0
-"""How long a new channel may take to connect before it is used all the same, or given up."""
-_DRAIN_SECONDS = 30.0
-"""How long calls under way keep the channel that they began on: the longest timeout of a webhook."""
-
-
-class RenewableChannel:
-    """A channel that another one takes the place of: for new addresses behind a name, or new credentials.
-
-    The new one connects first; calls go to it from then on, and those under way finish on the one that they began on.
-    """
-
-    def __init__(
-        self, open_channel: Callable[[], grpc.aio.Channel], use: Callable[[grpc.aio.Channel], None]
-    ) -> None:
-        """Open the first channel; it connects on first use.
-
-        Args:
-            open_channel: Makes a channel, as things are when it is called.
-            use: Given each channel when calls are to go to it, the first one at once.
-        """
-        self._open = open_channel
-        self._use = use
-        self._renewing = asyncio.Lock()
-        self._draining: set[asyncio.Task[None]] = set()
-        self._current = open_channel()
-        use(self._current)
-
-    @property
-    def current(self) -> grpc.aio.Channel:
-        """The channel that calls go to now."""
-        return self._current
-
-    async def renew(self, *, only_if_ready: bool = False) -> bool:
-        """Let a new channel take over, and drain the one that was used; gives whether that was done.
-
-        Args:
-            only_if_ready: Stay with the present channel where the new one does not connect in time. Without it the new
-                one takes over in either case, as it must where what the present one was made of is not to be used.
-        """
-        async with self._renewing:
-            fresh = self._open()
-            try:
-                ready = await _wait_until_ready(fresh)
-            except asyncio.CancelledError:
-                await fresh.close(None)
-                raise
-            if only_if_ready and not ready:
-                await fresh.close(None)
-                return False
-            before, self._current = self._current, fresh
-            self._use(fresh)
-            draining = asyncio.ensure_future(_drain(before))
-            self._draining.add(draining)
-            draining.add_done_callback(self._draining.discard)
-            return True
-
-    async def close(self) -> None:
-        """Close all channels; calls under way are cancelled."""
-        draining = tuple(self._draining)
-        for task in draining:
-            task.cancel()
-        await asyncio.gather(*draining, return_exceptions=True)
-        await self._current.close(None)
-
-
-async def _wait_until_ready(channel: grpc.aio.Channel) -> bool:
-    """Wait until calls would find somebody, but not for long."""
-    try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            state = channel.get_state(try_to_connect=True)
-            while state is not grpc.ChannelConnectivity.READY:
-                await channel.wait_for_state_change(state)
-                state = channel.get_state(try_to_connect=True)
-    except TimeoutError:
-        return False
-    return True
-
-
-async def _drain(channel: grpc.aio.Channel) -> None:
-    try:
-        await channel.close(_DRAIN_SECONDS)
-    except asyncio.CancelledError:
-        await channel.close(None)
-        raise
-
-
-_DEFAULT_PORT = "443"
-"""gRPC's own, of names without one."""
-_SCHEME = re.compile("[a-z][a-z0-9+.-]*")
-"""RFC 3986, in lower case as gRPC's are: ``ipv4`` and ``unix-abstract`` among them."""
-
-
-def grpc_target(addresses: Sequence[str]) -> str:
-    """Make one gRPC target of addresses.
-
-    One may be a name (``validator:9002``), which stands for every address that it resolves to, or a target in gRPC's
-    own syntax (``dns:///…``, ``unix:…``, ``xds:///…``). Several are IP addresses with ports.
-
-    Raises:
-        ConfigurationError: there are several, and one of them is no IP address with a port.
-    """
-    if len(addresses) == 1:
-        address = addresses[0]
-        return address if _has_scheme(address) else f"dns:///{address}"
-    plain = [address.replace("localhost:", "127.0.0.1:") for address in addresses]
-    versions = {_ip_version(address) for address in plain}
-    if versions in ({4}, {6}):
-        return f"ipv{versions.pop()}:{','.join(plain)}"
-    raise ConfigurationError(
-        f"{', '.join(addresses)}: several addresses are IP addresses with ports, all IPv4 or all IPv6; "
-        "or give one name that resolves to all of them"
-    )
-
-
-def replica_target(name_target: str, address: str) -> str:
-    """The target of one of the addresses that the name in a target like ``dns:///validator:9002`` has."""
-    _, colon, port = name_target.rpartition("/")[2].rpartition(":")
-    port = port if colon and port.isdigit() else _DEFAULT_PORT
-    return f"ipv6:[{address}]:{port}" if ":" in address else f"ipv4:{address}:{port}"
-
-
-def fixed_targets(target: str) -> tuple[str, ...]:
-    """A target for each address that a target holds itself; none where only gRPC knows what it stands for."""
-    scheme, _, rest = target.partition(":")
-    if scheme in ("ipv4", "ipv6"):
-        return tuple(f"{scheme}:{address}" for address in rest.split(","))
-    return (target,) if scheme in ("dns", "unix") else ()
-
-
-def _has_scheme(address: str) -> bool:
-    scheme, colon, rest = address.partition(":")
-    return bool(colon) and _SCHEME.fullmatch(scheme) is not None and not rest.isdigit()
-
-
-def _ip_version(address: str) -> int | None:
-    host, _, port = address.rpartition(":")
-    try:
-        parsed = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return None
-    return parsed.version if port.isdigit() else None
-
+from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
 _log = logging.getLogger(__name__)
 
-Resolve: TypeAlias = Callable[[str], Awaitable[frozenset[str]]]
-"""Gives the addresses of a name; raises OSError where it has none."""
-
-LOOKUP_SECONDS = 10.0
-"""How often to look. A new replica is to be found within 30 s, and a look may come too early for the name server's
-cache: CoreDNS keeps the answers for Services for 5 s. The third look still is in time."""
-
-_DNS_TARGET = re.compile(r"dns://[^/]*/(?P<host>\[[^]]+\]|[^:/]+)(?::\d+)?")
+Observe: TypeAlias = "Callable[[str, float], None]"
 
 
-async def resolve(name: str) -> frozenset[str]:
-    """Ask the system.
+class RetryBudget:
+    """The retry tokens of one service."""
 
-    Raises:
-        OSError: the name has no addresses, or nobody knows.
-    """
-    found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    return frozenset(str(address[0]) for _, _, _, _, address in found)
+    def __init__(self) -> None:
+        """Start with all tokens."""
+        self._tokens: float = MAX_TOKENS
 
+    def spend(self, attempts: int = 1) -> bool:
+        """Count failed attempts; return whether another may be made."""
+        self._tokens = max(0.0, self._tokens - attempts)
+        return self._tokens > MAX_TOKENS / 2
 
-def watched_name(target: str) -> str:
-    """The name in a gRPC target that may come to have more addresses; empty where it has none such."""
-    match = _DNS_TARGET.fullmatch(target)
-    if match is None:
-        return ""
-    host = match["host"]
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return host
-    return ""
+    def earn(self) -> None:
+        """Count a successful call."""
+        self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NameWatch:
-    """Looks a name up again and again."""
+_BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
+_MAX_STREAMED_BYTES = 64 * 1024
+"""Larger requests are unary calls on a separate connection, because they would delay the requests behind them. 64
+KiB: an HTTP/2 frame has 16, and few Pods have more than 20."""
+_REFUSED_SECONDS = 1.0
+"""How long a refused call counts as in flight. Otherwise a replica that refuses immediately would have the fewest
+calls, and get all new ones. 1: the others then get the calls of a second before it gets another."""
 
-    name: str
-    renew: Callable[[], Awaitable[bool]]
-    """Called when the name has an address that it had not the last time; gives whether that one is used now."""
-    resolve: Resolve = resolve
-    seconds: float = LOOKUP_SECONDS
 
-    async def run(self) -> None:
-        """Look until cancelled."""
-        known: frozenset[str] | None = None
-        while True:
-            found = await self._look()
-            if found and (known is None or found <= known or await self._renew(len(found - known))):
-                known = found
-            await asyncio.sleep(self.seconds)
+class DisagreementError(Exception):
+    """Replicas are available, but none decides by the required inputs."""
 
-    async def _look(self) -> frozenset[str]:
-        """The addresses; none where nobody knows, which says nothing of those that are connected."""
+
+class ReplicaAnswer(NamedTuple):
+    """An answer."""
+
+    answer: bytes
+    endpoint: str = ""
+    """The endpoint of the replica; empty if only gRPC knows it."""
+
+
+class StreamedReplicas:
+    """Calls one method on the replicas of a service."""
+
+    def __init__(
+        self,
+        method: StreamedMethod,
+        open_channel: Callable[[str], grpc.aio.Channel],
+        scheme: str = "grpc",
+        *,
+        streams: bool = True,
+        slow_seconds: float = 10.0,
+    ) -> None:
+        """Start without replicas.
+
+        Args:
+            method: The method to call.
+            open_channel: Returns a new channel to one target, with the current credentials.
+            scheme: The scheme of endpoints for display.
+            streams: Open a stream to each; otherwise all calls are unary.
+            slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
+        """
+        self._method = method
+        self._open = open_channel
+        self._scheme = scheme
+        self._streams = streams
+        self._replicas: dict[str, Replica] = {}
+        self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
+        self._closed = False
+        self._budget = RetryBudget()
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    @property
+    def usable(self) -> tuple[Replica, ...]:
+        """The replicas that can be called now, if they agree with the caller's inputs."""
+        return tuple(replica for replica in self._replicas.values() if replica.usable)
+
+    def use(self, targets: Iterable[str]) -> None:
+        """Call these replicas from now on, and earlier ones as long as they are available."""
+        wanted = frozenset(targets)
+        for target in wanted - self._replicas.keys():
+            self._replicas[target] = self._replica(target, self._balancer.add(self._endpoint(target)))
+        for target in self._replicas.keys() - wanted:
+            if not self._replicas[target].usable:
+                gone = self._replicas.pop(target)
+                self._balancer.remove(gone.load)
+                self._retire(gone)
+
+    def renew(self) -> None:
+        """Replace all channels; calls in flight finish on the old ones."""
+        for target, before in self._replicas.items():
+            self._replicas[target] = self._replica(target, before.load)
+            self._retire(before)
+
+    def _replica(self, target: str, load: ReplicaLoad) -> Replica:
+        open_channel = functools.partial(self._open, target)
+        return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
+
+    def _endpoint(self, target: str) -> str:
+        return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
+
+    async def ask(
+        self,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        call_unary: Any,
+        digest: str = "",
+    ) -> ReplicaAnswer:
+        """Make one call, and retry it if the replica broke off. ``alone`` makes unary calls without choosing a replica.
+
+        With a ``digest``, only replicas are called that decide by its inputs.
+
+        Raises:
+            DisagreementError: there are replicas, and none decides by these inputs.
+            StreamedCallError: the call has no answer.
+            AioRpcError: the same for a unary call.
+        """
+        separately = len(request) > _MAX_STREAMED_BYTES
+        usable = self._usable(digest)
+        if not usable:
+            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
+        replica, ticket = self._balancer.choose(usable, comparable=not separately)
         try:
-            return await self.resolve(self.name)
-        except OSError:
-            return frozenset()
+            answered = await self._ask(replica, request, deadline, metadata, ticket)
+        except (StreamedCallError, grpc.aio.AioRpcError) as error:
+            if error.code() is NOT_HELD and digest:
+                return await self._ask_another(replica, request, deadline, metadata, digest)
+            if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
+                raise
+            if getattr(error, "begun", True):
+                metadata = (*(metadata or ()), (ATTEMPTS_KEY, "1"))
+            return await self._repeat(replica, request, deadline, metadata, call_unary, digest)
+        self._budget.earn()
+        return answered
 
-    async def _renew(self, count: int) -> bool:
-        renewed = await self.renew()
-        if renewed:
-            _log.info("replicas found", extra={"address": self.name, "count": count})
-        return renewed
+    async def _ask(
+        self,
+        replica: Replica,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        ticket: int = 0,
+    ) -> ReplicaAnswer:
+        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
+        load.in_flight += 1
+        try:
+            separately = len(request) > _MAX_STREAMED_BYTES
+            answer = await replica.ask(request, deadline, metadata, separately=separately)
+            ending = ReplicaCallStatus.ANSWERED
+        except asyncio.CancelledError:
+            ending = ReplicaCallStatus.GIVEN_UP
+            raise
+        except (StreamedCallError, grpc.aio.AioRpcError) as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                ending = ReplicaCallStatus.GIVEN_UP
+            raise
+        finally:
+            if ending is ReplicaCallStatus.REFUSED:
+                asyncio.get_running_loop().call_later(_REFUSED_SECONDS, _end_refused, load)
+            else:
+                load.in_flight -= 1
+            if ticket:
+                self._balancer.end(load, ticket, time.monotonic() - began, ending)
+        return ReplicaAnswer(answer, replica.endpoint)
+
+    async def _ask_another(
+        self,
+        replica: Replica,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        digest: str,
+    ) -> ReplicaAnswer:
+        """Call another replica than the one whose inputs have just changed; it has not executed the call."""
+        others = self._usable(digest, excluding=replica)
+        if not others:
+            raise DisagreementError
+        other, _ = self._balancer.choose(others, comparable=False)
+        return await self._ask(other, request, deadline, metadata)
+
+    async def _repeat(  # noqa: PLR0917 - as above
+        self,
+        replica: Replica,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        call_unary: Any,
+        digest: str,
+    ) -> ReplicaAnswer:
+        if others := self._usable(digest, excluding=replica):
+            other, _ = self._balancer.choose(others, comparable=False)
+            try:
+                return await self._ask(other, request, deadline, metadata)
+            except (StreamedCallError, grpc.aio.AioRpcError) as error:
+                if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
+                    raise
+        try:
+            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
+        except grpc.aio.AioRpcError as error:
+            if error.code() is _BROKEN_OFF:
+                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
+            raise
+
+    async def close(self) -> None:
+        """Close all replicas; calls in flight fail."""
+        self._closed = True
+        retiring = tuple(self._retiring)
+        for task in retiring:
+            task.cancel()
+        replicas, self._replicas = self._replicas, {}
+        await asyncio.gather(
+            *retiring, *(replica.close() for replica in replicas.values()), return_exceptions=True
+        )
+
+    def _usable(self, digest: str, excluding: Replica | None = None) -> list[Replica]:
+        """Return the replicas that a call could go to.
+
+        Raises:
+            DisagreementError: there are replicas, and none decides by these inputs.
+        """
+        usable = [other for other in self._replicas.values() if other.usable and other is not excluding]
+        if digest and usable:
+            usable = [other for other in usable if other.holds(digest)]
+            if not usable:
+                raise DisagreementError
+        return usable
+
+    def _retire(self, replica: Replica) -> None:
+        task = asyncio.ensure_future(replica.retire())
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
 
-_SYSTEM_RESOLVER = resolve
+def _end_refused(load: ReplicaLoad) -> None:
+    load.in_flight -= 1
+
+
+def _log_exclusion(load: ReplicaLoad) -> None:
+    if load.excluded:
+        _log.warning("a replica is excluded: it is much slower than others", extra={"address": load.name})
+    else:
+        _log.info("an excluded replica is used again", extra={"address": load.name})
+
+
+async def _call_unary(
+    call_unary: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
+) -> bytes:
+    return bytes(await call_unary(request, timeout=deadline.remaining_seconds, metadata=metadata))
+
+
 _UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
-"""As Go's client says it, without what its parser has to say about the bytes."""
+"""The message of Go's client, without its parser's details about the bytes."""
 
 _MessageT = TypeVar("_MessageT", bound=Message)
 
 
 class GrpcTransport:
-    """Asks a service over gRPC, spread over all addresses that its name resolves to."""
+    """Calls a service over gRPC, balanced over all addresses that its name resolves to."""
 
     def __init__(  # noqa: PLR0913 - named, and each with a default
         self,
@@ -362,7 +320,7 @@ class GrpcTransport:
         server_name: str = "",
         failure_prefix: str = "",
         health_checked: bool = True,
-        resolve: Resolve = resolve,
+        resolve: Resolve = resolve_name,
         look_seconds: float = LOOKUP_SECONDS,
         observe: Observe | None = None,
         streamed: Phase | None = None,
@@ -370,34 +328,36 @@ class GrpcTransport:
         slow_seconds: float = 10.0,
         ours: bool = False,
     ) -> None:
-        """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams at once.
+        """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams connect immediately.
 
         Args:
-            target: The service, which may be many replicas.
-            endpoint: What people are shown in place of the target.
-            credentials: For TLS; a function gives those of each new channel; None connects without TLS.
-            server_name: The name that the service's certificate has to have; that in the target where not given.
-            failure_prefix: Begins the text of every failed call.
-            health_checked: The service answers ``grpc.health.v1``, which somebody else's need not.
-            resolve: Looks the target's name up, so that new replicas are found.
-            look_seconds: How often it does.
-            observe: Told of each call when it has ended: gRPC's code by Go's name, and seconds.
-            streamed: The phase whose calls go to replicas that are known one by one, where that is possible. It takes a
-                service of this suite.
-            streams: Those go on a stream to each replica, where that is possible; else each by itself.
-            slow_seconds: For how long one of those that is much slower than others is left out at first; 0: never.
-            ours: A mutator or validator of this suite: its answers name the review, and what it was decided by.
+            target: The service, which may have many replicas.
+            endpoint: What is displayed instead of the target.
+            credentials: The TLS credentials, or a function that returns those of each new channel; None connects
+                without TLS.
+            server_name: The name that the service's certificate must have; by default the name in the target.
+            failure_prefix: The start of the message of every failed call.
+            health_checked: Whether the service implements ``grpc.health.v1``, which other services need not.
+            resolve: Resolves the target's name, so that new replicas are found.
+            look_seconds: How often the name is resolved.
+            observe: Called after each call with gRPC's code by Go's name, and seconds.
+            streamed: The phase whose calls go to individually known replicas where possible. Only services of this
+                suite support it.
+            streams: Make those calls on a stream to each replica where possible; otherwise they are unary.
+            slow_seconds: How long a replica that is much slower than others is excluded at first; 0 excludes none.
+            ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
+                inputs.
         """
         self.endpoint = endpoint or target
         self._failure_prefix = failure_prefix
         self._observe = observe
         self._ours = ours
         self.mismatched: Callable[[str], str] = _no_differences
-        """Says of a digest in what the replicas differ from it."""
+        """Returns how the replicas' inputs differ from those of a digest."""
         self.addresses = 1
-        """How many addresses its name has, as far as anybody looked."""
+        """The number of addresses at the last lookup of its name."""
         options = channel_options(ours=health_checked, server_name=server_name)
-        # The certificate of a replica has the name by which it was found, not its address.
+        # The certificate of a replica has the name that it was found by, not its address.
         name = server_name or (watched_name(target) if credentials is not None else "")
         replica_options = channel_options(ours=True, server_name=name, retries=False)
 
@@ -407,7 +367,7 @@ class GrpcTransport:
             shown = credentials() if callable(credentials) else credentials
             return grpc.aio.secure_channel(target, shown, options=options)
 
-        self._alone: dict[Phase, Any] = {}
+        self._unary_calls: dict[Phase, Any] = {}
         self._channel = RenewableChannel(lambda: open_channel(target, options), self._use)
         self._streamed: dict[Phase, StreamedReplicas] = {}
         if streamed is not None:
@@ -421,21 +381,21 @@ class GrpcTransport:
         self._watching = self._watch(target, resolve, look_seconds)
 
     def _use(self, channel: grpc.aio.Channel) -> None:
-        """Let calls go through a channel from now on."""
-        # Answers stay bytes in there: one that is no message would come as None, and be logged.
-        self._alone = {
+        """Make new calls on a channel."""
+        # Answers stay bytes here: grpc would turn an invalid message into None and log it.
+        self._unary_calls = {
             phase: channel.unary_unary(method.path, None, None) for phase, method in STREAMED_METHODS.items()
         }
 
     def _watch(self, target: str, resolve: Resolve, seconds: float) -> asyncio.Task[None] | None:
-        """Look for new replicas where the target is a name."""
+        """Watch for new replicas if the target is a name."""
         name = watched_name(target)
         if not name:
             self._stream_to(fixed_targets(target))
             return None
         renew = functools.partial(self._channel.renew, only_if_ready=True)
-        # Where the target names its own name server, only gRPC asks that one.
-        streams = target.startswith("dns:///") or resolve is not _SYSTEM_RESOLVER
+        # If the target names a name server, only gRPC asks that one.
+        streams = target.startswith("dns:///") or resolve is not resolve_name
 
         async def look(name: str) -> frozenset[str]:
             found = await resolve(name)
@@ -448,26 +408,31 @@ class GrpcTransport:
 
     @property
     def streams(self) -> int:
-        """How many replicas get calls other than over that channel."""
+        """The number of replicas that get calls directly."""
         return len(self.replicas)
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """The replicas that can be asked now, as far as they are known one by one."""
-        return tuple(one for streamed in self._streamed.values() for one in streamed.usable)
+        """The individually known replicas that can be called now."""
+        return tuple(replica for streamed in self._streamed.values() for replica in streamed.usable)
 
     def _stream_to(self, targets: Iterable[str]) -> None:
         wanted = tuple(targets)
         for streamed in self._streamed.values():
             streamed.use(wanted)
 
+    def agrees(self, digest: str) -> bool:
+        """Return whether a replica decides by the inputs of a digest; true if no replicas are known individually."""
+        replicas = self.replicas
+        return not replicas or any(replica.holds(digest) for replica in replicas)
+
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel that calls go to now, for health checks."""
+        """The channel of new calls, for health checks."""
         return self._channel.current
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run mutating halves one after another, in one call."""
+        """Run mutating controllers one after another, in one call."""
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, MutateResponse, digest)
@@ -475,7 +440,7 @@ class GrpcTransport:
         return messages.outcomes_from_mutate(answer, calls, endpoint)
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run validating halves side by side, in one call."""
+        """Run validating controllers concurrently, in one call."""
         digest = review.digest if self._ours else ""
         call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls, digest), deadline, digest)
         answer, endpoint = await self._answer(call, ValidateResponse, digest)
@@ -483,21 +448,26 @@ class GrpcTransport:
         return messages.outcomes_from_validate(answer, calls, endpoint)
 
     async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> ReplicaAnswer:
-        request, alone, streamed = message.SerializeToString(), self._alone[phase], self._streamed.get(phase)
+        request, call_unary, streamed = (
+            message.SerializeToString(),
+            self._unary_calls[phase],
+            self._streamed.get(phase),
+        )
         if streamed is not None:
-            return await streamed.ask(request, deadline, trace_metadata(), alone, digest)
+            return await streamed.ask(request, deadline, TRACE_METADATA.get(), call_unary, digest)
         return ReplicaAnswer(
-            await alone(request, timeout=deadline.remaining_seconds, metadata=trace_metadata()), self.endpoint
+            await call_unary(request, timeout=deadline.remaining_seconds, metadata=TRACE_METADATA.get()),
+            self.endpoint,
         )
 
     async def renew(self) -> None:
-        """Go on with new credentials: new channels take the place of these, whether they connect or not."""
+        """Replace all channels, to use new credentials, whether the new ones connect or not."""
         await self._channel.renew()
         for streamed in self._streamed.values():
             streamed.renew()
 
     async def close(self) -> None:
-        """Close the channel; calls under way are cancelled."""
+        """Close all channels; calls in flight are cancelled."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -544,7 +514,10 @@ def _no_differences(_: str) -> str:
 
 
 def _call_error(code: grpc.StatusCode, prefix: str) -> CallError:
-    """Make a CallError in the words of Go's gRPC, without the details that the peer sent: they could hold anything."""
+    """Return a CallError with the message of Go's gRPC.
+
+    The details of the peer are left out: they could contain anything.
+    """
     match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return CallTimeoutError(

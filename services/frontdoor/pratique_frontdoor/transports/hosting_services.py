@@ -1,11 +1,11 @@
-"""The mutator and the validators, as the front door knows them."""
+"""The mutator and the validators: how the front door connects to them, and whether they are ready."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -16,126 +16,33 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
 from pratique.rpc.handlers import inputs_from_messages
-from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
-from pratique_frontdoor.transports.balancing import ReplicaLoad
-from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target
+from pratique_frontdoor.transports.channels import grpc_target
+from pratique_frontdoor.transports.grpc import GrpcTransport
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
     from pratique_frontdoor.settings import FrontDoorSettings
 
 
 class CallKind(enum.StrEnum):
-    """What carries calls to the services of this suite. Those to webhooks are always made by themselves."""
+    """How calls to the services of this suite are made. Calls to webhooks are always unary."""
 
     STREAM = "stream"
-    """A stream to each replica, on which many are under way at a time; by themselves where a service knows none."""
+    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
     UNARY = "unary"
-    """Each by itself, balanced and made again by gRPC."""
-
-
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. A hop on one machine takes 1 ms, and none has more than 30 s."""
-
-
-class HopMetrics:
-    """All hops of one front door, by service."""
-
-    def __init__(self) -> None:
-        """Start at zero."""
-        self._hops = LabeledCounter(
-            "pratique_frontdoor_hops_total",
-            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
-            ("service", "code"),
-        )
-        self._seconds = DurationHistogram(
-            "pratique_frontdoor_hop_duration_seconds",
-            "Time from a call to a service to its answer, by service.",
-            _BUCKETS,
-            ("service",),
-        )
-        self._services: Sequence[HostingService] = ()
-        self._held: RecentInputs[Any] | None = None
-
-    def observer(self, service: str) -> Callable[[str, float], None]:
-        """What is to be told of each hop to a service: gRPC's code for it by Go's name, and seconds."""
-        return functools.partial(self._observe, service)
-
-    def _observe(self, service: str, code: str, seconds: float) -> None:
-        self._hops.add(service, code)
-        self._seconds.observe(seconds, service)
-
-    def show_services(self, services: Sequence[HostingService], held: RecentInputs[Any]) -> None:
-        """Show how many addresses of these are known, and which of their replicas decide by what is ``held`` here."""
-        self._services, self._held = services, held
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all of them, for a registry."""
-        yield from self._hops.collect()
-        yield from self._seconds.collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_service_addresses",
-            "Addresses of a service that are known: its replicas, where each has one.",
-            lambda: {(one.name,): one.transport.addresses for one in self._services},
-            "service",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_agrees",
-            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
-            self._agreements,
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_calls_in_flight",
-            "Calls to a replica without an answer; refused ones count for a second longer.",
-            lambda: self._loads(lambda load: load.in_flight),
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_left_out",
-            "1 where a replica gets no calls for a while because it is much slower than others.",
-            lambda: self._loads(lambda load: load.left_out),
-            "service",
-            "endpoint",
-        ).collect()
-        yield from CallbackMetric(
-            "pratique_frontdoor_replica_exclusions_total",
-            "How often a replica was left out because it was much slower than others.",
-            lambda: self._loads(lambda load: load.times_left_out),
-            "service",
-            "endpoint",
-        ).collect()
-
-    def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
-        return {
-            (service.name, replica.endpoint): read(replica.load)
-            for service in self._services
-            for replica in service.transport.replicas
-        }
-
-    def _agreements(self) -> dict[tuple[str, ...], float]:
-        digest = "" if self._held is None else self._held.digests.whole
-        return {
-            (service.name, replica.endpoint): int(replica.holds(digest))
-            for service in self._services
-            for replica in service.transport.replicas
-        }
+    """Unary, balanced and retried by gRPC."""
 
 
 _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
 
 
 class ServicesTls:
-    """What every channel to the mutator and the validators is made with."""
+    """The TLS of all channels to the mutator and the validators."""
 
     def __init__(self, settings: FrontDoorSettings) -> None:
         """Read the files.
 
         Raises:
-            ConfigurationError: one cannot be used, or is given without another that it needs.
+            ConfigurationError: a file is unusable, or is set without another that it needs.
         """
         files = KeyPairFiles.given(
             settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS
@@ -153,20 +60,20 @@ class ServicesTls:
             self._authorities = ReloadedCertificate(
                 "services authorities", read_bundle, (authority_file,), ends_at=lambda bundle: bundle.ends_at
             )
-        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
-            one for one in (self._pair, self._authorities) if one is not None
+        self.reloaded_credentials: tuple[ReloadedCertificate[Any], ...] = tuple(
+            reloaded for reloaded in (self._pair, self._authorities) if reloaded is not None
         )
-        """What is read again, and how it is with each."""
+        """The reloaded files and their states."""
 
     @classmethod
     def of(cls, settings: FrontDoorSettings) -> ServicesTls | None:
-        """The TLS that the settings ask for; None where services are asked without.
+        """Return the TLS of the settings; None if services are called without.
 
         Raises:
-            ConfigurationError: as above, or names are given for services that are not to show any.
+            ConfigurationError: as above, or server names are set without TLS.
         """
         tls = cls(settings)
-        if tls.kept:
+        if tls.reloaded_credentials:
             _check_names(settings)
             return tls
         for flag, name in _server_names(settings):
@@ -175,7 +82,7 @@ class ServicesTls:
         return None
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """Make what a channel is opened with, of what is in the files now."""
+        """Return credentials for a channel from the current content of the files."""
         bundle = None if self._authorities is None else self._authorities.value.pem
         if self._pair is None:
             return grpc.ssl_channel_credentials(bundle)
@@ -199,7 +106,7 @@ def _check_names(settings: FrontDoorSettings) -> None:
 
 
 _PROBE_SECONDS = 1.0
-"""The timeout of a kubelet's readiness probe, unless it is told otherwise: a later answer would not be heard."""
+"""The default timeout of a kubelet's readiness probe: a later response would not be read."""
 
 _PHASES = {
     Phase.MUTATE: catalogue_service_pb2.PHASE_MUTATE,
@@ -209,16 +116,16 @@ _PHASES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostingService:
-    """A service that hosts one phase's halves of the controllers that are on."""
+    """A service that hosts the enabled controllers of one phase."""
 
     name: str
-    """For people."""
+    """The name for display."""
     transport: GrpcTransport
-    """How it is asked."""
+    """The transport that calls it."""
     phase: Phase
-    """The halves that it runs."""
+    """The phase that it runs."""
     expected: frozenset[str]
-    """The controllers that it is to host."""
+    """The controllers that it must host."""
 
     @classmethod
     def open(  # noqa: PLR0913 - named, and each with a default but the first four
@@ -234,15 +141,15 @@ class HostingService:
         calls: CallKind = CallKind.STREAM,
         slow_seconds: float = 10.0,
     ) -> HostingService:
-        """Make the way to a service that hosts something; it connects on first use, or at once for a stream.
+        """Connect to a service that hosts controllers: on first use, or immediately for streams.
 
-        With ``tls`` its certificate must have ``server_name``; the name in the address where that is empty. A replica
-        that is much slower than others is left out, at first for ``slow_seconds``; 0: never.
+        With ``tls`` its certificate must have ``server_name``, or the name in the address if that is empty. A replica
+        that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
         """
-        expected = frozenset(one.name for one in hosted if phase in one.phases)
+        expected = frozenset(controller.name for controller in hosted if phase in controller.phases)
         scheme = "grpc://" if tls is None else "grpcs://"
         transport = GrpcTransport(
             grpc_target(addresses),
@@ -259,47 +166,42 @@ class HostingService:
         return cls(name, transport, phase, expected)
 
     def agree_with(self, held: RecentInputs[Any]) -> None:
-        """Ask only replicas that decide by what is ``held`` here, and say in what others differ."""
+        """Call only replicas that decide by the ``held`` inputs, and report how others differ."""
 
         def differences(digest: str) -> str:
             held.mismatches += 1
             found = held.find(digest)
-            told = "" if found is None else "; ".join(self.differing(found[0]))
-            return f": {told}" if told else ""
+            text = "" if found is None else "; ".join(self.differing(found[0]))
+            return f": {text}" if text else ""
 
         self.transport.mismatched = differences
 
-    def agrees(self, digest: str) -> bool:
-        """Tell whether a replica decides by the inputs of a digest, as far as replicas are known one by one."""
-        replicas = self.transport.replicas if self.expected else ()
-        return not replicas or any(one.holds(digest) for one in replicas)
-
     def differing(self, digests: InputDigests) -> list[str]:
-        """Say which replicas do not decide by these inputs, and in what they differ."""
+        """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
-            f"{self.name} at {one.endpoint} {_describe_difference(digests, one.held)}"
-            for one in replicas
-            if not one.holds(digests.whole)
+            f"{self.name} at {replica.endpoint} {_describe_difference(digests, replica.held)}"
+            for replica in replicas
+            if not replica.holds(digests.whole)
         ]
 
-    def left_out(self) -> list[str]:
-        """Say which replicas get no calls because they are slow."""
+    def excluded(self) -> list[str]:
+        """Return which replicas get no calls because they are slow."""
         return [
-            f"{self.name} at {one.endpoint} is much slower than others, and left out for now"
-            for one in self.transport.replicas
-            if one.load.left_out
+            f"{self.name} at {replica.endpoint} is much slower than others, and excluded for now"
+            for replica in self.transport.replicas
+            if replica.load.excluded
         ]
 
     async def unready(self, digests: InputDigests) -> str:
-        """Why it cannot be asked now for what is decided by these inputs.
+        """Return why it cannot be called now for decisions by these inputs.
 
-        Empty where it can, or where there is nothing to ask it.
+        Empty if it can, or if it hosts nothing.
         """
         if not self.expected:
             return ""
         replicas = self.transport.replicas
-        agreeing = [one for one in replicas if one.holds(digests.whole)]
+        agreeing = [replica for replica in replicas if replica.holds(digests.whole)]
         if replicas and not agreeing:
             return "; ".join(self.differing(digests))
         channel = agreeing[0].channel if agreeing else self.transport.channel
@@ -311,13 +213,13 @@ class HostingService:
         except grpc.aio.AioRpcError as error:
             return f"{self.name} at {self.transport.endpoint}: {error.code().name}"
         phase = _PHASES[self.phase]
-        there = {one.name for one in described.controllers if phase in one.phases}
+        there = {controller.name for controller in described.controllers if phase in controller.phases}
         missing = sorted(self.expected - there)
         if missing:
             hint = "start it with the same chain flags"
             return f"{self.name} at {self.transport.endpoint} does not host {', '.join(missing)}: {hint}"
         held = inputs_from_messages(described.held)
-        if all(one.whole != digests.whole for one in held):
+        if all(digests_held.whole != digests.whole for digests_held in held):
             return f"{self.name} at {self.transport.endpoint} {_describe_difference(digests, held)}"
         return ""
 

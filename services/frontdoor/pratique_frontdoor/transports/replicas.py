@@ -1,65 +1,228 @@
-"""The replicas of a service, with a stream to each, and which of them is asked."""
+"""The replicas of a service: the channel to each, and the stream on it with many calls in flight.
+
+Each call has its own deadline, and can be cancelled and fail separately. If the stream breaks, all calls in flight fail
+as UNAVAILABLE, and callers may retry them elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import logging
-import time
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+import collections
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from pratique.admission.reviews import Deadline
 from pratique.configuration.input_digests import InputDigests
-from pratique.rpc.handlers import ATTEMPTS_KEY, NOT_HELD, fetch_inputs
-from pratique.rpc.streams import StreamedMethod
+from pratique.rpc.handlers import fetch_inputs, inputs_from_messages
+from pratique.rpc.streams import StreamedAnswer, StreamedMethod, streamed_call
 from pratique.telemetry.tracing import TraceMetadata
-from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
-from pratique_frontdoor.transports.call_streams import CallStream, StreamedCallError
+from pratique_frontdoor.transports.balancing import ReplicaLoad
+from pratique_frontdoor.transports.channels import DRAIN_SECONDS
 
-MAX_TOKENS = 600
-"""Each failed call costs a token, and calls are made again while more than half are left. 600 is what a kube-apiserver
-with default flags has in flight: when one of two replicas dies, the 300 calls that it had can be made again."""
-MAX_ATTEMPTS = 4
-"""How often gRPC makes a call by itself, the first time included."""
-TOKEN_RATIO = 0.1
-"""What each call that comes through brings back: in the long run at most a tenth of the calls is made again."""
+_BATCH_BYTES = 256 * 1024
+"""Bytes of requests in one message; further requests wait for the next. A quarter of a MiB, so that none waits for
+longer than that takes to send."""
+_CODES = {code.value[0]: code for code in grpc.StatusCode if code is not grpc.StatusCode.OK}
+_STREAM_ERRORS = (
+    grpc.aio.AioRpcError,
+    grpc.aio.InternalError,
+    grpc.aio.UsageError,
+    asyncio.InvalidStateError,
+)
+"""What gRPC raises on a stream that has ended."""
 
 
-class RetryBudget:
-    """The tokens of one service."""
+class StreamedCallError(Exception):
+    """A call on a stream failed; like :class:`grpc.aio.AioRpcError` for a unary call."""
 
-    def __init__(self) -> None:
-        """Start with all of them."""
-        self._tokens: float = MAX_TOKENS
+    def __init__(self, code: grpc.StatusCode, *, begun: bool = True) -> None:
+        """Fail with a code; ``begun`` says that the service may have executed the call."""
+        super().__init__(code.name)
+        self._code = code
+        self.begun = begun
 
-    def spend(self, attempts: int = 1) -> bool:
-        """Count attempts that failed; tells whether another may be made."""
-        self._tokens = max(0.0, self._tokens - attempts)
-        return self._tokens > MAX_TOKENS / 2
+    def code(self) -> grpc.StatusCode:
+        """Return the gRPC status code."""
+        return self._code
 
-    def earn(self) -> None:
-        """Count a call that came through."""
-        self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _PendingCall:
+    number: int
+    request: bytes
+    deadline: Deadline
+    metadata: TraceMetadata | None
+    answered: asyncio.Future[bytes]
+    sent: bool = False
+
+
+class CallStream:
+    """A stream from its opening to its end. Calls can be made while it is ``usable``."""
+
+    def __init__(self, channel: grpc.aio.Channel, method: StreamedMethod) -> None:
+        """Open the stream; nothing happens until :meth:`run` runs."""
+        opened: Any = channel.stream_stream(method.stream_path, None, None)
+        self._call = opened()
+        self._method = method
+        self._in_flight: dict[int, _PendingCall] = {}
+        self._queue: collections.deque[_PendingCall] = collections.deque()
+        self._given_up: list[int] = []
+        self._number = 0
+        self._changed = asyncio.Event()
+        self._left = False
+        self.held: tuple[InputDigests, ...] = ()
+        """Digests of the inputs that the service decides by: the current ones, then earlier ones that it still
+        accepts."""
+        self.greeted = False
+        """Whether the service has ever reported that it takes calls."""
+        self.over = asyncio.Event()
+        """Set when no more calls can be made: the service said so, the stream broke, or :meth:`leave` was called."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether calls can be made."""
+        return self.greeted and not self._left
+
+    @property
+    def in_flight(self) -> int:
+        """The number of calls without an answer."""
+        return len(self._in_flight)
+
+    async def ask(self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
+        """Make one call.
+
+        Raises:
+            StreamedCallError: the call has no answer.
+        """
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        pending = _PendingCall(self._number, request, deadline, metadata, loop.create_future())
+        self._in_flight[pending.number] = pending
+        self._queue.append(pending)
+        self._changed.set()
+        timer = loop.call_later(deadline.remaining_seconds, self._expire, pending)
+        try:
+            return await pending.answered
+        except asyncio.CancelledError:
+            self._give_up(pending)
+            raise
+        finally:
+            timer.cancel()
+
+    def leave(self) -> None:
+        """Make no more calls, and end the stream when those in flight are answered."""
+        self._left = True
+        self.over.set()
+        self._changed.set()
+
+    async def run(self) -> grpc.StatusCode:
+        """Exchange messages until the stream ends, and return its status code. Calls in flight have failed then."""
+        both = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
+        try:
+            await asyncio.gather(*both)
+        except (*_STREAM_ERRORS, DecodeError):
+            self._call.cancel()
+        finally:
+            self.leave()
+            for task in both:
+                task.cancel()
+            self._call.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            self._fail_all()
+        code: grpc.StatusCode = await self._call.code()
+        return code
+
+    def _expire(self, pending: _PendingCall) -> None:
+        self._give_up(pending)
+        if not pending.answered.done():
+            pending.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
+
+    def _give_up(self, pending: _PendingCall) -> None:
+        if self._in_flight.pop(pending.number, None) and pending.sent:
+            self._given_up.append(pending.number)
+        self._changed.set()
+
+    def _fail_all(self) -> None:
+        waiting, self._in_flight = self._in_flight, {}
+        for pending in waiting.values():
+            if not pending.answered.done():
+                pending.answered.set_exception(
+                    StreamedCallError(grpc.StatusCode.UNAVAILABLE, begun=pending.sent)
+                )
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._call.read()
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+                self.leave()  # and nothing that is under way will be answered
+                self._fail_all()
+                return
+            response = self._method.response_type.FromString(message)
+            if response.held:
+                self.held = inputs_from_messages(response.held)
+            self.greeted = True
+            if response.leaving:
+                self.leave()
+            for answer in response.answers:
+                self._take(answer)
+
+    def _take(self, answer: StreamedAnswer) -> None:
+        pending = self._in_flight.pop(answer.id, None)
+        if self._left and not self._in_flight:
+            self._changed.set()
+        if pending is None or pending.answered.done():
+            return
+        if answer.HasField("response"):
+            pending.answered.set_result(answer.response)
+        else:
+            code = _CODES.get(answer.status.code, grpc.StatusCode.UNKNOWN)
+            pending.answered.set_exception(StreamedCallError(code))
+
+    async def _write(self) -> None:
+        """Send all queued calls in one message at a time."""
+        while self._in_flight or self._given_up or not self._left:
+            if not self._queue and not self._given_up:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            given_up, self._given_up = self._given_up, []
+            request = self._method.request_type(calls=self._batch(), given_up_ids=given_up)
+            await self._call.write(request.SerializeToString())
+        await self._call.done_writing()
+
+    def _batch(self) -> list[Any]:
+        batch: list[Any] = []
+        size = 0
+        while self._queue:
+            size += len(self._queue[0].request)
+            if batch and size > _BATCH_BYTES:
+                break
+            pending = self._queue.popleft()
+            if pending.number in self._in_flight:
+                pending.sent = True
+                batch.append(
+                    streamed_call(pending.number, pending.request, pending.deadline, pending.metadata)
+                )
+        return batch
 
 
 _MAX_IN_FLIGHT = 512
-"""Calls on one stream; others are made by themselves meanwhile. 512: nearly the 600 that a kube-apiserver with default
-flags has in flight, and half of the 1,000 that a service takes."""
+"""Calls in flight on one stream; further calls are unary. 512: nearly the 600 that a kube-apiserver with default
+flags has in flight, and half of the 1,000 that a service accepts."""
 _DESCRIBE_SECONDS = 1.0
-"""How often a replica without streams is asked what it decides by, and how long it may take to say so. Within the grace
-for which services keep what was before, this is often."""
+"""How often a replica without streams is asked for its digests, and the timeout of that call. It is short compared
+with the grace period in which services keep earlier inputs."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 2.0
-"""How long to wait before a stream that ended is opened again; as long as for connections."""
-_DRAIN_SECONDS = 30.0
-"""How long calls under way keep a channel that is no longer used: the longest timeout of a webhook."""
+"""How long to wait before an ended stream is reopened; as long as for connections."""
 
 
 class Replica:
-    """Whoever is at one address. Its channel is ready only while that one is alive, answers pings, and says SERVING."""
+    """The replica at one address. Its channel is ready only while it is alive, answers pings, and reports SERVING."""
 
     def __init__(
         self,
@@ -70,74 +233,76 @@ class Replica:
         *,
         streams: bool = True,
     ) -> None:
-        """Connect, and go on doing so until closed.
+        """Connect, and reconnect until closed.
 
         Args:
-            open_channel: Makes a channel to it, each with a connection of its own.
-            method: What is called.
-            load: What it has to do, which goes on where another object has taken the place of this one.
-            endpoint: Where it is, for people.
-            streams: Open a stream; else each call is made by itself.
+            open_channel: Returns a new channel to it, each with its own connection.
+            method: The method to call.
+            load: Its load, which a replacement of this object takes over.
+            endpoint: Its address for display.
+            streams: Open a stream; otherwise all calls are unary.
         """
         self.endpoint = endpoint
         self.load = load
         self._open = open_channel
         self._channel = open_channel()
-        self._aside: grpc.aio.Channel | None = None
+        self._separate_channel: grpc.aio.Channel | None = None
         self._method = method
         self._streams = streams
         self._described: tuple[InputDigests, ...] = ()
         self._stream: CallStream | None = None
-        self._knows_no_streams = False
+        self._has_no_streams = False
         self._running: set[asyncio.Task[grpc.StatusCode]] = set()
-        self._keeping = asyncio.ensure_future(self._keep())
+        self._connecting = asyncio.ensure_future(self._keep_connected())
 
     @property
     def usable(self) -> bool:
         """Whether calls can be made to it now."""
-        return self._knows_no_streams or (self._stream is not None and self._stream.usable)
+        return self._has_no_streams or (self._stream is not None and self._stream.usable)
 
     @property
     def held(self) -> tuple[InputDigests, ...]:
-        """What it says that it decides by, now first and then what it has kept of before."""
+        """Digests of the inputs that it decides by: the current ones, then earlier ones that it still accepts."""
         stream = self._stream
         return stream.held if stream is not None and stream.usable else self._described
 
     def holds(self, digest: str) -> bool:
-        """Tell whether it decides by the inputs of a digest, now or still."""
-        return any(one.whole == digest for one in self.held)
+        """Return whether it decides by the inputs of a digest, or still accepts them."""
+        return any(digests.whole == digest for digests in self.held)
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel that its stream is on."""
+        """The channel of its stream."""
         return self._channel
 
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, aside: bool = False
+        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, separately: bool = False
     ) -> bytes:
-        """Make one call: on the stream, or by itself where the service knows no streams or the stream is full.
+        """Make one call: on the stream, or as a unary call if the service has no streams or the stream is full.
 
-        One that goes ``aside`` has a connection of its own, so that what is behind it need not wait.
+        A call that goes ``aside`` has a separate connection, so that calls behind it need not wait.
 
         Raises:
-            StreamedCallError: it has no answer.
-            AioRpcError: likewise, of one made by itself.
+            StreamedCallError: the call has no answer.
+            AioRpcError: the same for a unary call.
         """
         stream = self._stream
-        if not aside and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
+        if not separately and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
             return await stream.ask(request, deadline, metadata)
-        alone: Any = (self._beside if aside else self._channel).unary_unary(self._method.path, None, None)
+        alone: Any = (self._separate if separately else self._channel).unary_unary(
+            self._method.path, None, None
+        )
         answer: bytes = await alone(request, timeout=deadline.remaining_seconds, metadata=metadata)
         return answer
 
     @property
-    def _beside(self) -> grpc.aio.Channel:
-        if self._aside is None:
-            self._aside = self._open()
-        return self._aside
+    def _separate(self) -> grpc.aio.Channel:
+        if self._separate_channel is None:
+            self._separate_channel = self._open()
+        return self._separate_channel
 
-    async def _keep(self) -> None:
-        """Have a stream whenever the channel is ready."""
+    async def _keep_connected(self) -> None:
+        """Keep a stream open whenever the channel is ready."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
             changed: asyncio.Future[Any] = asyncio.ensure_future(self._channel.wait_for_state_change(state))
@@ -147,13 +312,13 @@ class Replica:
                 await changed
             finally:
                 changed.cancel()
-                self._knows_no_streams = False
+                self._has_no_streams = False
                 self._described = ()
                 if self._stream is not None:
                     self._stream.leave()
 
     async def _keep_ready(self, changed: asyncio.Future[Any]) -> None:
-        """Make calls possible, until the channel is in another state."""
+        """Make calls possible, until the state of the channel changes."""
         if self._streams and await self._keep_stream(changed):
             return
         while not changed.done():
@@ -162,11 +327,11 @@ class Replica:
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     self._described = ()
-            self._knows_no_streams = True
+            self._has_no_streams = True
             await asyncio.wait([changed], timeout=_DESCRIBE_SECONDS)
 
     async def _keep_stream(self, changed: asyncio.Future[Any]) -> bool:
-        """Open streams, one after another, until the channel is in another state; False where it knows none."""
+        """Keep opening streams until the state of the channel changes; return False if the service has none."""
         pause = _FIRST_PAUSE_SECONDS
         while not changed.done():
             stream = self._stream = CallStream(self._channel, self._method)
@@ -187,10 +352,10 @@ class Replica:
         return True
 
     async def retire(self) -> None:
-        """Make no more calls, and let go when those under way have ended."""
-        await self._stop_keeping()
+        """Make no more calls, and close the channels when those in flight have ended."""
+        await self._stop_connecting()
         try:
-            await self._close_channels(_DRAIN_SECONDS)
+            await self._close_channels(DRAIN_SECONDS)
         except asyncio.CancelledError:
             await self._close_channels(None)
             raise
@@ -198,246 +363,20 @@ class Replica:
             await self._settle()
 
     async def close(self) -> None:
-        """Let go at once; calls under way have failed."""
-        await self._stop_keeping()
+        """Close immediately; calls in flight fail."""
+        await self._stop_connecting()
         await self._close_channels(None)
         await self._settle()
 
     async def _close_channels(self, seconds: float | None) -> None:
-        channels = [one for one in (self._channel, self._aside) if one is not None]
-        await asyncio.gather(*(one.close(seconds) for one in channels))
+        channels = [channel for channel in (self._channel, self._separate_channel) if channel is not None]
+        await asyncio.gather(*(channel.close(seconds) for channel in channels))
 
-    async def _stop_keeping(self) -> None:
-        self._keeping.cancel()
-        await asyncio.wait([self._keeping])
+    async def _stop_connecting(self) -> None:
+        self._connecting.cancel()
+        await asyncio.wait([self._connecting])
 
     async def _settle(self) -> None:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-
-
-_log = logging.getLogger(__name__)
-
-_BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
-_MAX_STREAMED_BYTES = 64 * 1024
-"""What is longer goes by itself, for it would hold up what is behind it. 64 KiB: a frame of HTTP/2 has 16, and few Pods
-have more than 20."""
-_REFUSED_SECONDS = 1.0
-"""How long a refused call counts as in flight. One that refuses at once would have least to do, and get all calls. 1:
-the others then have the calls of a second before that one has another."""
-
-
-class DisagreementError(Exception):
-    """There are replicas that can be asked, and none decides by what the call is to be decided by."""
-
-
-class ReplicaAnswer(NamedTuple):
-    """An answer."""
-
-    answer: bytes
-    endpoint: str = ""
-    """Who gave it; empty where only gRPC knows."""
-
-
-class StreamedReplicas:
-    """Makes calls of one method."""
-
-    def __init__(
-        self,
-        method: StreamedMethod,
-        open_channel: Callable[[str], grpc.aio.Channel],
-        scheme: str = "grpc",
-        *,
-        streams: bool = True,
-        slow_seconds: float = 10.0,
-    ) -> None:
-        """Know no replicas yet.
-
-        Args:
-            method: What is called.
-            open_channel: Makes a channel to one target, as things are when it is called.
-            scheme: Of endpoints, for people.
-            streams: Open a stream to each; else each call is made by itself.
-            slow_seconds: For how long a slow one is left out the first time; 0: never.
-        """
-        self._method = method
-        self._open = open_channel
-        self._scheme = scheme
-        self._streams = streams
-        self._replicas: dict[str, Replica] = {}
-        self._balancer = Balancer(slow_seconds, tell=_log_exclusion)
-        self._closed = False
-        self._budget = RetryBudget()
-        self._retiring: set[asyncio.Task[None]] = set()
-
-    @property
-    def usable(self) -> tuple[Replica, ...]:
-        """The replicas that get calls now, if they agree with whoever calls."""
-        return tuple(one for one in self._replicas.values() if one.usable)
-
-    def use(self, targets: Iterable[str]) -> None:
-        """Ask these from now on, and those that were known before for as long as they can be asked."""
-        wanted = frozenset(targets)
-        for target in wanted - self._replicas.keys():
-            self._replicas[target] = self._replica(target, self._balancer.add(self._endpoint(target)))
-        for target in self._replicas.keys() - wanted:
-            if not self._replicas[target].usable:
-                gone = self._replicas.pop(target)
-                self._balancer.remove(gone.load)
-                self._retire(gone)
-
-    def renew(self) -> None:
-        """Go on with new channels; calls under way finish on those that they began on."""
-        for target, before in self._replicas.items():
-            self._replicas[target] = self._replica(target, before.load)
-            self._retire(before)
-
-    def _replica(self, target: str, load: ReplicaLoad) -> Replica:
-        open_channel = functools.partial(self._open, target)
-        return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
-
-    def _endpoint(self, target: str) -> str:
-        return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
-
-    async def ask(
-        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, alone: Any, digest: str = ""
-    ) -> ReplicaAnswer:
-        """Make one call, and make it again where whoever was asked broke off. ``alone`` makes calls by themselves.
-
-        Where ``digest`` is given, only replicas are asked that decide by its inputs.
-
-        Raises:
-            DisagreementError: there are replicas, and none decides by these.
-            StreamedCallError: it has no answer.
-            AioRpcError: likewise, of one made by itself.
-        """
-        aside = len(request) > _MAX_STREAMED_BYTES
-        usable = self._usable(digest)
-        if not usable:
-            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
-        replica, ticket = self._balancer.choose(usable, comparable=not aside)
-        try:
-            answered = await self._ask(replica, request, deadline, metadata, ticket)
-        except (StreamedCallError, grpc.aio.AioRpcError) as error:
-            if error.code() is NOT_HELD and digest:
-                return await self._ask_another(replica, request, deadline, metadata, digest)
-            if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
-                raise
-            if getattr(error, "begun", True):
-                metadata = (*(metadata or ()), (ATTEMPTS_KEY, "1"))
-            return await self._repeat(replica, request, deadline, metadata, alone, digest)
-        self._budget.earn()
-        return answered
-
-    async def _ask(
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        ticket: int = 0,
-    ) -> ReplicaAnswer:
-        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
-        load.in_flight += 1
-        try:
-            aside = len(request) > _MAX_STREAMED_BYTES
-            answer = await replica.ask(request, deadline, metadata, aside=aside)
-            ending = ReplicaCallStatus.ANSWERED
-        except asyncio.CancelledError:
-            ending = ReplicaCallStatus.GIVEN_UP
-            raise
-        except (StreamedCallError, grpc.aio.AioRpcError) as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                ending = ReplicaCallStatus.GIVEN_UP
-            raise
-        finally:
-            if ending is ReplicaCallStatus.REFUSED:
-                asyncio.get_running_loop().call_later(_REFUSED_SECONDS, _end_refused, load)
-            else:
-                load.in_flight -= 1
-            if ticket:
-                self._balancer.end(load, ticket, time.monotonic() - began, ending)
-        return ReplicaAnswer(answer, replica.endpoint)
-
-    async def _ask_another(
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        digest: str,
-    ) -> ReplicaAnswer:
-        """Ask another than the one that has just changed its mind; nothing has been done there."""
-        others = self._usable(digest, but=replica)
-        if not others:
-            raise DisagreementError
-        other, _ = self._balancer.choose(others, comparable=False)
-        return await self._ask(other, request, deadline, metadata)
-
-    async def _repeat(  # noqa: PLR0917 - as above
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        alone: Any,
-        digest: str,
-    ) -> ReplicaAnswer:
-        if others := self._usable(digest, but=replica):
-            other, _ = self._balancer.choose(others, comparable=False)
-            try:
-                return await self._ask(other, request, deadline, metadata)
-            except (StreamedCallError, grpc.aio.AioRpcError) as error:
-                if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
-                    raise
-        try:
-            return ReplicaAnswer(await _call_unary(alone, request, deadline, metadata))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is _BROKEN_OFF:
-                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
-            raise
-
-    async def close(self) -> None:
-        """Let go of everything; calls under way have failed."""
-        self._closed = True
-        retiring = tuple(self._retiring)
-        for task in retiring:
-            task.cancel()
-        replicas, self._replicas = self._replicas, {}
-        await asyncio.gather(*retiring, *(one.close() for one in replicas.values()), return_exceptions=True)
-
-    def _usable(self, digest: str, but: Replica | None = None) -> list[Replica]:
-        """Those to whom a call could be made.
-
-        Raises:
-            DisagreementError: there are such, and none decides by these inputs.
-        """
-        usable = [one for one in self._replicas.values() if one.usable and one is not but]
-        if digest and usable:
-            usable = [one for one in usable if one.holds(digest)]
-            if not usable:
-                raise DisagreementError
-        return usable
-
-    def _retire(self, replica: Replica) -> None:
-        task = asyncio.ensure_future(replica.retire())
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
-
-
-def _end_refused(load: ReplicaLoad) -> None:
-    load.in_flight -= 1
-
-
-def _log_exclusion(load: ReplicaLoad) -> None:
-    if load.left_out:
-        _log.warning("a replica is left out: it is much slower than others", extra={"address": load.name})
-    else:
-        _log.info("a replica that was left out is asked again", extra={"address": load.name})
-
-
-async def _call_unary(
-    alone: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
-) -> bytes:
-    return bytes(await alone(request, timeout=deadline.remaining_seconds, metadata=metadata))

@@ -1,4 +1,4 @@
-"""Webhook answers: read, checked as the API server checks them, and turned into outcomes."""
+"""Decodes webhooks' answers, validates them as the API server does, and converts them to outcomes."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 
 def webhook_annotations(webhook: str, annotations: Mapping[str, str]) -> dict[str, str]:
-    """Key a webhook's own annotations ``<webhook>/<key>``; those that no key can be made for are left out."""
+    """Key a webhook's own annotations ``<webhook>/<key>``; those without a valid key are dropped."""
     keyed = ((f"{webhook}/{key}", value) for key, value in annotations.items())
     return {key: value for key, value in keyed if is_annotation_key(key)}
 
 
 def is_annotation_key(key: str) -> bool:
-    """Tell whether an audit annotation can have this key: a DNS subdomain, one slash, and a name."""
+    """Return whether an audit annotation can have this key: a DNS subdomain, one slash, and a name."""
     return key.count("/") == 1 and not check_qualified_name(key)
 
 
 def mutation_annotation(configuration: str, webhook: str, *, mutated: bool) -> str:
-    """The value that notes that a mutating webhook was called."""
+    """Return the annotation value for a call of a mutating webhook."""
     return go_json({"configuration": configuration, "webhook": webhook, "mutated": mutated})
 
 
 def patch_annotation(configuration: str, webhook: str, operations: Iterable[JSONObject]) -> str:
-    """The value that notes a mutating webhook's patch: operations in order, their members sorted by name."""
+    """Return the annotation value for a mutating webhook's patch: operations in order, their members sorted by name."""
     patch = [dict(sorted(operation.items())) for operation in operations]
     return go_json(
         {"configuration": configuration, "webhook": webhook, "patch": patch, "patchType": "JSONPatch"}
@@ -59,17 +59,18 @@ def patch_annotation(configuration: str, webhook: str, operations: Iterable[JSON
 _LONGEST_KEY = 63
 """Characters of the name part of a qualified name."""
 _DIGEST_CHARACTERS = 20
-"""80 bits of SHA-256: two keys of one decision do not come to the same by accident."""
+"""80 bits of SHA-256: two keys of one decision do not collide by accident."""
 _NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 def answer_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Give audit annotations the keys that an API server keeps in the answer of a webhook.
+    """Give audit annotations keys that an API server keeps in the answer of a webhook.
 
-    It makes ``<webhook>/<key>`` of each key, and drops what then has two slashes. A key ``<prefix>/<name>`` becomes
-    ``<prefix>_<name>``: a prefix is a DNS subdomain and holds no underscore, so the first one is where the slash was.
-    A key that is too long for that, or was none to begin with, is cut, and ends in a digest of the whole; it holds no
-    underscore, so that it is never mistaken for one of the others. No two keys of a decision become one.
+    The API server prefixes each key with ``<webhook>/``, and drops keys that then have two slashes. A key
+    ``<prefix>/<name>`` becomes ``<prefix>_<name>``: a prefix is a DNS subdomain without underscores, so the first
+    underscore marks the slash. A key that is too long for that, or was invalid, is truncated and ends in a digest of
+    the whole; it has no underscore, so it is never mistaken for one of the others. No two keys of a decision become
+    equal.
     """
     keyed: dict[str, str] = {}
     for key, value in annotations.items():
@@ -82,7 +83,7 @@ def answer_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def answer_key(key: str) -> str:
-    """The key without a slash that stands for an audit annotation's key in the answer of a webhook."""
+    """Return the key without a slash that replaces an audit annotation's key in the answer of a webhook."""
     prefix, _, name = key.partition("/")
     answered = f"{prefix}_{name}"
     if len(answered) <= _LONGEST_KEY and is_annotation_key(key):
@@ -146,10 +147,10 @@ class ResponseDocument(msgspec.Struct, frozen=True, rename="camel"):
     warnings: tuple[str | None, ...] | None = None
 
     def patch_bytes(self) -> bytes:
-        """The patch, which JSON holds as Base64 or as an array of bytes.
+        """Return the patch, which JSON encodes as Base64 or as an array of bytes.
 
         Raises:
-            BadAnswerError: it holds something else.
+            BadAnswerError: it is neither.
         """
         match self.patch:
             case None:
@@ -207,10 +208,10 @@ _decoder = ResponseDecoder(ReviewDocument, "AdmissionReview", _GO_TYPES)
 
 
 def decode_answer(body: bytes) -> ReviewDocument:
-    """Read a webhook's answer.
+    """Decode a webhook's answer.
 
     Raises:
-        BadAnswerError: it is not JSON, or a member is of another type. The text is the decoder's.
+        BadAnswerError: it is not JSON, or a member has another type. The message is Go's decoder's.
     """
     return _decoder.decode(body)
 
@@ -240,32 +241,32 @@ _STATUS = GroupVersionKind("", "v1", "Status")
 _OTHER_VERSION: Mapping[str, str] = {"v1": "v1beta1", "v1beta1": "v1"}
 _JSON_PATCH = "JSONPatch"
 _LOWEST_DENIAL = 400
-"""The API server answers a denial with no lower code."""
+"""The API server never answers a denial with a lower code."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookAnswer:
-    """What a webhook answered, its form checked."""
+    """A validated answer of a webhook."""
 
     allowed: bool
-    """Whether it lets the request through."""
+    """Whether it allows the request."""
     patch: bytes = b""
-    """A JSON Patch, not yet decoded; empty where there is none."""
+    """A JSON Patch, not yet decoded; empty without one."""
     patch_type: str = ""
-    """What the patch is said to be."""
+    """The declared type of the patch."""
     status: StatusDocument | None = None
-    """Why it refuses the request, as far as it says."""
+    """The status of a denial, if there is one."""
     warnings: tuple[str, ...] = ()
-    """Texts for the user."""
+    """Warnings for the user."""
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Entries for the audit log, keyed as the webhook wrote them."""
+    """Entries for the audit log, with the webhook's own keys."""
 
 
 def read_answer(body: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
-    """Read and check a webhook's answer to a review.
+    """Decode and validate a webhook's answer to a review.
 
     Raises:
-        BadAnswerError: it cannot be used; the text is what follows ``failed calling webhook "…": ``.
+        BadAnswerError: it cannot be used; the message is what follows ``failed calling webhook "…": ``.
     """
     try:
         document = decode_answer(body)
@@ -280,10 +281,10 @@ def read_answer(body: bytes, sent: SentReview, phase: Phase) -> WebhookAnswer:
 
 
 def _check_convertible(document: ReviewDocument, sent: ReviewVersion) -> None:
-    """Refuse what the API server's decoder knows and cannot make an AdmissionReview of the version sent from.
+    """Refuse types that the API server's decoder knows and cannot convert to an AdmissionReview of the version sent.
 
-    A type that it does not know is refused there, too, in words of its own. Here it is left to the checks of
-    the version: they come to the same for v1, and let it pass for v1beta1.
+    The API server also refuses unknown types, with another message. Here the checks of the version do that: they have
+    the same result for v1, and accept it for v1beta1.
     """
     text = document.api_version or ""
     if text.count("/") > 1:
@@ -335,7 +336,7 @@ def _checked_answer(
 ) -> WebhookAnswer:
     if phase is Phase.VALIDATE:
         patch = b""
-    # The type of a patch is looked at in v1 alone: v1beta1 knew one.
+    # Only v1 has a type of the patch; v1beta1 allows only JSON Patch.
     patch_type = (response.patch_type or "") if version == "v1" else _JSON_PATCH
     return WebhookAnswer(
         allowed=bool(response.allowed),
@@ -348,11 +349,11 @@ def _checked_answer(
 
 
 def to_outcome(webhook: str, answer: WebhookAnswer, review: Review) -> Outcome:
-    """Say what a webhook's answer means for the review.
+    """Convert a webhook's answer to an outcome.
 
-    A patch that cannot be used makes the outcome ``Failed`` and raises no CallError, because the warnings and
-    audit annotations beside it are kept. One for a review without an object stays ``Patched``: such a request
-    is refused whatever the failure policy and the patch's type, and that is the chain's to do.
+    An unusable patch makes the outcome ``Failed`` instead of raising a CallError, because the warnings and audit
+    annotations beside it are kept. A patch for a review without an object stays ``Patched``: the chain denies such a
+    request whatever the failure policy and the patch's type.
     """
     return Outcome(
         controller=webhook,
@@ -378,7 +379,7 @@ def _decision(answer: WebhookAnswer, review: Review) -> OutcomeDecision:
 
 
 def denial(webhook: str, given: StatusDocument | None) -> Status:
-    """Make the Status that the user reads from the one that the webhook gave: ``ToStatusErr``."""
+    """Return the Status for the user from the one of the webhook, as ``ToStatusErr`` does."""
     if given is None:
         return Status(status="Failure", message=_denial_message(webhook, "", ""), code=_LOWEST_DENIAL)
     reason = given.reason or ""

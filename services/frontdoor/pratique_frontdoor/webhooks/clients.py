@@ -1,4 +1,4 @@
-"""How each configured webhook is reached, and how the front door proves who it is."""
+"""Transports and credentials of configured webhooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class WebhookCredentials:
-    """The credentials for every webhook, by its host and port. Each user is made ready once."""
+    """The credentials for every webhook, by host and port. Those of each user are created once."""
 
     def __init__(
         self,
@@ -33,17 +33,17 @@ class WebhookCredentials:
         service_account: Path = _SERVICE_ACCOUNT,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Without a kubeconfig the caller is anonymous, but to the API server of the cluster it runs in."""
+        """Without a kubeconfig the caller is anonymous, except to the API server of its own cluster."""
         self._kubeconfig = kubeconfig or Kubeconfig()
         self._service_account = service_account
         self._environment = environment
         self._ready: dict[str | None, Credentials] = {}
 
     def for_target(self, target: str) -> Credentials:
-        """The credentials for ``host:port``; a service's host is ``<name>.<namespace>.svc``.
+        """Return the credentials for ``host:port``; the host of a service is ``<name>.<namespace>.svc``.
 
         Raises:
-            CallError: they are of a kind that cannot be used; the text begins ``could not get REST client``.
+            CallError: they are of an unsupported kind; the message starts with ``could not get REST client``.
         """
         name = user_name(self._kubeconfig, target, in_cluster=self._in_cluster)
         if name not in self._ready:
@@ -68,14 +68,14 @@ class WebhookCredentials:
 
 
 _IN_CLUSTER = "\0in-cluster"
-"""Stands for the Pod's own credentials; no kubeconfig can hold a user of that name."""
+"""Stands for the Pod's own credentials; no kubeconfig can have a user of that name."""
 
 
 def user_name(kubeconfig: Kubeconfig, target: str, *, in_cluster: bool = False) -> str | None:
     """Choose the user for ``host:port``: its name in the kubeconfig, or None for an anonymous caller.
 
-    First of all by the exact name, then ``*.`` and an ending of it, the longest first; on port 443 both again
-    without the port; then ``*``; then the current context's user. Source: ``clientConfig`` in
+    The exact name comes first, then ``*.`` with a suffix of it, the longest first; on port 443 both again without the
+    port; then ``*``; then the user of the current context. Source: ``clientConfig`` in
     ``k8s.io/apiserver/pkg/util/webhook/authentication.go``.
     """
     users = kubeconfig.users
@@ -102,17 +102,17 @@ def _name_patterns(target: str) -> Iterable[str]:
 
 
 class WebhookTransports:
-    """The transports of one configuration, closed together when another takes its place."""
+    """The transports of one configuration, closed together when another replaces it."""
 
     def __init__(self, clients: HttpsClients, credentials: Mapping[Phase, WebhookCredentials]) -> None:
-        """``clients`` outlive this; ``credentials`` are shown to webhooks that ask for some."""
+        """``clients`` outlive this object; ``credentials`` are for webhooks that need some."""
         self._clients = clients
         self._credentials = credentials
         self._grpc: dict[tuple[str, bytes], Transport] = {}
         self._https: list[Transport] = []
 
     def reach(self, webhook: Webhook, phase: Phase) -> Transport:
-        """Give the way to reach a webhook. Nothing connects before the first call."""
+        """Return the transport to a webhook. It connects on the first call."""
         url = webhook.client_config.url or ""
         if url.startswith(("grpc://", "grpcs://")):
             # Webhooks of one service share a connection.
@@ -128,7 +128,7 @@ class WebhookTransports:
         return transport
 
     async def close(self) -> None:
-        """Let go of all connections that nobody else uses."""
+        """Close all connections that nothing else uses."""
         for transport in (*self._grpc.values(), *self._https):
             await transport.close()
 
@@ -136,7 +136,8 @@ class WebhookTransports:
 def _grpc_transport(url: str, ca_bundle: bytes) -> Transport:
     import grpc  # noqa: PLC0415  # an eighth of a second that a review without gRPC webhooks need not wait
 
-    from pratique_frontdoor.transports.grpc import GrpcTransport, grpc_target  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # likewise
     from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
 
     parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Webhook reviews: the AdmissionReview that is sent to a webhook.
+"""Encodes the AdmissionReview that is sent to a webhook.
 
 Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go``. Both versions have the same
 fields; those that the API server leaves out when they are empty are left out here.
@@ -23,7 +23,7 @@ from pratique.apimachinery.kinds import (
 from pratique.apimachinery.requests import UserInfo  # msgspec reads the types of fields
 
 ReviewVersion: TypeAlias = Literal["v1", "v1beta1"]
-"""A version of ``admission.k8s.io`` that can be spoken."""
+"""A supported version of ``admission.k8s.io``."""
 
 _VERSIONS = frozenset({"v1", "v1beta1"})
 _NULL = msgspec.Raw(b"null")
@@ -56,21 +56,21 @@ class _SentAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SentReview:
-    """An AdmissionReview on its way to a webhook, and what its answer is held against."""
+    """An encoded AdmissionReview for a webhook, and what its answer is checked against."""
 
     uid: str
-    """The uid that the answer must repeat; another one for every call."""
+    """The uid that the answer must repeat; it differs for every call."""
     version: ReviewVersion
-    """The version in which the answer must come."""
+    """The version that the answer must have."""
     body: bytes
-    """JSON."""
+    """The JSON text."""
 
 
 def build_review(review: Review, versions: Iterable[str]) -> SentReview:
-    """Write a review for a webhook that reads ``versions``, in the first of them that can be spoken.
+    """Encode a review for a webhook that accepts ``versions``, in the first supported one.
 
     Raises:
-        CallError: none of them can.
+        CallError: none is supported.
     """
     version = next((version for version in versions if version in _VERSIONS), None)
     if version is None:

@@ -43,30 +43,30 @@ _PORT = re.compile(r":[0-9]+$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WebhookUrl:
-    """Where a webhook is."""
+    """The URL of a webhook."""
 
     authority: str
-    """``host`` or ``host:port``, as it stands in the URL and in the Host header."""
+    """``host`` or ``host:port``, as in the URL and in the Host header."""
     target: str
     """``host:port``, by which credentials are chosen."""
     path: str
-    """Cleaned and escaped; begins with a slash."""
+    """The path, cleaned and escaped; it starts with a slash."""
     is_service: bool = False
-    """True where the host is a service of the cluster: ``<name>.<namespace>.svc``."""
+    """Whether the host is a service of the cluster: ``<name>.<namespace>.svc``."""
 
     def __str__(self) -> str:
         return f"https://{self.authority}{self.path}"
 
     def with_timeout(self, seconds: int) -> str:
-        """The URL to call, which tells the webhook how long it may take."""
+        """Return the URL to call, with the timeout of the call."""
         return f"{self}?timeout={GoDuration.of_seconds(seconds)}"
 
 
 def webhook_url(webhook: Webhook) -> WebhookUrl:
-    """Say where a webhook is.
+    """Return the URL of a webhook.
 
     Raises:
-        CallError: its client configuration names neither a service nor a URL.
+        CallError: its client configuration has neither a service nor a URL.
     """
     config = webhook.client_config
     if config.service is not None:
@@ -94,15 +94,15 @@ _HEADERS = (
     ("User-Agent", "kube-apiserver-admission"),
     ("Accept-Encoding", "gzip"),
 )
-"""What kube-apiserver sends; webhooks may look at it."""
+"""The headers of kube-apiserver; webhooks may check them."""
 
 _CLOCK_DIGITS = 6
-"""Microseconds: what is below is the rounding of floating point, and must not become another second."""
+"""Digits of microseconds: smaller differences are floating-point rounding, and must not add a second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _WebhookConnection:
-    """How the webhook is reached, once that is known."""
+    """The webhook's URL, credentials and kind of HTTPS client."""
 
     url: WebhookUrl
     credentials: Credentials
@@ -125,10 +125,10 @@ class _WebhookConnection:
 
 
 class HttpsTransport:
-    """Asks one webhook. Each call of :meth:`mutate` and :meth:`validate` takes exactly one ``Call``."""
+    """Calls one webhook. :meth:`mutate` and :meth:`validate` take exactly one ``Call`` each."""
 
     def __init__(self, webhook: Webhook, clients: HttpsClients, credentials: WebhookCredentials) -> None:
-        """Connect to nothing yet: what is wrong with the webhook's client configuration fails its calls."""
+        """Do not connect yet: an invalid client configuration fails the calls."""
         self._webhook = webhook
         self._clients = clients
         self._credentials = credentials
@@ -136,7 +136,7 @@ class HttpsTransport:
 
     @property
     def endpoint(self) -> str:
-        """The webhook's URL; empty where its configuration gives none."""
+        """The webhook's URL; empty if its configuration has none."""
         try:
             return str(webhook_url(self._webhook))
         except CallError:
@@ -146,7 +146,7 @@ class HttpsTransport:
         """Call the webhook as a mutating one.
 
         Raises:
-            CallError: no usable answer came; the text is what follows ``failed calling webhook "…": ``.
+            CallError: there is no usable answer; the message is what follows ``failed calling webhook "…": ``.
         """
         return [await self._ask(Phase.MUTATE, review, calls, deadline)]
 
@@ -154,12 +154,12 @@ class HttpsTransport:
         """Call the webhook as a validating one.
 
         Raises:
-            CallError: no usable answer came; the text is what follows ``failed calling webhook "…": ``.
+            CallError: there is no usable answer; the message is what follows ``failed calling webhook "…": ``.
         """
         return [await self._ask(Phase.VALIDATE, review, calls, deadline)]
 
     async def close(self) -> None:
-        """Let go of connections that no other webhook uses."""
+        """Close connections that no other webhook uses."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await self._clients.leave(connection.kind)
@@ -173,7 +173,7 @@ class HttpsTransport:
         def outcome() -> Outcome:
             return to_outcome(call.name, read_answer(body, sent, phase), review)
 
-        # What a webhook sends must not hold up the reviews of others.
+        # A large answer of one webhook must not delay the reviews of others.
         return outcome() if len(body) <= LARGE_BYTES else await asyncio.to_thread(outcome)
 
     async def _answered(self, connection: _WebhookConnection, sent: SentReview, deadline: Deadline) -> bytes:
@@ -193,30 +193,34 @@ class HttpsTransport:
 
 
 FAILURE_PREFIX = "failed to call webhook: "
-"""How the API server begins the reason of a call that did not come through."""
+"""How the API server starts the reason of a failed call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GrpcWebhookTransport:
-    """Asks through another transport, and words refusals and failures as those of a webhook."""
+    """Calls through another transport, and words denials and failures as those of a webhook."""
 
     through: GrpcTransport
 
     @property
     def endpoint(self) -> str:
-        """Where it asks."""
+        """Where it calls."""
         return self.through.endpoint
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Ask one mutating webhook."""
-        return [_as_webhook_outcome(one) for one in await self.through.mutate(review, calls, deadline)]
+        """Call one mutating webhook."""
+        return [
+            _as_webhook_outcome(outcome) for outcome in await self.through.mutate(review, calls, deadline)
+        ]
 
     async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Ask one validating webhook."""
-        return [_as_webhook_outcome(one) for one in await self.through.validate(review, calls, deadline)]
+        """Call one validating webhook."""
+        return [
+            _as_webhook_outcome(outcome) for outcome in await self.through.validate(review, calls, deadline)
+        ]
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self.through.close()
 
 
