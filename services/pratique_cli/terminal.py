@@ -1,4 +1,4 @@
-"""Colours, marks and progress that the reader's terminal can show."""
+"""Colours, marks and progress on terminals, and safe printing of foreign text."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from pratique_cli.outputs import Tally
 
 _PIPE_WIDTH = 120
-"""Columns where nobody says how many there are: what a CI log shows without scrolling."""
+"""Columns of output that is not a terminal: what a CI log shows without scrolling."""
 
 _ASCII = {"✓": "v", "✗": "x", "·": ".", "→": "->", "…": "...", "~": "~", "!": "!", "?": "?", "─": "-"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Palette:
-    """How text may look."""
+    """The colours, marks and width that a stream supports."""
 
     colour: bool = False
-    """ANSI colours are shown."""
+    """Whether to use ANSI colours."""
     unicode: bool = True
-    """Marks beyond ASCII are shown."""
+    """Whether to use marks beyond ASCII."""
     width: int = _PIPE_WIDTH
-    """Columns; longer values are cut."""
+    """The number of columns; longer values are cut."""
 
     def paint(self, text: str, *styles: str) -> str:
         """Colour a text; ``bold`` and ``dim`` are styles, anything else a colour."""
@@ -50,7 +50,7 @@ class Palette:
         )
 
     def mark(self, mark: str) -> str:
-        """A mark, or what stands for it in ASCII."""
+        """A mark, or its ASCII replacement."""
         return mark if self.unicode else _ASCII[mark]
 
     def cut(self, text: str, columns: int) -> str:
@@ -60,9 +60,9 @@ class Palette:
 
 
 def palette_for(stream: TextIO, *, colour: bool | None) -> Palette:
-    """Choose what ``stream`` can show.
+    """Find out what ``stream`` can show.
 
-    ``colour`` None means on a terminal, unless ``NO_COLOR`` is set (no-color.org).
+    ``colour`` None means colours on a terminal, unless ``NO_COLOR`` is set (no-color.org).
     """
     terminal = stream.isatty()
     if colour is None:
@@ -80,44 +80,44 @@ def _can_encode_marks(stream: TextIO) -> bool:
 
 
 def printable(text: str) -> str:
-    """Escape control characters: text from elsewhere must not steer the reader's terminal."""
+    """Escape control characters, so that foreign text cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 INTERVAL_SECONDS = 0.25
-"""Four times a second: often enough to look alive, seldom enough to cost nothing."""
+"""How often progress is updated: four times a second looks alive and costs nothing."""
 
 
 class Progress:
-    """One line on a stream, written again and again, and gone at the end."""
+    """A progress line on a stream, rewritten in place and removed at the end."""
 
     __slots__ = ("_clock", "_due", "_shown", "_stream")
 
     def __init__(self, stream: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show on ``stream``; on none, nothing is ever shown."""
+        """Show progress on ``stream``; None shows nothing."""
         self._stream = stream
         self._clock = clock
         self._due = float("-inf")
         self._shown = 0
 
     def show(self, tally: Tally) -> None:
-        """Tell how many documents came to what, unless that was told a moment ago."""
+        """Show the counts of a review run, unless the line was updated a moment ago."""
         self.tell(f"{tally.admitted + tally.denied} reviewed, {tally.denied} denied")
 
     def tell(self, line: str) -> None:
-        """Tell something short, unless something was told a moment ago."""
+        """Show a short text, unless the line was updated a moment ago."""
         if self._stream is None or self._clock() < self._due:
             return
-        # Blanks instead of control sequences: every terminal knows those.
+        # Overwrite with blanks: every terminal understands them, unlike control sequences.
         self._stream.write(f"\r{line.ljust(self._shown)}")
         self._stream.flush()
         self._shown = len(line)
         self._due = self._clock() + INTERVAL_SECONDS
 
     def clear(self) -> None:
-        """Take the line away, for something else to be written or for good."""
+        """Remove the line."""
         if self._stream is None or not self._shown:
             return
         self._stream.write(f"\r{' ' * self._shown}\r")
@@ -126,7 +126,7 @@ class Progress:
 
 
 def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
-    """Show on standard error where that is a terminal, and decisions do not run over the same one."""
+    """Show progress on standard error if it is a terminal that does not also show the decisions."""
     seen = errors is not None and errors.isatty() and not (output is not None and output.isatty())
     return Progress(errors if seen else None)
 
@@ -134,7 +134,7 @@ def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
 _BaseDumper = cast("type[yaml.SafeDumper]", getattr(yaml, "CSafeDumper", yaml.SafeDumper))
 
 _NEVER_FOLD = 1 << 30
-"""Columns; folded strings would make one changed word look like several changed lines."""
+"""Columns: never fold strings, or one changed word would look like several changed lines."""
 
 
 class _Dumper(_BaseDumper):  # type: ignore[misc, valid-type]  # libyaml's dumper where PyYAML has it
@@ -143,7 +143,7 @@ class _Dumper(_BaseDumper):  # type: ignore[misc, valid-type]  # libyaml's dumpe
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML knows fewer ways to write a number than kubectl does: 0E0 is one.
+    # kubectl reads more strings as numbers than PyYAML does, such as 0E0.
     plain = isinstance(yaml_values.resolve(text), str)
     style = "|" if "\n" in text else None if plain else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -153,6 +153,6 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump_yaml(value: JSON, *, sort: bool = False) -> str:
-    """Write a JSON value as YAML, members in their own order, or sorted, so that objects can be compared."""
+    """Write a JSON value as YAML; ``sort`` sorts members, so that objects can be compared line by line."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=sort, allow_unicode=True, width=_NEVER_FOLD)
     return text

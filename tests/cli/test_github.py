@@ -48,13 +48,13 @@ def test_a_denial_is_an_error_beside_its_document(pratique: Program, tmp_path: P
     assert message == 'configmaps "conf" is forbidden: admission control is denying all modifications'
 
 
-def test_what_is_admitted_without_a_warning_is_not_told(pratique: Program, tmp_path: Path) -> None:
+def test_documents_admitted_without_warnings_are_not_annotated(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CONFIG_MAP)
     ran = pratique("review", "-o", "github", "a.yaml")
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
-def test_what_cannot_be_read_is_an_error_too(pratique: Program, tmp_path: Path) -> None:
+def test_an_unreadable_document_is_an_error(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Podd\napiVersion: v1\n")
     ran = pratique("review", "-o", "github", "a.yaml")
     command, properties, message = read(ran.stdout.removesuffix("\n"))
@@ -70,7 +70,7 @@ def test_standard_input_is_named_in_the_message(pratique: Program) -> None:
     assert message.startswith("standard input:1: configmaps")
 
 
-def test_no_file_and_no_name_breaks_out_of_its_command(pratique: Program, tmp_path: Path) -> None:
+def test_hostile_names_cannot_break_out_of_a_workflow_command(pratique: Program, tmp_path: Path) -> None:
     file = "a,b::c%25 \U0001f6a2.json"
     (tmp_path / file).write_text(hostile_manifest())
     ran = pratique("review", *DENY, file)
@@ -81,7 +81,7 @@ def test_no_file_and_no_name_breaks_out_of_its_command(pratique: Program, tmp_pa
 
 
 @pytest.mark.parametrize("file", ["a.json", "-"])
-def test_no_text_breaks_out_of_its_command(file: str) -> None:
+def test_hostile_texts_cannot_break_out_of_a_workflow_command(file: str) -> None:
     stream = io.BytesIO()
     output = GitHubOutput(stream)
     output.write(denied_hostilely(file))

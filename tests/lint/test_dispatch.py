@@ -125,9 +125,7 @@ def test_check_and_review_agree_about_which_webhook_is_called(
 
 
 @pytest.mark.parametrize(("mutates", "off"), [*itertools.product([True, False], sorted(OFF))])
-def test_a_webhook_for_a_dropped_version_is_called_for_nothing(
-    tmp_path: Path, off: str, *, mutates: bool
-) -> None:
+def test_a_webhook_for_a_removed_version_is_never_called(tmp_path: Path, off: str, *, mutates: bool) -> None:
     old = {**rule("deployments", "extensions"), "apiVersions": ["v1beta1"]}
     hook = unreachable([old], namespaceSelector={})
     compare(tmp_path, mutating(hook) if mutates else validating(hook), off)

@@ -1,4 +1,4 @@
-"""Rules about time, order and what happens when a webhook or policy fails."""
+"""Rules about timeouts, call order, and failures of webhooks and policies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _find_single_replicas(context: LintContext) -> Iterator[Violation]:
 
 
 def _replicas(workload: JSONObject) -> object:
-    """How many Pods are wanted, as the API server fills it in."""
+    """The desired number of Pods; the API server defaults it to 1."""
     wanted = member(workload, "spec", "replicas")
     return 1 if wanted is None else wanted
 
@@ -36,9 +36,9 @@ SINGLE = LintRule(
 
 
 LONGEST = 10
-"""Seconds: what the API server fills in where a v1 configuration says nothing."""
+"""Seconds: the API server's default for ``timeoutSeconds`` in v1."""
 REQUEST_BUDGET = 34
-"""Seconds that one request to create, update or delete may take as a whole, whatever the client asks for:
+"""Seconds that one request to create, update or delete may take in total, whatever timeout the client sets:
 ``k8s.io/apiserver/pkg/endpoints/handlers/rest.go`` ``requestTimeoutUpperBound``."""
 
 
@@ -62,7 +62,7 @@ TOO_LONG = LintRule(
 
 
 def _find_timeouts_over_budget(context: LintContext) -> Iterator[Violation]:
-    """Find the one kind of request that may wait longest, and the webhook at which its time is up."""
+    """Find the kind of request that may wait longest, and the webhook at which its time runs out."""
     waiting: dict[int, list[ConfiguredWebhook]] = {}
     for hook in context.mutating:
         for request in context.wanted(hook.webhook.rules):
@@ -100,7 +100,7 @@ OVER_BUDGET = LintRule(
 def _find_missing_reinvocations(context: LintContext) -> Iterator[Violation]:
     hooks, found = context.mutating, []
     nearest: dict[int, int] = {}
-    """For each kind of request, the first of the webhooks looked at so far that is asked about it."""
+    """For each kind of request, the first webhook, of those visited so far, that is called for it."""
     for index in range(len(hooks) - 1, -1, -1):
         wanted = context.wanted(hooks[index].webhook.rules)
         later = [nearest[request] for request in wanted if request in nearest]

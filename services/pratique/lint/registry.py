@@ -1,4 +1,4 @@
-"""Every lint rule, in the order in which it is listed, and what they find in configurations."""
+"""All lint rules, in the order of ``pratique check --list-rules``, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ LINT_RULES: tuple[LintRule, ...] = (
     trust.OTHER_NAMESPACES,
 )
 RULE_NAMES = frozenset(lint_rule.rule for lint_rule in LINT_RULES)
-"""Their names."""
+"""The names of all rules."""
 
 
 def find_violations(
@@ -77,14 +77,14 @@ def find_violations(
     rules: Collection[str] = RULE_NAMES,
     now: float | None = None,
 ) -> list[LintFinding]:
-    """Find where practices are not followed, by file and line.
+    """Check configurations against the rules; findings are sorted by file and line.
 
     Args:
-        configurations: What is looked at.
+        configurations: The webhook configurations and policies to check.
         cluster: The cluster that they are for.
-        trial: Tells what becomes of a request while the servers of all webhooks are down.
-        rules: The names of the practices that are looked at.
-        now: Seconds since 1970; None means the time that it is.
+        simulator: Runs requests while all webhooks are down.
+        rules: The names of the rules to check.
+        now: The time in seconds since 1970; None means the current time.
     """
     context = LintContext(configurations, cluster, simulator, time.time() if now is None else now)
     found = [

@@ -1,4 +1,7 @@
-"""Rules about the requests that a webhook is called for: which kinds and versions its rules name, and which requests of Kubernetes' own components reach it."""
+"""Rules about the requests that a webhook is called for.
+
+Which kinds and versions its rules name, and which requests of Kubernetes' own components reach it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SampleRequest:
-    """One request of a part of the system."""
+    """A typical request of a system component."""
 
     group: str = ""
     version: str = "v1"
@@ -32,7 +35,7 @@ class SampleRequest:
     kind: str
     operation: Operation = Operation.CREATE
     namespace: str = ""
-    """Empty for what has no namespace."""
+    """Empty for cluster-scoped resources."""
     user: UserInfo = _CONTROLLER_MANAGER
     annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -43,19 +46,19 @@ class SampleRequest:
 
     @functools.cached_property
     def made(self) -> Review:
-        """The same review every time, by which what becomes of it can be remembered."""
+        """The review of this request, always the same object, so that its result can be cached."""
         return self.review()
 
     def versions(self, resources: ApiResources) -> Iterator[SampleRequest]:
-        """The request in each version, and by each name, by which today's API server takes it."""
-        asked = GroupVersionResource(self.group, self.version, self.resource)
-        for other in resources.equivalents(asked, self.subresource):
-            known = resources.for_resource(other, self.subresource)
+        """Yield the request in each group and version in which a current API server accepts it."""
+        requested = GroupVersionResource(self.group, self.version, self.resource)
+        for equivalent in resources.equivalents(requested, self.subresource):
+            known = resources.for_resource(equivalent, self.subresource)
             if known is not None and known.served and known.removed_in is None:
-                yield dataclasses.replace(self, group=other.group, version=other.version)
+                yield dataclasses.replace(self, group=equivalent.group, version=equivalent.version)
 
     def review(self) -> Review:
-        """The request as webhooks are shown it."""
+        """Make the review of this request."""
         document = Document.from_data(self._object())
         return Review(
             uid=_NAME,
@@ -85,13 +88,17 @@ class SampleRequest:
 def first_reached(
     hook: ConfiguredWebhook, samples: Iterable[SampleRequest], context: LintContext
 ) -> SampleRequest | None:
-    """The first of the requests that a webhook would be called for; None where it is called for none.
+    """The first request that a webhook would be called for; None if it is called for none.
 
-    The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
-    ask for any version that an API server serves.
+    The chain decides, with its enabled controllers. Whatever the match policy, a client may use any served version.
     """
     return next(
-        (one for sample in samples for one in context.versions(sample) if context.is_reached(hook, one.made)),
+        (
+            version
+            for sample in samples
+            for version in context.versions(sample)
+            if context.is_reached(hook, version.made)
+        ),
         None,
     )
 
@@ -99,14 +106,14 @@ def first_reached(
 def first_fitting(
     hook: ConfiguredWebhook, samples: Iterable[SampleRequest], cluster: Cluster
 ) -> SampleRequest | None:
-    """The first of the requests that fits a webhook, though admission may never hear of it."""
+    """The first request that matches a webhook's criteria, even if the API server never sends it to admission."""
     return next((sample for sample in samples if _fits(hook, sample, cluster)), None)
 
 
 def _fits(hook: ConfiguredWebhook, sample: SampleRequest, cluster: Cluster) -> bool:
     review, webhook = sample.review(), hook.webhook
     rules = compile_rules(webhook.rules)
-    # Whatever the match policy, somebody may ask for any version of it.
+    # Whatever the match policy, a client may use any version.
     versions = cluster.resources.equivalents(review.resource, review.subresource)
     if not rules.first_wanted(review.operation, versions, review.subresource, review.namespace):
         return False
@@ -120,7 +127,7 @@ def _fits(hook: ConfiguredWebhook, sample: SampleRequest, cluster: Cluster) -> b
 
 
 def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
-    """Whether no condition is false; one that cannot be told leaves it to the failure policy."""
+    """Whether no match condition is false; the failure policy decides about those that fail to evaluate."""
     conditions = hook.webhook.match_conditions
     if not conditions:
         return True
@@ -137,9 +144,10 @@ def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
 
     compiled = [
         CompiledCondition(
-            one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+            condition.name,
+            compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"),
         )
-        for one in conditions
+        for condition in conditions
     ]
     try:
         found = evaluate_conditions(compiled, AdmissionActivation(review, review.authorizer))
@@ -148,7 +156,7 @@ def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
     return first_false_condition(found) is None and (hook.fails_closed or not condition_errors(found))
 
 
-_OPT_OUT_TEXT = "whoever writes an object can set its labels so that it is not looked at"
+_OPT_OUT_TEXT = "users can set the labels of an object so that it is not checked"
 
 
 def _find_dodgeable_selectors(context: LintContext) -> Iterator[Violation]:
@@ -189,10 +197,10 @@ _ADMISSION_CONFIGURATIONS = frozenset(
         "validatingwebhookconfigurations",
     )
 )
-"""What no webhook but static ones is asked about, so that a broken one can be repaired:
+"""Resources that only static webhooks are called for, so that a broken webhook can be repaired:
 ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``."""
 _ADMISSION_POLICIES = frozenset(pair for pair in _ADMISSION_CONFIGURATIONS if "webhook" not in pair[1])
-"""What no policy but static ones is asked about: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
+"""Resources that only static policies check: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
 
 
 def _find_wildcards(context: LintContext) -> Iterator[Violation]:
@@ -261,7 +269,7 @@ def _find_unreviewed_kinds(context: LintContext) -> Iterator[Violation]:
 
 
 def _named_resources(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
-    """The resources, of those given, that a rule names without a wildcard."""
+    """List those of the given resources that a rule names without a wildcard."""
     written = {entry.partition("/")[0] for entry in rule.resources}
     pairs = sorted((group, resource) for group in set(rule.api_groups) for resource in written)
     return ", ".join(f"{resource}.{group}" for group, resource in pairs if (group, resource) in resources)
@@ -279,9 +287,9 @@ READ_ONLY = LintRule(
 def _find_custom_resource_webhooks(context: LintContext) -> Iterator[Violation]:
     definitions = context.cluster.list("apiextensions.k8s.io", "customresourcedefinitions")
     pairs = frozenset(
-        (each.resource.group, each.resource.resource)
+        (type_.resource.group, type_.resource.resource)
         for definition in definitions
-        for each in types_of_definition(definition)
+        for type_ in types_of_definition(definition)
     )
     for hook in context.hooks:
         for index, rule in enumerate(hook.webhook.rules):
@@ -356,7 +364,7 @@ _MIRROR_PODS = (
 def _interception_check(
     samples: Sequence[SampleRequest], consequence: str, concerns: Callable[[ConfiguredWebhook], bool]
 ) -> Callable[[LintContext], Iterator[Violation]]:
-    """Make the check that no webhook that is concerned is called for any of the requests."""
+    """Make the check that finds webhooks, of those to which ``concerns`` applies, that are called for a sample."""
 
     def check(context: LintContext) -> Iterator[Violation]:
         for hook in context.hooks:

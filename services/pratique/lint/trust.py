@@ -1,4 +1,4 @@
-"""Practices about whom and what an admission decision depends on."""
+"""Rules about trust: on which hosts, versions, users and namespaces an admission decision depends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "insta
 _METADATA_ADDRESSES = frozenset(
     map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200"))
 )
-"""Where clouds tell a machine about itself, its credentials among that. None of it answers reviews."""
+"""The metadata servers of clouds, which give a machine its credentials. None of them answers reviews."""
 
 
 def _find_local_hosts(context: LintContext) -> Iterator[Violation]:
@@ -37,7 +37,7 @@ def _find_local_hosts(context: LintContext) -> Iterator[Violation]:
 
 
 def _host_problem(host: str) -> str:
-    """What is wrong with a host, which may have a port; empty where nothing is."""
+    """What is wrong with a host, which may have a port; empty if nothing is."""
     name = _without_port(host).rstrip(".").lower()
     if name in _METADATA_NAMES:
         return "the metadata server of a cloud"
@@ -64,7 +64,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         address = ipaddress.ip_address(name)
     except ValueError:
         try:
-            # Resolvers take "127.1", "0x7f.1" and "2130706433" for addresses, too.
+            # Resolvers also accept "127.1", "0x7f.1" and "2130706433" as addresses.
             return ipaddress.ip_address(socket.inet_aton(name))
         except (OSError, UnicodeError):
             return None
@@ -120,9 +120,13 @@ def _unstable_document(owner: Owner, context: LintContext) -> Iterator[Violation
     kind = kind_of(owner.source.data)
     if not _UNSTABLE.fullmatch(kind.version):
         return
-    kinds = (each for each in context.cluster.resources if not each.subresource and each.removed_in is None)
+    kinds = (
+        type_ for type_ in context.cluster.resources if not type_.subresource and type_.removed_in is None
+    )
     stable = [
-        each.kind.version for each in kinds if (each.kind.group, each.kind.kind) == (kind.group, kind.kind)
+        type_.kind.version
+        for type_ in kinds
+        if (type_.kind.group, type_.kind.kind) == (kind.group, kind.kind)
     ]
     better = [version for version in stable if not _UNSTABLE.fullmatch(version)]
     if better or "alpha" in kind.version:
@@ -131,15 +135,15 @@ def _unstable_document(owner: Owner, context: LintContext) -> Iterator[Violation
 
 
 def _is_stable_elsewhere(rule: Rule, context: LintContext) -> bool:
-    """Whether all that a rule for unstable versions matches has a stable version, which is still there."""
-    matched = {each for each, _ in context.matched([rule])}
+    """Whether everything that a rule for unstable versions matches also has a stable version."""
+    matched = {type_ for type_, _ in context.matched([rule])}
     resources = context.cluster.resources
     return bool(matched) and all(
         any(
             not _UNSTABLE.fullmatch(other.version)
-            for other in resources.equivalents(each.resource, each.subresource)
+            for other in resources.equivalents(type_.resource, type_.subresource)
         )
-        for each in matched
+        for type_ in matched
     )
 
 
@@ -162,9 +166,9 @@ _KINDS = (
     "validatingadmissionpolicybindings",
 )
 _ADMINISTRATORS = frozenset({("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")})
-"""Who may do everything in any cluster."""
+"""Subjects that may do everything in any cluster."""
 _SYSTEM_PREFIX = "system:"
-"""What the names of Kubernetes' own roles and users begin with."""
+"""The prefix of Kubernetes' own roles and users."""
 _ANONYMOUS = UserInfo("")
 
 
@@ -176,9 +180,9 @@ def _find_configuration_writers(context: LintContext) -> Iterator[Violation]:
     roles = cluster_roles(cluster.list(rbac.RBAC_GROUP, "clusterroles"))
     for document in cluster.list(rbac.RBAC_GROUP, "clusterrolebindings"):
         binding = read_binding(document)
-        others = [each for each in binding.subjects or () if not _is_expected(each, binding)]
-        if others and (written := _first_write(binding, roles)):
-            whom = ", ".join(f"{each.kind} {go_quoted(each.name)}" for each in others)
+        unexpected = [subject for subject in binding.subjects or () if not _is_expected(subject, binding)]
+        if unexpected and (written := _first_write(binding, roles)):
+            whom = ", ".join(f"{subject.kind} {go_quoted(subject.name)}" for subject in unexpected)
             text = (
                 f"ClusterRoleBinding {go_quoted(binding.metadata.name)} of {go_quoted(binding.role_ref.name)}"
                 f" lets {whom} {written[0]} {written[1]}, and so switch admission off"
@@ -187,7 +191,7 @@ def _find_configuration_writers(context: LintContext) -> Iterator[Violation]:
 
 
 def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
-    """The first verb and kind of configuration by which a role changes admission."""
+    """The first verb and resource by which a role can change admission; None if there is none."""
     name = binding.role_ref.name
     rules = roles.rules(name) or ()
     for kind, verb in itertools.product(_KINDS, _VERBS):
@@ -197,13 +201,13 @@ def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
 
 
 def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
-    """Whether a rule allows it for any object."""
-    asked = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=_GROUP, resource=kind)
-    return any(rule.allows(dataclasses.replace(asked, name=name)) for name in rule.names or ("",))
+    """Whether a rule allows a verb on some object of a resource."""
+    attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=_GROUP, resource=kind)
+    return any(rule.allows(dataclasses.replace(attributes, name=name)) for name in rule.names or ("",))
 
 
 def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
-    """Whether it is an administrator, or a part of Kubernetes with the role that Kubernetes has for it."""
+    """Whether a subject is an administrator, or a Kubernetes component with its own role."""
     if (context.kind, context.name) in _ADMINISTRATORS:
         return True
     is_part = context.namespace == "kube-system" or (
@@ -229,20 +233,23 @@ _ARRAYS = (
 _WHOLE_COLLECTION = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
 _LABEL = re.compile(r"/(?:.*/)?labels/[^/]+")
 _GUARD = re.compile(r"\bhas\(|\.\?|\bin\s+object\b")
-"""How an expression looks whether something is there before it adds it whole."""
+"""How an expression tests whether a field exists before it adds it."""
 
 
 def _find_overwrites(context: LintContext) -> Iterator[Violation]:
     for policy in context.configurations.mutating_policies:
         if not isinstance(policy.spec, MutatingAdmissionPolicySpec):
             continue
-        conditions = " ".join(each.expression for each in policy.spec.match_conditions)
+        conditions = " ".join(condition.expression for condition in policy.spec.match_conditions)
         for index, mutation in enumerate(policy.spec.mutations):
             if mutation.json_patch is None:
                 continue
             written = mutation.json_patch.expression
             for found in _PATCH.finditer(written):
-                fields = {name: one or other for name, one, other in _FIELD.findall(found["fields"])}
+                fields = {
+                    name: double_quoted or single_quoted
+                    for name, double_quoted, single_quoted in _FIELD.findall(found["fields"])
+                }
                 is_guarded = bool(_GUARD.search(written) or _GUARD.search(conditions))
                 if text := _overwrite_problem(
                     fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded
@@ -279,7 +286,7 @@ def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
         backend = hook.backend
         if backend is None or not hook.fails_closed or context.refused_starts(hook, backend):
-            continue  # that it cannot start again is worse, and has been told
+            continue  # the rule "deadlock" reports that it cannot start again, which is worse
         if context.selects(hook, backend.namespace):
             text = (
                 f"guards what changes in namespace {backend.namespace}, where its own server runs:"

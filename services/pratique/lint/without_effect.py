@@ -1,4 +1,7 @@
-"""Rules about configurations that match nothing or change nothing: futile rules and selectors, constant expressions, unbound policies, and settings for controllers that are off."""
+"""Rules about configurations that match nothing or change nothing.
+
+Futile rules and selectors, constant expressions, unbound policies, and settings for controllers that are off.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,12 @@ if TYPE_CHECKING:
 
 
 def always_false(context: LintContext) -> Iterator[tuple[Owner, tuple[Step, ...]]]:
-    """Where a match condition is false of every request."""
+    """Yield the match conditions that are false for every request: their owner and path."""
     return ((owner, path) for owner, path, value in constant_conditions(context) if value is False)
 
 
 def constant_conditions(context: LintContext) -> Iterator[tuple[Owner, tuple[Step, ...], bool]]:
-    """Where match conditions are constant, and what they are then."""
+    """Yield the match conditions with a constant value: their owner, path and value."""
     for hook in context.hooks:
         for index, condition in enumerate(hook.webhook.match_conditions):
             from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT  # noqa: PLC0415 - brings CEL
@@ -63,9 +66,9 @@ def constant_conditions(context: LintContext) -> Iterator[tuple[Owner, tuple[Ste
 
 
 def always_true(policy: PolicyConfiguration[PolicySpec]) -> Iterator[int]:
-    """Which validations of a policy are true of every request.
+    """Yield the indexes of a policy's validations that are true for every request.
 
-    One that is always false says that all that is matched is refused, which may well be meant.
+    A validation that is always false denies everything that the policy matches, which may be intended.
     """
     from pratique.configuration.admissionregistration import ValidatingAdmissionPolicySpec  # noqa: PLC0415 - msgspec, needed here alone
 
@@ -87,16 +90,17 @@ def _policy_compiler(spec: PolicySpec) -> PolicyCompiler:
 
 
 def _constant_value(expression: Expression) -> bool | None:
-    """The value that an expression has whatever it is shown: the one that it has where it is shown nothing.
+    """The value of an expression that does not depend on its variables; None if it does.
 
-    Every variable is an error then, and what absorbs an error, as ``||`` and ``&&`` do, absorbs any value.
+    The expression is evaluated without variables, so each of them is an error. Where ``||`` and ``&&`` absorb an error,
+    they absorb any value.
     """
     value, _ = expression.measure({})
     return value if isinstance(value, bool) else None
 
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that every namespace has."""
+"""The label that the API server sets on every namespace."""
 _CONSTRAINTS = ("spec", "matchConstraints")
 _RESOURCES = ("spec", "matchResources")
 _PLUGINS = {
@@ -105,11 +109,11 @@ _PLUGINS = {
     PolicyKind.MUTATING: "MutatingAdmissionPolicy",
     PolicyKind.VALIDATING: "ValidatingAdmissionPolicy",
 }
-"""The admission controllers that go by the configurations of each kind."""
+"""The admission controllers that apply the configurations of each kind."""
 
 
 class _MatchCriteria(NamedTuple):
-    """One place that says which requests are meant."""
+    """The rules and selectors of a webhook, a policy or a binding."""
 
     owner: Owner
     path: tuple[Step, ...]
@@ -124,7 +128,7 @@ class _MatchCriteria(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _FutileMatch:
-    """Something that matches nothing."""
+    """A rule, selector or condition that matches nothing."""
 
     violation: Violation
     certain: bool
@@ -132,10 +136,10 @@ class _FutileMatch:
 
 def _match_criteria(context: LintContext) -> Iterator[_MatchCriteria]:
     for hook in context.hooks:
-        one = hook.webhook
+        webhook = hook.webhook
         path: tuple[Step, ...] = ("webhooks", hook.index)
         yield _MatchCriteria(
-            hook.owner, path, one.rules, "rules", one.namespace_selector, one.object_selector
+            hook.owner, path, webhook.rules, "rules", webhook.namespace_selector, webhook.object_selector
         )
     for policy in context.policies:
         if policy.spec.match_constraints is not None:
@@ -167,9 +171,14 @@ def _futile_matches(context: LintContext) -> Iterator[_FutileMatch]:
 
 def _in_rules(matching: _MatchCriteria, context: LintContext) -> Iterator[_FutileMatch]:
     for index, rule in enumerate(matching.rules):
-        for one in context.futile_rules.find(rule):
-            path = (matching.rules_field, index, one.field, *(() if one.index is None else (one.index,)))
-            yield _FutileMatch(matching.violation(f"matches nothing: {one.text}", *path), one.certain)
+        for fault in context.futile_rules.find(rule):
+            path = (
+                matching.rules_field,
+                index,
+                fault.field,
+                *(() if fault.index is None else (fault.index,)),
+            )
+            yield _FutileMatch(matching.violation(f"matches nothing: {fault.text}", *path), fault.certain)
 
 
 def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
@@ -180,7 +189,8 @@ def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
             text = f"asks of label {go_quoted(key)} what cannot be: no {_SELECTED[field]} is selected"
             yield _FutileMatch(matching.violation(text, field), certain=True)
         elif field == "namespaceSelector" and any(
-            one.key == _NAME_LABEL and one.operator == DOES_NOT_EXIST for one in selector.match_expressions
+            requirement.key == _NAME_LABEL and requirement.operator == DOES_NOT_EXIST
+            for requirement in selector.match_expressions
         ):
             text = f"every namespace has the label {_NAME_LABEL}: no namespace is selected"
             yield _FutileMatch(matching.violation(text, field), certain=True)
@@ -215,8 +225,11 @@ def _disjoint_bindings(
         return
     named = f"policy {go_quoted(policy.name)}"
     if resources.resource_rules:
-        one, other = context.matched(resources.resource_rules), context.matched(constraints.resource_rules)
-        if one and other and _without_versions(one).isdisjoint(_without_versions(other)):
+        bound, constrained = (
+            context.matched(resources.resource_rules),
+            context.matched(constraints.resource_rules),
+        )
+        if bound and constrained and _without_versions(bound).isdisjoint(_without_versions(constrained)):
             text = f"matches nothing that {named} matches, too: the binding does nothing"
             certain = _is_builtin_only(resources.resource_rules) or _is_builtin_only(
                 constraints.resource_rules
@@ -236,7 +249,7 @@ def _disjoint_bindings(
 def _bound_policies(
     context: LintContext,
 ) -> Iterator[tuple[PolicyConfiguration[PolicyBindingSpec], PolicyConfiguration[PolicySpec]]]:
-    """Each binding with its policy, where both are there."""
+    """Yield each binding with its policy, if both are configured."""
     known = context.configurations
     for policies, bindings in (
         (known.mutating_policies, known.mutating_bindings),
@@ -249,26 +262,26 @@ def _bound_policies(
 
 
 def _is_builtin_only(rules: Iterable[Rule]) -> bool:
-    """Whether no CustomResourceDefinition can add to what rules match."""
+    """Whether rules name only groups to which no CustomResourceDefinition can add resources."""
     return all(group != "*" and "." not in group for rule in rules for group in rule.api_groups)
 
 
 def _without_versions(matched: Iterable[tuple[ResourceType, str]]) -> frozenset[tuple[str, str, str, str]]:
-    """Without versions, of which one can stand for another."""
+    """Drop the versions, because equivalent versions match each other."""
     return frozenset(
         (
-            storage_group(each.resource.group, each.resource.resource),
-            each.resource.resource,
-            each.subresource,
+            storage_group(type_.resource.group, type_.resource.resource),
+            type_.resource.resource,
+            type_.subresource,
             operation,
         )
-        for each, operation in matched
+        for type_, operation in matched
     )
 
 
 def _futile_check(*, certain: bool) -> Callable[[LintContext], Iterator[Violation]]:
     def check(context: LintContext) -> Iterator[Violation]:
-        return (one.violation for one in _futile_matches(context) if one.certain is certain)
+        return (match.violation for match in _futile_matches(context) if match.certain is certain)
 
     return check
 
@@ -313,9 +326,9 @@ def _configurations_and_policies(context: LintContext) -> Iterator[Owner]:
 
 def _find_idle_namespace_selectors(matching: _MatchCriteria, context: LintContext) -> Iterator[Violation]:
     matched = context.matched(matching.rules)
-    in_no_namespace = (each for each, _ in matched)
+    in_no_namespace = (type_ for type_, _ in matched)
     if matched and all(
-        not each.namespaced and each.resource.resource != "namespaces" for each in in_no_namespace
+        not type_.namespaced and type_.resource.resource != "namespaces" for type_ in in_no_namespace
     ):
         text = "all that the rules match is cluster-scoped, which no namespaceSelector leaves out"
         yield matching.violation(text, "namespaceSelector")
@@ -429,7 +442,7 @@ CONSTANTS = LintRule(
 
 
 CERTAIN = (MATCHES_NOTHING, WITHOUT_EFFECT)
-"""Practices by which what is told is so in every cluster."""
+"""Rules whose findings hold in every cluster."""
 ALL = (
     *CERTAIN,
     MAY_MATCH_NOTHING,
@@ -437,12 +450,12 @@ ALL = (
     UNBOUND,
     WITHOUT_POLICY,
 )
-"""Those besides that depend on what there is in the cluster, and on all configurations being here."""
+"""These and the rules that depend on the objects of the cluster, and on all configurations being present."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NoOutageSimulator:
-    """Stands for a trial where nothing is tried, and only the names of the controllers are asked for."""
+    """A simulator that knows the enabled controllers and runs no requests."""
 
     controllers: frozenset[str]
 
@@ -461,12 +474,15 @@ def idle_configurations(
     controllers: Sequence[Controller],
     lint_rules: Collection[LintRule] = ALL,
 ) -> Iterator[str]:
-    """Tell of each configuration, policy or binding that can do nothing, a line each.
+    """Yield a warning for each configuration, policy or binding that has no effect.
 
-    Comments that switch off the rules of ``pratique check`` hold here, too.
+    Comments that disable rules of ``pratique check`` apply here, too.
     """
     context = LintContext(
-        configurations, cluster, _NoOutageSimulator(frozenset(one.name for one in controllers)), 0.0
+        configurations,
+        cluster,
+        _NoOutageSimulator(frozenset(controller.name for controller in controllers)),
+        0.0,
     )
     for lint_rule in lint_rules:
         for violation in lint_rule.check(context):
@@ -477,20 +493,20 @@ def idle_configurations(
 def idle_controllers(
     configured: Collection[str], controllers: Sequence[Controller], cluster: Cluster
 ) -> Iterator[str]:
-    """Tell of settings for controllers that are off, and of rules of somebody else's that match nothing.
+    """Yield a warning for each disabled controller with settings, and for each third-party rule that matches nothing.
 
     Args:
-        configured: The names of the controllers that are told something.
-        controllers: Those that are on.
-        cluster: Knows which kinds there are.
+        configured: The names of the controllers that have settings.
+        controllers: The enabled controllers.
+        cluster: The cluster whose resources rules can match.
     """
-    names = {one.name for one in controllers}
+    names = {controller.name for controller in controllers}
     for name in configured:
         if name not in names:
             yield f"warning: admission plugin {name} is switched off: its configuration does nothing"
     futile = RuleChecker(cluster.resources)
-    for one in controllers:
-        if not one.trusted:
-            for rule in one.rules:
+    for controller in controllers:
+        if not controller.trusted:
+            for rule in controller.rules:
                 for fault in futile.find(rule):
-                    yield f"warning: a rule of {one.name} matches nothing: {fault.text}"
+                    yield f"warning: a rule of {controller.name} matches nothing: {fault.text}"

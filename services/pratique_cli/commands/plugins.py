@@ -26,7 +26,7 @@ Examples:
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 
-    Those that are off are turned on by --enable-admission-plugins.
+    --enable-admission-plugins turns on those that are off.
     """
     controllers = tuple(load_catalogue())
     if output == "text":
@@ -103,12 +103,12 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _is_deprecated(controller: Controller) -> bool:
-    """Tell whether Kubernetes still has it, and wants to be rid of it."""
+    """Whether Kubernetes still has a controller but has deprecated it."""
     return controller.deprecated_in is not None and controller.removed_in is None
 
 
 def _remark(controller: Controller, palette: Palette) -> str:
-    """Say what a controller does, what it needs for it, and what became of it in Kubernetes."""
+    """Describe a controller: what it does, what it looks up, and its fate in Kubernetes."""
     facts = [f"looks up {', '.join(controller.looks_up)}"] if controller.looks_up else []
     facts += [f"deprecated in Kubernetes {controller.deprecated_in}"] if _is_deprecated(controller) else []
     facts += [f"removed in Kubernetes {controller.removed_in}"] if controller.removed_in else []

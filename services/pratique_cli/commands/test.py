@@ -23,10 +23,10 @@ from pratique_cli.suites.running import SuiteRun
 from pratique_cli.terminal import Progress, printable, progress_for
 
 EPILOG = """\b
-PATH is a file, or a folder that is searched with all folders inside it, for
-documents of apiVersion test.pratique/v1 and kind TestSuite. Each case names a
-manifest or an AdmissionReview and says what is to come of it. It has a chain
-of its own: no case sees what another has done.
+PATH is a file, or a folder to search recursively for documents of apiVersion
+test.pratique/v1 and kind TestSuite. Each case names a manifest or an
+AdmissionReview, and the expected result. Cases are independent: each has its
+own chain.
 
 \b
 Examples:
@@ -39,18 +39,18 @@ Examples:
 
 \b
 Exit codes: 0 every case passed, 1 a case failed or the coverage is too low,
-2 wrong usage or an unreadable suite (others are run all the same), 3 the
-program itself failed, or a review was not decided in time.
+2 wrong usage or an unreadable suite (the others still run), 3 the program
+itself failed, or a review was not decided in time.
 """
 
 
 class _Pattern(click.ParamType[Pattern]):
-    """A pattern in the syntax of RE2."""
+    """A regular expression in RE2 syntax."""
 
     name = "pattern"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pattern:
-        """Compile it."""
+        """Compile the expression."""
         from pratique.cel.errors import EvaluationError  # noqa: PLC0415 - help needs no patterns
         from pratique.cel.libraries.regexes import compile_pattern  # noqa: PLC0415 - likewise
 
@@ -63,15 +63,15 @@ class _Pattern(click.ParamType[Pattern]):
 @click.command("test", epilog=EPILOG)
 @click.argument("paths", metavar="PATH...", type=ExistingPath(), nargs=-1, required=True)
 @flag(
-    "--run", "pattern", type=_Pattern(), help="Run the cases alone whose SUITE/CASE matches, as in go test."
+    "--run", "pattern", type=_Pattern(), help="Run only the cases whose SUITE/CASE matches, as with go test."
 )
-@flag("--list", "list_only", is_flag=True, help="List the cases, and run none.")
-@flag("-x", "--fail-fast", is_flag=True, help="Leave the rest out once a case has not passed.")
+@flag("--list", "list_only", is_flag=True, help="List the cases and exit.")
+@flag("-x", "--fail-fast", is_flag=True, help="Stop at the first case that does not pass.")
 @flag(
     "--coverage/--no-coverage",
     "with_coverage",
     default=True,
-    help="Tell which policies, validations, bindings and webhooks the cases put to use, or do not.",
+    help="Show which policies, validations, bindings and webhooks the cases use.",
 )
 @flag(
     "--coverage-threshold",
@@ -79,14 +79,14 @@ class _Pattern(click.ParamType[Pattern]):
     "coverage_threshold",
     type=Number(0, 100),
     metavar="PERCENT",
-    help="End with 1 where fewer of those have denied, changed or warned of anything.",
+    help="Exit with 1 if fewer of those denied, changed or warned about anything.",
 )
 @format_flag(*REVIEW_FORMATS)
-@flag("-v", "--verbose", is_flag=True, help="In text: the steps of every case.")
+@flag("-v", "--verbose", is_flag=True, help="In text: show the steps of every case.")
 @flag(
     "--color/--no-color",
     default=None,
-    help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
+    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
 )
 @flag(
     "--timeout",
@@ -108,7 +108,7 @@ def command(  # noqa: PLR0913 - one for each flag
     color: bool | None,
     timeout: float,
 ) -> int:
-    """Run suites of cases for policies."""
+    """Run test suites for policies."""
     problems: list[InputError] = []
     progress = progress_for(sys.stderr, sys.stdout)
     complain = functools.partial(_complain, progress)
@@ -124,7 +124,7 @@ def command(  # noqa: PLR0913 - one for each flag
         with_coverage=with_coverage,
         coverage_threshold=coverage_threshold,
     )
-    # A read that blocks is not ended by cancelling a task, which is asyncio's way.
+    # asyncio's handler cancels the task, which does not interrupt a blocking read.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return asyncio.run(run.run(cases, problems))
 

@@ -1,4 +1,4 @@
-"""Checks: each looks for violations on one object, and can look for them again on a smaller one."""
+"""The checks: each looks for defects with one object, and can repeat that with a smaller one."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ if TYPE_CHECKING:
 
 
 class MutatorCheck(Protocol):
-    """Looks for violations."""
+    """Looks for defects."""
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Look at one object.
+        """Check one object.
 
         Raises:
-            UnansweredError: a mutator could not be asked.
+            UnansweredError: a mutator could not be called.
         """
 
 
 def evidence_of(label: str, outcome: MutatorRun) -> RunEvidence:
-    """Tell what a trial did."""
+    """Describe a run as evidence of a defect."""
     after = outcome.object if outcome.allowed else outcome.received
     return RunEvidence(label, outcome.received, after, outcome.refusal)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SingleMutatorCheck:
-    """What one mutator has to hold by itself: to decide, always alike, and to leave its own outcome alone."""
+    """Checks one mutator by itself: it must decide, be deterministic, and be idempotent."""
 
     mutator: Mutator
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run it on the object, on the object once more, and on its outcome."""
+        """Run it on the object, again on the object, and on its own result."""
         return await self.judge(bench, review, await bench.mutate(review, (self.mutator,)))
 
     async def judge(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
-        """Look at one object, of which it is known what comes of it.
+        """Check one object, given the first run.
 
         Raises:
-            UnansweredError: the mutator could not be asked.
+            UnansweredError: the mutator could not be called.
         """
         if first.failure is not None:
             return [self._violation(Defect.FAILS, "comes to no decision", (evidence_of("run", first),))]
@@ -75,9 +75,9 @@ class SingleMutatorCheck:
     async def _unlike(
         self, bench: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Ask the same again."""
+        """Run it again on the same object."""
         if self.mutator.placed:
-            return []  # Kubernetes' own draw names by chance on purpose, as ServiceAccount does
+            return []  # built-in mutators may generate random names, as ServiceAccount does
         other = await bench.mutate(review, (self.mutator,))
         return (
             []
@@ -88,7 +88,7 @@ class SingleMutatorCheck:
     async def _restless(
         self, bench: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Run it on its own outcome."""
+        """Run it on its own result."""
         repetition = await repeat(bench, review, first, (self.mutator,))
         if repetition.holds:
             return []
@@ -110,7 +110,7 @@ class SingleMutatorCheck:
 def nondeterminism(
     check: MutatorCheck, mutator: Mutator, first: MutatorRun, other: MutatorRun, when: str
 ) -> MutatorDefect:
-    """The violation of a mutator that did not do the same twice."""
+    """The defect of a mutator that gave two different results."""
     return MutatorDefect(
         defect=Defect.NOT_DETERMINISTIC,
         mutators=(mutator,),
@@ -123,14 +123,14 @@ def nondeterminism(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaterCheck:
-    """The same a moment later, for mutators that look at the clock."""
+    """Checks one mutator again a moment later, to find those that depend on the clock."""
 
     mutator: Mutator
     seconds: float
-    """How much later."""
+    """How much later, in seconds."""
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run it now, and later on the object and on its outcome."""
+        """Run it now, and later on the object and on its result."""
         first = await bench.mutate(review, (self.mutator,))
         await asyncio.sleep(self.seconds)
         return await self.compare(bench, review, first)
@@ -138,7 +138,7 @@ class LaterCheck:
     async def compare(
         self, bench: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Compare what came of it then with what comes of it now."""
+        """Compare the earlier result with results now."""
         if not first.allowed or not first.changed:
             return []
         found = []
@@ -162,13 +162,13 @@ class LaterCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PairCheck:
-    """What two mutators have to hold, whose order nothing but their names decides."""
+    """Checks two mutators whose order depends only on their names."""
 
     first: Mutator
     second: Mutator
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run them in both orders, and compare what each writes."""
+        """Run them in both orders, and compare the results."""
         pair = (self.first, self.second)
         forwards = await bench.mutate(review, pair)
         backwards = await bench.mutate(review, pair[::-1])
@@ -187,7 +187,7 @@ class PairCheck:
         return [order_defect(self, pair, forwards, backwards)]
 
     async def _written_by_both(self, bench: MutatorRunner, review: Review) -> tuple[str, ...]:
-        """The fields that both write, on the object as it came, or one on what the other has made of it."""
+        """The fields that both write, on the original object or one after the other."""
         alone = await bench.mutate(review, (self.first,)), await bench.mutate(review, (self.second,))
         paths: dict[Path, None] = {}
         paths |= dict.fromkeys(_conflicting_fields(*alone))
@@ -200,10 +200,10 @@ class PairCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PermutationCheck:
-    """What several mutators have to hold in any order, where every two of them hold it."""
+    """Checks several mutators in all orders, if every two of them passed."""
 
     orders: tuple[tuple[Mutator, ...], ...]
-    """The orders that are tried; the first one is that of the chain."""
+    """The orders to try; the first one is chain order."""
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in every order."""
@@ -216,11 +216,11 @@ class PermutationCheck:
         return []
 
 
-def same_result(one: MutatorRun, other: MutatorRun) -> bool:
-    """Whether two orders come to the same; which of several named items stands first does not count."""
-    if not one.allowed or not other.allowed:
-        return one.allowed == other.allowed
-    return identical(without_order(one.object), without_order(other.object))
+def same_result(first: MutatorRun, second: MutatorRun) -> bool:
+    """Whether two runs have the same result, ignoring the order of named list items."""
+    if not first.allowed or not second.allowed:
+        return first.allowed == second.allowed
+    return identical(without_order(first.object), without_order(second.object))
 
 
 def order_defect(
@@ -230,15 +230,15 @@ def order_defect(
     other: MutatorRun,
     order: tuple[Mutator, ...] = (),
 ) -> MutatorDefect:
-    """The violation of mutators that come to something else in another order."""
+    """The defect of mutators whose result depends on their order."""
     order = order or usual_order[::-1]
     both = usual.allowed and other.allowed
     return MutatorDefect(
         defect=Defect.ORDER,
         mutators=usual_order,
-        text="come to something else in another order"
+        text="have a different result in another order"
         if both
-        else "are refused in one order and not in another",
+        else "are denied in one order and not in another",
         check=check,
         fields=differing_fields(usual.object, other.object) if both else (),
         runs=(
@@ -248,20 +248,20 @@ def order_defect(
     )
 
 
-def _conflicting_fields(one: MutatorRun, other: MutatorRun) -> list[Path]:
-    """The fields to which both write, and not the same."""
-    mine, theirs = _written_values(one), _written_values(other)
+def _conflicting_fields(first: MutatorRun, second: MutatorRun) -> list[Path]:
+    """The fields to which both write different values."""
+    mine, theirs = _written_values(first), _written_values(second)
     return [path for path, value in mine.items() if path in theirs and not identical(value, theirs[path])]
 
 
 def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[Path]:
-    """The fields that one wrote and the next one wrote again."""
+    """The fields that both runs wrote."""
     mine, theirs = _written_values(before), _written_values(after)
     return [path for path in mine if path in theirs]
 
 
 def _written_values(outcome: MutatorRun) -> dict[Path, object]:
-    """What was written, by fields that are the same ones whoever writes: positions in lists are not."""
+    """The written values by path, without paths through list indexes, which mean different items in different runs."""
     if not outcome.allowed:
         return {}
     values = changed_values(outcome.received, outcome.object)
@@ -271,17 +271,19 @@ def _written_values(outcome: MutatorRun) -> dict[Path, object]:
 def mutators_with_outcome(
     decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome
 ) -> tuple[Mutator, ...]:
-    """The mutators with a step that ended in one of these ways, in chain order."""
+    """The mutators with a step of one of these outcomes, in chain order."""
     seen = {
         (step.controller, step.name, step.configuration)
         for step in decision.steps
         if step.outcome in outcomes
     }
-    return tuple(one for one in mutators if (one.controller, one.name, one.configuration) in seen)
+    return tuple(
+        mutator for mutator in mutators if (mutator.controller, mutator.name, mutator.configuration) in seen
+    )
 
 
 async def _is_stable(bench: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
-    """Whether a mutator leaves its own outcome alone; None where it leaves the object alone already."""
+    """Whether a mutator leaves its own result unchanged; None if it does not change the object at all."""
     once = await bench.mutate(review, (mutator,))
     if not once.changed or not once.allowed:
         return None
@@ -290,13 +292,13 @@ async def _is_stable(bench: MutatorRunner, review: Review, mutator: Mutator) -> 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetCheck:
-    """What the mutators have to hold together."""
+    """Checks all mutators together."""
 
     mutators: tuple[Mutator, ...]
-    """All of the chain, in chain order."""
+    """All mutators of the chain, in chain order."""
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run all of them on the object, then all on their outcome, then each that did something on it."""
+        """Run all of them on the object, all again on the result, then each active one on the result."""
         first = await bench.mutate(review)
         if not first.allowed:
             return await self._refused_at_once(bench, review, first)
@@ -312,18 +314,18 @@ class SetCheck:
     async def _refused_at_once(
         self, bench: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Tell who refuses what others have made of an object that it would have let through, in one request."""
+        """Find mutators that deny, within one request, an object that they would admit alone."""
         refusing = mutators_with_outcome(
             first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED
         )
-        alone = [await bench.mutate(review, (one,)) for one in refusing]
-        if not refusing or not all(each.allowed for each in alone):
+        alone = [await bench.mutate(review, (mutator,)) for mutator in refusing]
+        if not refusing or not all(run.allowed for run in alone):
             return []
         return [
             MutatorDefect(
                 defect=Defect.REFUSES_OWN,
                 mutators=refusing,
-                text="refuses what the mutators have made together, within one request",
+                text="denies what the mutators have made together, within one request",
                 check=self,
                 runs=(evidence_of(f"{refusing[0]} alone", alone[0]), evidence_of("all", first)),
             )
@@ -335,7 +337,7 @@ class SetCheck:
         return MutatorDefect(
             defect=Defect.REFUSES_OWN,
             mutators=guilty,
-            text="refuses what the mutators have made together",
+            text="denies what the mutators have made together",
             check=self,
             runs=(evidence_of("first run of all", first), evidence_of("second run of all", second)),
         )
@@ -343,17 +345,17 @@ class SetCheck:
     async def _unsettled(
         self, bench: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
     ) -> Sequence[MutatorDefect]:
-        """Tell who changes the outcome of all, of those that would leave their own alone."""
+        """Find the mutators that change the common result, though not their own."""
         active = mutators_with_outcome(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
-        made = with_object(review, first.object)
-        rests = {one: await _is_stable(bench, made, one) for one in active}
-        guilty = tuple(one for one, rest in rests.items() if rest is True)
+        remade = with_object(review, first.object)
+        rests = {mutator: await _is_stable(bench, remade, mutator) for mutator in active}
+        guilty = tuple(mutator for mutator, rest in rests.items() if rest is True)
         if not guilty and False in rests.values():
-            return []  # one that does not even leave its own outcome alone: that is told of it
+            return []  # a mutator that changes even its own result has a finding of its own
         violation = MutatorDefect(
             defect=Defect.NOT_SETTLED,
             mutators=guilty or active,
-            text=f"changes again what all mutators together have made, which {repetition.ending}",
+            text=f"changes the common result of all mutators again, which {repetition.ending}",
             check=self,
             fields=differing_fields(first.object, repetition.second.object),
             runs=(
@@ -368,11 +370,11 @@ class SetCheck:
     async def _undone(
         self, bench: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Find those whose change another takes back: the outcome stays the same, and never comes to rest."""
+        """Find mutators that undo each other's changes, so that the result only seems stable."""
         active = mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED)
-        made = with_object(review, first.object)
+        remade = with_object(review, first.object)
         for mutator in active:
-            once = await bench.mutate(made, (mutator,))
+            once = await bench.mutate(remade, (mutator,))
             if not once.changed or not once.allowed:
                 continue
             changed = with_object(review, once.object)
@@ -385,14 +387,14 @@ class SetCheck:
     def _fight(
         self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Tell a loop from two that write what they think right; the latter is found by comparing orders, too."""
-        both = tuple(one for one in self.mutators if one in (mutator, other))
+        """Distinguish an undo loop from two mutators that write different values, which the order checks find."""
+        both = tuple(candidate for candidate in self.mutators if candidate in (mutator, other))
         written = changed_values(once.received, once.object)
         taken_back = changed_values(back.received, back.object)
         is_loop = None in (*written.values(), *taken_back.values())
-        if not is_loop and not any(one.placed for one in both):
+        if not is_loop and not any(candidate.placed for candidate in both):
             return []
-        loop = "undo each other's changes: in a cluster, each write brings the other one back, without end"
+        loop = "undo each other's changes: in a cluster, they loop forever"
         return [
             MutatorDefect(
                 defect=Defect.UNDONE if is_loop else Defect.CONFLICT,
@@ -411,13 +413,13 @@ _REFUSING = (StepOutcome.DENIED, StepOutcome.FAILED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatorCheck:
-    """What the mutators owe to the validators."""
+    """Checks that validators do not deny what the mutators made."""
 
     mutators: tuple[Mutator, ...]
-    """All of the chain, in chain order."""
+    """All mutators of the chain, in chain order."""
 
     async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run both phases, and where that is refused, the validating one on the object as it came."""
+        """Run both phases and, if that is denied, the validating phase on the original object."""
         admitted = await bench.admit(review)
         if admitted.allowed or not admitted.changed or not _is_refused_by_validators(admitted):
             return []
@@ -429,7 +431,7 @@ class ValidatorCheck:
             MutatorDefect(
                 defect=Defect.REFUSED,
                 mutators=guilty,
-                text="what is made is refused, and what came would have been let through",
+                text="the mutated object is denied, but the original would be admitted",
                 check=self,
                 fields=differing_fields(mutated.received, mutated.object),
                 runs=(evidence_of("mutating phase", mutated), evidence_of("both phases", admitted)),
@@ -439,9 +441,9 @@ class ValidatorCheck:
     async def _guilty(
         self, bench: MutatorRunner, review: Review, admitted: MutatorRun
     ) -> tuple[Mutator, ...]:
-        """The mutators that bring the refusal about by themselves; all that did something, where none does."""
+        """The mutators that cause the denial by themselves; all active ones if there is none."""
         active = mutators_with_outcome(admitted.decision, self.mutators, StepOutcome.MUTATED)
-        alone = [one for one in active if not (await bench.admit(review, (one,))).allowed]
+        alone = [mutator for mutator in active if not (await bench.admit(review, (mutator,))).allowed]
         return tuple(alone) or active
 
 

@@ -1,4 +1,4 @@
-"""Outputs: one file for each format in which ``pratique review`` writes decisions."""
+"""The output formats of ``pratique review``, one module for each group of formats, and what they write."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from pratique_frontdoor.chain.decisions import Decision
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reviewed:
-    """One input document, and what became of it."""
+    """An input document with its review and its decision."""
 
     document: SourceDocument
-    """What stands in the input."""
+    """The input document."""
     review: Review
     """What was asked."""
     decision: Decision
     """What was decided."""
     expanded: tuple[Expansion, ...] = ()
-    """For each of ``decision.expanded``, the Pod and how it came to be."""
+    """The reviewed Pods of a workload, in the order of ``decision.expanded``."""
 
     @property
     def place(self) -> str:
-        """Where it stands, for people: file and line."""
+        """The location of the document, for people: file and line."""
         return f"{display_path(self.document.file)}:{self.document.line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Missed:
-    """One input document that nothing was decided about."""
+    """An input document without a decision: unreadable, or not decided in time."""
 
     error: InputError
-    """Why, and where it stands."""
+    """The reason, with its location."""
     review: Review | None = None
-    """What was asked, where there was no decision in time; None where nobody can tell what is asked."""
+    """The review that was not decided in time; None if the document is unreadable."""
 
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """How many documents came to what."""
+    """The counts of a review run."""
 
     admitted: int = 0
     denied: int = 0
     unreadable: int = 0
-    """Could not be read as a review or a manifest."""
+    """Documents that are neither a review nor a manifest."""
     undecided: int = 0
-    """No decision in time."""
+    """Documents that were not decided in time."""
     warned: int = 0
-    """Of those that were decided: had something to warn of."""
+    """Decided documents with warnings."""
     pods_denied: int = 0
-    """Pods that workloads would make, and that were denied."""
+    """Denied Pods of workloads."""
 
     def count(self, *, allowed: bool) -> None:
         """Count one decision."""
@@ -65,13 +65,13 @@ class Tally:
 
 
 class Output(Protocol):
-    """Writes decisions one by one, each as soon as it is there."""
+    """Writes decisions one by one, as soon as they are made."""
 
     def write(self, reviewed: Reviewed) -> None:
-        """Write one decision, and let it reach the reader."""
+        """Write one decision, and flush it."""
 
     def miss(self, missed: Missed) -> None:
-        """Write that a document was not decided, where the format has a place for it: standard error tells it."""
+        """Write that a document has no decision, if the format has a place for that; standard error reports it, too."""
 
     def finish(self, tally: Tally) -> None:
-        """Write what comes after the last decision."""
+        """Write the end of the output."""

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 
 def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
-    """Make the document of a decision, and with ``blame`` the member of that name in it and in each Pod's."""
+    """Make the document of a decision; ``blame`` adds the member of that name to it and to those of its Pods."""
     document = to_document(reviewed.decision)
     if blame:
-        from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - only for those who want to know
+        from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - only with --blame
 
         both = ((reviewed.review, reviewed.decision, document), *_expanded_documents(reviewed, document))
-        for review, decision, told in both:
-            told["blame"] = blame_document(blame_of(decision, review.object_document.data), decision)
+        for review, decision, written in both:
+            written["blame"] = blame_document(blame_of(decision, review.object_document.data), decision)
     return document
 
 
 def _expanded_documents(
     reviewed: Reviewed, document: JSONObject
 ) -> Iterator[tuple[Review, Decision, JSONObject]]:
-    for expansion, told in zip(reviewed.expanded, document["expanded"], strict=True):
-        yield expansion.review, expansion.decision, told
+    for expansion, written in zip(reviewed.expanded, document["expanded"], strict=True):
+        yield expansion.review, expansion.decision, written
 
 
 class JsonArrayOutput:
-    """Writes one array, element by element, so that memory does not grow with the input."""
+    """Writes one JSON array, element by element, so that memory does not grow with the input."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
+        """Write UTF-8 to ``stream``; ``blame`` adds which step changed what."""
         self._stream = stream
         self._blame = blame
         self._before = b"[\n"
@@ -53,19 +53,19 @@ class JsonArrayOutput:
         self._before = b",\n"
 
     def miss(self, missed: Missed) -> None:
-        """Write nothing: standard error tells it."""
+        """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:  # noqa: ARG002 - the elements say it all
-        """Close the array; of no elements where there were none."""
+    def finish(self, tally: Tally) -> None:  # noqa: ARG002 - the counts are not part of the array
+        """Close the array, which may be empty."""
         self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
         self._stream.flush()
 
 
 class JsonLinesOutput:
-    """Writes one decision document a line."""
+    """Writes one decision document per line."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
+        """Write UTF-8 to ``stream``; ``blame`` adds which step changed what."""
         self._stream = stream
         self._blame = blame
 
@@ -75,17 +75,17 @@ class JsonLinesOutput:
         self._stream.flush()
 
     def miss(self, missed: Missed) -> None:
-        """Write nothing: standard error tells it."""
+        """Write nothing: standard error reports it."""
 
     def finish(self, tally: Tally) -> None:
-        """Write nothing: the lines say it all."""
+        """Write nothing: there is nothing to close."""
 
 
 class YamlOutput:
     """Writes one YAML document for each decision."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells who changed what, too."""
+        """Write UTF-8 to ``stream``; ``blame`` adds which step changed what."""
         self._stream = stream
         self._blame = blame
 
@@ -95,7 +95,7 @@ class YamlOutput:
         self._stream.flush()
 
     def miss(self, missed: Missed) -> None:
-        """Write nothing: standard error tells it."""
+        """Write nothing: standard error reports it."""
 
     def finish(self, tally: Tally) -> None:
-        """Write nothing: the documents say it all."""
+        """Write nothing: there is nothing to close."""

@@ -100,7 +100,7 @@ class JUnitOutput:
     """Writes each file's suite as soon as the next file begins."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
+        """Write UTF-8 to ``stream``; ``blame`` adds to denials which step last changed the field."""
         self._stream = stream
         self._blame = blame
         self._suite: JUnitSuite | None = None

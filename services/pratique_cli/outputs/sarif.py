@@ -1,4 +1,4 @@
-"""``-o sarif``: a SARIF 2.1.0 log of one run, as code scanning reads it."""
+"""``-o sarif``: a SARIF 2.1.0 log of one run, for code scanning."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""What a log is held against."""
+"""The schema of the log."""
 ROOT = "%SRCROOT%"
-"""The base of relative addresses, by the name that code scanning knows."""
+"""The base of relative URIs, by the name that code scanning uses."""
 
 
 def locations(file: str, place: Position | None, about: str, field: str = "") -> JSONObject:
-    """The member ``locations`` of a result or notification; none where there is nothing to tell."""
+    """The member ``locations`` of a result or notification; empty if nothing is known."""
     location: JSONObject = {}
     path = relative_path(file)
     if path is not None:
@@ -48,13 +48,13 @@ def locations(file: str, place: Position | None, about: str, field: str = "") ->
 
 
 def encodable(text: str) -> str:
-    """Escape the halves of surrogate pairs: a file's name may hold them, and UTF-8 cannot."""
+    """Escape lone surrogates, which file names may contain and UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 _NOTIFICATION_TEXTS = {
     "undecided": "There was no decision in time.",
-    "unreadable": "What stands there is no AdmissionReview, and no object of a kind that is known.",
+    "unreadable": "The document is neither an AdmissionReview nor an object of a known kind.",
 }
 _HEAD = f"""\
 {{
@@ -66,30 +66,30 @@ _HEAD = f"""\
 
 
 class SarifOutput:
-    """Writes each result at once; who found them stands at the end, when all are known. Memory holds no results."""
+    """Writes each result at once, and the rules at the end, when all are known. Memory holds no results."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
+        """Write UTF-8 to ``stream``; ``blame`` adds to denials which step last changed the field."""
         self._stream = stream
         self._blame = blame
-        # Written late: where the run does not begin, because a flag names what is wrong, there is no log.
+        # Written with the first result: a run that cannot start writes no log.
         self._before = f"{_HEAD}\n"
         self._rules: dict[StepOrigin, FindingLevel] = {}
         self._notifications: list[JSONObject] = []
 
     def write(self, reviewed: Reviewed) -> None:
         """Write a result for each cause of a denial and each warning."""
-        for each in findings(reviewed, blame=self._blame):
-            is_error = FindingLevel.ERROR in {each.level, self._rules.get(each.rule)}
-            self._rules[each.rule] = FindingLevel.ERROR if is_error else FindingLevel.WARNING
-            index = list(self._rules).index(each.rule)
-            result = _result(reviewed, each, index)
+        for finding in findings(reviewed, blame=self._blame):
+            is_error = FindingLevel.ERROR in {finding.level, self._rules.get(finding.rule)}
+            self._rules[finding.rule] = FindingLevel.ERROR if is_error else FindingLevel.WARNING
+            index = list(self._rules).index(finding.rule)
+            result = _result(reviewed, finding, index)
             self._stream.write((self._before + _indented(result, 8)).encode())
             self._before = ",\n"
         self._stream.flush()
 
     def miss(self, missed: Missed) -> None:
-        """Keep that the tool could not do its work; results are for what it found."""
+        """Keep a notification that the tool could not do its work; results are for findings."""
         error = missed.error
         self._notifications.append(
             {
@@ -111,7 +111,7 @@ class SarifOutput:
             "invocations": [invocation],
             "tool": {"driver": self._driver()},
         }
-        # The members of an object come in any order; what follows are those after "results".
+        # The members of a JSON object have no order; these follow "results".
         members = _indented(rest, 4).lstrip().removeprefix("{\n")
         end = "\n      ]" if self._before == ",\n" else f"{_HEAD}]"
         self._stream.write(f"{end},\n{members}\n  ]\n}}\n".encode())
@@ -119,15 +119,15 @@ class SarifOutput:
 
     def _driver(self) -> JSONObject:
         summaries = {controller.name: controller.summary for controller in load_catalogue()}
-        kinds = {each["descriptor"]["id"] for each in self._notifications}
-        told = [
+        kinds = {notification["descriptor"]["id"] for notification in self._notifications}
+        descriptors = [
             {"id": kind, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in sorted(kinds)
         ]
         return {
             "name": "pratique",
             "version": importlib.metadata.version("pratique"),
             "rules": [_descriptor(rule, level, summaries) for rule, level in self._rules.items()],
-            **({"notifications": told} if told else {}),
+            **({"notifications": descriptors} if descriptors else {}),
         }
 
 
@@ -137,7 +137,7 @@ def _descriptor(rule: StepOrigin, level: FindingLevel, summaries: dict[str, str]
         origin = f" of {rule.configuration}" if rule.configuration else ""
         summary = f"{rule.name}{origin}, by {rule.controller}."
     else:
-        summary = summaries.get(rule.controller, "What the admission chain itself finds.")
+        summary = summaries.get(rule.controller, "Findings of the admission chain itself.")
     return {
         "id": encodable(str(rule)),
         "name": encodable(name),
@@ -159,7 +159,7 @@ def _result(reviewed: Reviewed, finding: ReviewFinding, index: int) -> JSONObjec
 
 
 def _fingerprint(finding: ReviewFinding, about: str, file: str) -> str:
-    """Tell results apart from one run to the next, wherever in the file they then are (3.27.17)."""
+    """Identify a result across runs, even if it moves within its file (SARIF 2.1.0, 3.27.17)."""
     parts = (relative_path(file) or "", str(finding.rule), about, finding.field, finding.text)
     return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 def subject(review: Review) -> str:
-    """Name what is reviewed: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
+    """Name the reviewed object: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
     kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
     name = review.name or member(review.object, "metadata", "name") or _generated_name(review)
     operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
-    # A Namespace is asked for in itself, which is no place to show.
+    # The namespace of a request for a Namespace is the Namespace itself.
     placed = review.namespace and review.resource.resource != "namespaces"
     return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
 
@@ -45,45 +45,45 @@ def _generated_name(review: Review) -> str:
 
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where a value is: members by name, items by position."""
+"""The path of a value: members by name, items by index."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One change. Values are JSON text, None where there is none to show."""
+    """A change to a field. Values are JSON text, or None if there is no value."""
 
     sign: str
     """``+`` added, ``-`` removed, ``~`` replaced."""
     path: str
-    """For example ``spec.containers[0].image``."""
+    """The path of the field, such as ``spec.containers[0].image``."""
     before: str | None = None
-    """The value that was there."""
+    """The old value."""
     after: str | None = None
-    """The value that is there now."""
+    """The new value."""
 
 
 class ChangeTracker:
-    """Follows an object through the steps of a review and tells what each step changes."""
+    """Follows an object through the steps of a review, and lists what each step changes."""
 
     def __init__(self, received: JSON) -> None:
-        """Start from the object as it was received; it is not changed."""
+        """Start with the object as received, which is not modified."""
         self._object = received
 
     @property
     def is_secret(self) -> bool:
-        """True where values are not to be shown, as ``kubectl diff`` does not show them."""
+        """Whether to hide values, as ``kubectl diff`` does."""
         return is_secret(self._object)
 
     def tell(self, operations: Iterable[JSONObject]) -> list[FieldChange]:
-        """Apply operations, and tell what they change; tests change nothing."""
+        """Apply JSON Patch operations, and list what they change; ``test`` changes nothing."""
         return [change for operation in operations for change in self._apply(operation)]
 
     def _apply(self, operation: JSONObject) -> list[FieldChange]:
-        told = self._changes(operation)
+        changes = self._changes(operation)
         self._object = apply_patch(self._object, (operation,))
-        return told
+        return changes
 
     def _changes(self, operation: JSONObject) -> list[FieldChange]:
         path = self._path(operation["path"])
@@ -112,7 +112,7 @@ class ChangeTracker:
         return _replacement(path, None if into_array else before, value)
 
     def _path(self, pointer: str) -> Path:
-        """Split a pointer, with positions in arrays as numbers; ``-`` is the position that will be."""
+        """Split a JSON Pointer, with array indexes as numbers; ``-`` becomes the index of the new item."""
         path: Path = ()
         for token in pointer.split("/")[1:]:
             parent = member(self._object, *path)
@@ -123,7 +123,7 @@ class ChangeTracker:
 def _index(step: str, length: int) -> int:
     if step == "-":
         return length
-    # The API server's library lets negative positions count from the end.
+    # The API server's library counts negative indexes from the end.
     return int(step) % (length or 1) if step.startswith("-") else int(step)
 
 
@@ -138,12 +138,12 @@ def _replacement(path: Path, before: JSON, after: JSON) -> FieldChange:
 
 
 def is_secret(value: JSON) -> bool:
-    """True for a core Secret."""
+    """Whether an object is a core Secret."""
     return (member(value, "apiVersion"), member(value, "kind")) == ("v1", "Secret")
 
 
 def path_text(path: Path) -> str:
-    """Write a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
+    """Format a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
     text = ""
     for step in path:
         if isinstance(step, int) or not _PLAIN.fullmatch(step):
@@ -158,15 +158,15 @@ def _value_text(value: JSON) -> str:
 
 
 _CONTEXT = 3
-"""Unchanged lines around each change, as diff and kubectl show them."""
+"""Lines of context around each change, as in diff and kubectl."""
 
 
 def difference(before: JSON, after: JSON) -> Iterator[str]:
-    """Compare two objects as sorted YAML: lines with ``+``, ``-`` or a blank, and ``@@`` between places."""
+    """Compare two objects as sorted YAML, as a unified diff without its two header lines."""
     if is_secret(before) and is_secret(after):
         before, after = _masked(before, after)
     lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
-    return itertools.islice(lines, 2, None)  # the first two name files, and there are none
+    return itertools.islice(lines, 2, None)  # the first two lines name files
 
 
 def _lines(value: JSON) -> list[str]:
@@ -174,7 +174,7 @@ def _lines(value: JSON) -> list[str]:
 
 
 def _masked(before: JSONObject, after: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """Hide a Secret's values and keep visible which of them change."""
+    """Hide the values of a Secret, but show which of them change."""
     masked_before, masked_after = dict(before), dict(after)
     for field in ("data", "stringData"):
         old, new = _entries(before, field), _entries(after, field)
@@ -211,15 +211,15 @@ _DETAIL = " " * 10
 
 
 class StepWriter:
-    """Writes steps; those that did not apply are folded into one line unless ``verbose``."""
+    """Writes steps; skipped ones are folded into one line unless ``verbose``."""
 
     def __init__(self, palette: Palette, *, verbose: bool) -> None:
-        """Write for ``palette``."""
+        """Write with the colours and marks of ``palette``."""
         self._palette = palette
         self._verbose = verbose
 
     def lines(self, steps: Sequence[Step], teller: ChangeTracker) -> Iterator[str]:
-        """Write the steps in the order in which they happened; ``teller`` follows the object through them."""
+        """Write the steps in order; ``tracker`` follows the object through them."""
         display_path = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
         width = max((len(step_name(step)) for step in display_path), default=0)
         for step in display_path:
@@ -233,8 +233,8 @@ class StepWriter:
         mark, styles = _OUTCOME_STYLES[step.outcome]
         name = self._palette.mark(mark)
         phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
-        told = self._palette.paint(step.outcome.value, *styles)
-        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {told}"
+        outcome = self._palette.paint(step.outcome.value, *styles)
+        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {outcome}"
         return line + self._palette.paint(self._remarks(step), "dim")
 
     def _remarks(self, step: Step) -> str:
@@ -255,7 +255,7 @@ class StepWriter:
             yield self.change(change, secret=secret)
 
     def change(self, change: FieldChange, *, secret: bool) -> str:
-        """Write one change; of a Secret without its values."""
+        """Write one change; ``secret`` hides the values."""
         values = "" if secret else self._values(change)
         room = self._palette.width - len(_DETAIL) - 2
         path = printable(change.path)
@@ -276,7 +276,7 @@ class StepWriter:
 
 
 def step_name(step: Step) -> str:
-    """Name a step: its plugin, or its controller with the webhook or policy and where that came from."""
+    """Name a step: its controller, and possibly its webhook or policy with its configuration or binding."""
     name = step.controller if step.name in ("", step.controller) else f"{step.controller} {step.name}"
     if step.configuration:
         name += f" ({step.configuration})"
@@ -287,7 +287,7 @@ _CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 
 
 def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
-    """Tell who changed what, and to whom denials go back; nothing where there is nothing to tell."""
+    """List the step behind each change and each denied field; nothing if there are neither."""
     blame = blame_of(decision, review.object_document.data)
     secret = is_secret(review.object_document.data)
     if blame.changes:
@@ -303,9 +303,9 @@ def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette:
 
 
 def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
-    """Tell in a sentence who last changed what a cause of a denial speaks of; empty where nobody can tell."""
-    told = message_fields(cause.field, cause.text, decision.object_document.data)
-    paths = {each.path for each in told}
+    """Say which step last changed the fields of a cause; empty if unknown."""
+    fields = message_fields(cause.field, cause.text, decision.object_document.data)
+    paths = {field.path for field in fields}
     parts = [
         f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
         for denial in blame.denials
@@ -346,14 +346,14 @@ _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class TextOutput:
-    """Writes each decision as a headline, its steps, its warnings and what changed."""
+    """Writes each decision as a headline, its steps, its warnings and a diff."""
 
     def __init__(
         self, stream: TextIO, palette: Palette, *, verbose: bool = False, blame: bool = False
     ) -> None:
         """Write to ``stream``.
 
-        ``verbose`` shows skipped steps one by one, times and endpoints; ``blame`` who changed what.
+        ``verbose`` shows each skipped step, times and endpoints; ``blame`` shows which step changed what.
         """
         self._stream = stream
         self._palette = palette
@@ -374,7 +374,7 @@ class TextOutput:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
         if self._blame:
-            from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only for those who want to know
+            from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only with --blame
 
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
@@ -382,17 +382,17 @@ class TextOutput:
             yield from self._difference(review, decision)
 
     def _pod(self, reviewed: Reviewed, expansion: Expansion) -> Iterator[str]:
-        """Tell of a Pod that the workload would make: all of it where it is denied, or where all is asked for."""
+        """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""
         document, decision = reviewed.document, expansion.decision
-        place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
-        yield self._headline(expansion.review, decision, place)
+        headline_place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
+        yield self._headline(expansion.review, decision, headline_place)
         if decision.allowed and not self._verbose:
             yield from self._warnings(decision)
             return
         yield from self._body(expansion.review, decision)
-        for each in places(reviewed, expansion):
-            where = f"{display_path(document.file)}:{each.position.line}"
-            yield f"    {self._palette.mark('→')} {printable(f'{where}  {each.field}')}"
+        for place in places(reviewed, expansion):
+            where = f"{display_path(document.file)}:{place.position.line}"
+            yield f"    {self._palette.mark('→')} {printable(f'{where}  {place.field}')}"
 
     def _headline(self, review: Review, decision: Decision, where: str) -> str:
         paint, mark = self._palette.paint, self._palette.mark
@@ -406,7 +406,7 @@ class TextOutput:
         return "  ".join(part for part in (verdict, named, code, place) if part)
 
     def _refusal(self, decision: Decision) -> list[str]:
-        """Say why, unless a step is going to say it."""
+        """Write the reason of a denial, unless a step gives it."""
         status = decision.status
         if status is None or any(step.reason == status.message for step in decision.steps):
             return []
@@ -429,10 +429,10 @@ class TextOutput:
             first = False
 
     def miss(self, missed: Missed) -> None:
-        """Write nothing: standard error tells it."""
+        """Write nothing: standard error reports it."""
 
     def finish(self, tally: Tally) -> None:
-        """Write how many came to what."""
+        """Write the counts."""
         paint = self._palette.paint
         parts = [f"{tally.admitted + tally.denied} reviewed", f"{tally.admitted} admitted"]
         parts.append(paint(f"{tally.denied} denied", *(("red", "bold") if tally.denied else ())))

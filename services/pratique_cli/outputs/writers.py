@@ -1,4 +1,4 @@
-"""Which output writes which format, and the catalogue in the formats of CI systems."""
+"""The output for each format, and the catalogue of controllers in the formats of CI systems."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from pratique_cli.outputs.sarif import SCHEMA
 
 
 def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
-    """Write a suite with a case for each controller, which has what it does as its output."""
+    """Write a suite with a case for each controller, with its summary as output."""
     stream, suite = io.BytesIO(), JUnitSuite("plugins")
-    for each in controllers:
-        suite.add(each["name"], 0.0, [f"<system-out>{text_of(_controller_summary(each))}</system-out>"])
+    for controller in controllers:
+        suite.add(
+            controller["name"], 0.0, [f"<system-out>{text_of(_controller_summary(controller))}</system-out>"]
+        )
     stream.write(HEAD)
     suite.end(stream)
     stream.write(b"</testsuites>\n")
@@ -28,18 +30,18 @@ def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
 
 
 def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
-    """Write a log without results, whose rules are the controllers."""
+    """Write a log without results, with the controllers as rules."""
     driver = {
         "name": "pratique",
         "version": importlib.metadata.version("pratique"),
         "rules": [
             {
-                "id": each["name"],
-                "name": each["name"],
-                "shortDescription": {"text": each["summary"]},
-                "defaultConfiguration": {"enabled": each["default"], "level": "error"},
+                "id": controller["name"],
+                "name": controller["name"],
+                "shortDescription": {"text": controller["summary"]},
+                "defaultConfiguration": {"enabled": controller["default"], "level": "error"},
             }
-            for each in controllers
+            for controller in controllers
         ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": [], "tool": {"driver": driver}}]}
@@ -49,7 +51,8 @@ def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
 def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
     """Write a notice for each controller."""
     return b"".join(
-        annotation("notice", "", None, each["name"], _controller_summary(each)) for each in controllers
+        annotation("notice", "", None, controller["name"], _controller_summary(controller))
+        for controller in controllers
     )
 
 
@@ -61,8 +64,7 @@ def _controller_summary(controller: JSONObject) -> str:
 def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = False) -> Output:
     """Make the output for a format of ``pratique_cli.options.REVIEW_FORMATS``; it writes to standard output.
 
-    ``blame`` tells who changed what, too.
-    Only what the format needs is imported: YAML alone takes a tenth of a second.
+    ``blame`` adds which step changed what. Only the module of the format is imported.
     """
     match name:
         case "text":

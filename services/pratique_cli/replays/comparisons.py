@@ -1,4 +1,4 @@
-"""Comparisons: what two outcomes of one review differ in, and who made the difference."""
+"""Comparing two decisions on one review, and finding the steps behind the differences."""
 
 from __future__ import annotations
 
@@ -14,54 +14,56 @@ from pratique_cli.outputs.texts import Path, path_text
 from pratique_cli.replays.recorded_reviews import REDACTED, ReplayedDecision
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
-"""What they decide depends on the reviews before."""
-_COUNTING_REASON = "quotas and rates are counted from review to review, and a replay decides each alone"
+"""Controllers whose decisions depend on earlier reviews."""
+_COUNTING_REASON = (
+    "quotas and rates accumulate from review to review, but a replay decides each review independently"
+)
 _MASK = "***"
 
 
 class DifferenceKind(enum.StrEnum):
-    """What differs."""
+    """The kind of a difference."""
 
     DENIED = "denied"
-    """It was admitted, and is denied now."""
+    """Admitted before, denied now."""
     ADMITTED = "admitted"
-    """It was denied, and is admitted now."""
+    """Denied before, admitted now."""
     REASON = "reason"
-    """It is denied as before, for another reason."""
+    """Denied as before, for another reason."""
     OBJECT = "object"
-    """It is admitted as before, as another object."""
+    """Admitted as before, with another object."""
     WARNINGS = "warnings"
-    """The user is warned of something else."""
+    """The warnings differ."""
     AUDIT = "auditAnnotations"
-    """Something else is written to the audit log."""
+    """The audit annotations differ."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference, and who made it."""
+    """A difference, and the step behind it."""
 
     kind: DifferenceKind
     rule: StepOrigin
-    """The controller, or the webhook or policy; empty where nobody is known."""
+    """The controller, webhook or policy behind it; empty if unknown."""
     before: JSON
-    """What was: words of a refusal, warnings, values by field."""
+    """Before: the message of a denial, warnings, or values by field."""
     after: JSON
-    """What is now, alike."""
+    """The same, now."""
     uncertain: tuple[str, ...] = ()
-    """Why it may be none in truth."""
+    """Reasons why it may not be a real difference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecisionComparer:
-    """Compares outcomes."""
+    """Compares decisions."""
 
     reads: Callable[[str, str], bool]
-    """Tells whether a controller may read a redacted place."""
+    """Whether a controller may read a redacted field."""
 
     def compare(
         self, before: ReplayedDecision, after: ReplayedDecision, redacted: Sequence[str]
     ) -> list[Difference]:
-        """Tell what differs; ``redacted`` are places of the review that are not what they were."""
+        """List the differences; ``redacted`` names the redacted fields of the review."""
         found = _decision_differences(before, after)
         if before.allowed == after.allowed and not found:
             found = [
@@ -69,7 +71,10 @@ class DecisionComparer:
                 *_warning_differences(before, after),
                 *_annotation_differences(before, after),
             ]
-        return [dataclasses.replace(one, uncertain=tuple(self._doubts(one, redacted))) for one in found]
+        return [
+            dataclasses.replace(difference, uncertain=tuple(self._doubts(difference, redacted)))
+            for difference in found
+        ]
 
     def _doubts(self, difference: Difference, redacted: Sequence[str]) -> Iterator[str]:
         quoted = REDACTED.search(encode([difference.before, difference.after]).decode())
@@ -117,7 +122,7 @@ def _unattributed_denial(outcome: ReplayedDecision) -> dict[StepOrigin, str]:
 
 
 def _same_text(before: str | None, after: str | None) -> bool:
-    """Tell whether texts are the same, as far as what was redacted in the first lets anybody tell."""
+    """Whether two texts are the same, ignoring the redacted parts of the first."""
     if before is None or after is None or before == after:
         return before == after
     if not REDACTED.search(before):
@@ -127,7 +132,7 @@ def _same_text(before: str | None, after: str | None) -> bool:
 
 
 def _object_differences(before: ReplayedDecision, after: ReplayedDecision) -> list[Difference]:
-    """Tell what differs field by field, by who changed each."""
+    """List the differing fields, grouped by the step that changed them."""
     was, now = before.patches(), after.patches()
     changed = [rule for rule in dict.fromkeys([*was, *now]) if was.get(rule) != now.get(rule)]
     by_rule: dict[StepOrigin, tuple[JSONObject, JSONObject]] = {}
@@ -142,7 +147,7 @@ def _object_differences(before: ReplayedDecision, after: ReplayedDecision) -> li
 
 
 def _masked_values(root: JSON, old: JSON, new: JSON) -> tuple[JSON, JSON]:
-    """Hide what is new in a Secret: what was recorded of it is redacted already."""
+    """Hide new values of a Secret; its recorded values are redacted already."""
     return old, _MASK if new is not None and member(root, "kind") == "Secret" else new
 
 
@@ -153,7 +158,9 @@ def _changing_step(
     now: Mapping[StepOrigin, list[JSONObject]],
 ) -> StepOrigin:
     for rule in changed:
-        if any(_overlap(pointer, one["path"]) for one in (*was.get(rule, ()), *now.get(rule, ()))):
+        if any(
+            _overlap(pointer, operation["path"]) for operation in (*was.get(rule, ()), *now.get(rule, ()))
+        ):
             return rule
     return changed[0] if changed else StepOrigin("")
 
@@ -169,7 +176,9 @@ def _path(pointer: str) -> Path:
 
 def _warning_differences(before: ReplayedDecision, after: ReplayedDecision) -> Iterator[Difference]:
     gone = _texts_not_in(before.warnings, after.warnings)
-    new = [one for one in after.warnings if not any(_same_text(other, one) for other in before.warnings)]
+    new = [
+        text_ for text_ in after.warnings if not any(_same_text(other, text_) for other in before.warnings)
+    ]
     by_rule: dict[StepOrigin, tuple[list[str], list[str]]] = {}
     for place, (texts, outcome) in enumerate(((gone, before), (new, after))):
         for text in texts:
@@ -204,7 +213,7 @@ def _annotation_differences(before: ReplayedDecision, after: ReplayedDecision) -
 
 
 def _annotating_step(key: str, outcome: ReplayedDecision) -> StepOrigin:
-    """The step whose name is the key's beginning, or else in the value, where validations that failed are listed."""
+    """The step whose name starts the key or, for lists of failed validations, appears in the value."""
     rules = [step.rule for step in outcome.steps if step.rule.name]
     beginning = (rule for rule in rules if key.startswith(f"{rule.name}/"))
     listed = (rule for rule in rules if f'"{rule.name}"' in outcome.audit_annotations.get(key, ""))

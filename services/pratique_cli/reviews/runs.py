@@ -1,4 +1,4 @@
-"""Review runs: every input document through the engine, one after another, each decision written at once."""
+"""Running a review: every input document goes through the engine in order, and each decision is written at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pratique_frontdoor.engines.engine import Engine
 
 
 async def ignore_review(review: Review) -> None:
-    """Tell nobody of what was admitted."""
+    """Ignore an admitted review."""
     del review
 
 
@@ -36,42 +36,42 @@ class ReviewRun:
     """One run of ``pratique review``."""
 
     engine: Engine
-    """Decides."""
+    """The engine that decides."""
     store: ObjectStore
-    """What the engine looks up; admitted objects are added to it."""
+    """The objects that the engine looks up; admitted objects are added."""
     phases: frozenset[Phase]
-    """What each review goes through."""
+    """The phases of each review."""
     timeout_seconds: float
-    """How long each review may take."""
+    """The time limit of each review."""
     output: Output
-    """Takes the decisions."""
+    """Writes the decisions."""
     complain: Callable[[str], None]
-    """Takes what is to be said beside them, a line each."""
+    """Prints a problem, one line."""
     on_admitted: Callable[[Review], Awaitable[None]] = ignore_review
-    """Is told of each request that was admitted, with the object as it is to be stored."""
+    """Called for each admitted request, with the object to be stored."""
     shape: RequestShape = CREATED
-    """What manifests ask for."""
+    """The request of manifests."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
-    """Shows how far the run has come."""
+    """Shows the progress of the run."""
     warn_exit_code: int = ExitCode.ADMITTED
-    """What a run ends with in which nothing went wrong but something was warned of."""
+    """The exit code if there were only warnings."""
     release: Release | None = None
-    """The release of Kubernetes that is followed; None: the current one."""
+    """The Kubernetes release to follow; None means the current one."""
     expand: bool = True
-    """Review the Pods that workloads would make, too."""
+    """Whether to review the Pods of workloads, too."""
     _waiting: list[Reviewed | Missed] = dataclasses.field(default_factory=list, init=False)
-    """What is written once the Pods that were denied have been asked for again, and what comes after it."""
+    """Results from the first retried document on, which are written in order after the retries."""
 
     async def run(self, paths: Iterable[Path]) -> int:
-        """Review every document, in the order in which they are given, and tell how it went as a whole."""
+        """Review all documents in order, and return the exit code of the run."""
         tally = Tally()
         expander = Expander(engine=self.engine, phases=self.phases, timeout_seconds=self.timeout_seconds)
         try:
-            for number, each in enumerate(_inputs(paths)):
-                if isinstance(each, InputError):
-                    self._pass_over(each, tally)
+            for number, document in enumerate(_inputs(paths)):
+                if isinstance(document, InputError):
+                    self._pass_over(document, tally)
                 else:
-                    await self._review(each, number, tally, expander)
+                    await self._review(document, number, tally, expander)
                 self.progress.show(tally)
             await self._ask_again(tally, expander)
         finally:
@@ -106,7 +106,7 @@ class ReviewRun:
             self.complain(str(document.fault((), f"later reviews will not see it: {error}")))
 
     def _tell_unread(self, document: SourceDocument) -> None:
-        """Warn of what the release that is followed does not read, whoever believes that it does."""
+        """Warn about spellings that the release does not read."""
         start = ("request", "object") if document.data.get("kind") == "AdmissionReview" else ()
         for path, problem in unread_spellings(member(document.data, *start), self.release):
             self.complain(str(document.fault((*start, *path), f"warning: {FieldPath(path)}: {problem}")))
@@ -132,18 +132,18 @@ class ReviewRun:
         if not _may_be_retried(reviewed):
             self._settle(reviewed, tally)
             return
-        # Its controller would ask again, and by then what comes later in the input may be there.
+        # Its controller would retry, and by then later documents of the input may exist.
         self._waiting.append(reviewed)
 
     async def _ask_again(self, tally: Tally, expander: Expander) -> None:
-        """Ask again for the Pods that were denied, now that all is there, and write what waits for that."""
+        """Review denied Pods again, now that all documents exist, and write the waiting results."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        for each in waiting:
-            if isinstance(each, Reviewed) and _may_be_retried(each):
-                await self._expand_again(each, tally, expander)
+        for result in waiting:
+            if isinstance(result, Reviewed) and _may_be_retried(result):
+                await self._expand_again(result, tally, expander)
             else:
-                self._tell(each)
+                self._tell(result)
 
     async def _expand_again(self, reviewed: Reviewed, tally: Tally, expander: Expander) -> None:
         try:
@@ -153,7 +153,7 @@ class ReviewRun:
             self._without_pod(reviewed, error, tally)
 
     def _settle(self, reviewed: Reviewed, tally: Tally) -> None:
-        """Count and write what is not going to change."""
+        """Count and write a final result."""
         tally.warned += _has_warnings(reviewed.decision)
         tally.pods_denied += _pods_denied(reviewed)
         self._tell(reviewed)
@@ -163,14 +163,14 @@ class ReviewRun:
         path = (*object_path(reviewed), *undecided.made.template)
         self._give_up(reviewed.document.fault(path, problem), undecided.review, tally)
 
-    def _tell(self, told: Reviewed | Missed) -> None:
-        """Write it, in its turn."""
+    def _tell(self, result: Reviewed | Missed) -> None:
+        """Write a result, or queue it behind those that wait."""
         if self._waiting:
-            self._waiting.append(told)
-        elif isinstance(told, Reviewed):
-            self.output.write(told)
+            self._waiting.append(result)
+        elif isinstance(result, Reviewed):
+            self.output.write(result)
         else:
-            self.output.miss(told)
+            self.output.miss(result)
 
 
 def _pods_denied(reviewed: Reviewed) -> int:
@@ -178,13 +178,13 @@ def _pods_denied(reviewed: Reviewed) -> int:
 
 
 _MISSING = re.compile(r"\b(?:not|was) found\b")
-"""How controllers say that something is not there which may come later in the input: an account, a PriorityClass."""
+"""How controllers say that an object is missing, such as a ServiceAccount, which may come later in the input."""
 
 
 def _may_be_retried(reviewed: Reviewed) -> bool:
-    """Tell whether what comes later may put a Pod's denial right.
+    """Whether a later document may fix the denial of a Pod.
 
-    Manifests are one whole; recorded reviews are each a moment of their own.
+    That applies to manifests, which belong together, but not to recorded reviews.
     """
     if reviewed.document.data.get("kind") == "AdmissionReview":
         return False
@@ -198,11 +198,11 @@ def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
 
 
 def _has_warnings(decision: Decision) -> bool:
-    return bool(decision.warnings) or any(_has_warnings(each) for each in decision.expanded)
+    return bool(decision.warnings) or any(_has_warnings(pod) for pod in decision.expanded)
 
 
 def _exit_code(tally: Tally) -> ExitCode:
-    """Of several codes that apply, the highest: a run that missed something must not look complete."""
+    """The highest of the codes that apply, so that an incomplete run does not look complete."""
     if tally.undecided:
         return ExitCode.BROKEN
     if tally.unreadable:

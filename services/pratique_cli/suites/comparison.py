@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     Path = tuple[Step, ...]
 
 _MAX_SHOWN = 200
-"""Characters of a value that are shown; what is longer is better looked at in the file."""
+"""The most characters of a value to print; longer values are easier to read in the file."""
 
 
 def missing_parts(
     expected: JSON, got: JSON, path: Path, *, hidden: bool = False, inside: Path = ()
 ) -> Iterator[ExpectationMismatch]:
-    """Find where ``got`` does not contain ``expected``.
+    """Yield the places where ``got`` does not contain ``expected``.
 
-    Of a mapping, the members given must be there, and contain what is given; a list must have as many elements as the
-    one given, and each must contain the one in its place; anything else must be equal. ``path`` is where ``expected``
-    stands in the suite, ``inside`` where in the object; values of ``hidden`` objects are not shown.
+    A mapping must contain the expected members. A list must have the expected length, and each element must contain
+    the expected one. Anything else must be equal. ``path`` is the path of ``expected`` in the suite, ``inside`` its
+    path in the object; ``hidden`` hides the values.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         for name, value in expected.items():
@@ -58,13 +58,13 @@ def _expected_text(expected: JSON, got: JSON, *, hidden: bool) -> str:
 
 def _value_text(value: JSON, *, hidden: bool) -> str:
     if hidden:
-        return f"({json_type(value)} that is not shown)"
+        return f"({json_type(value)}, hidden)"
     text = encode(value).decode()
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def compare(expected: Expectation, observed: ObservedDecision) -> tuple[ExpectationMismatch, ...]:
-    """Find all that is not as expected, in the order of the members below."""
+    """List all mismatches, in the order of the comparisons below."""
     return tuple(mismatch for comparison in _COMPARISONS for mismatch in comparison(expected, observed))
 
 
@@ -129,7 +129,7 @@ def _patch(expected: Expectation, observed: ObservedDecision) -> Iterator[Expect
     is_hidden = is_secret(observed.decision.object_document.data)
     if expected.patch is not None and not identical(list(expected.patch), patch):
         lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
-        wanted, got = (_count_text(len(each), "operation") for each in (expected.patch, patch))
+        wanted, got = (_count_text(len(operations), "operation") for operations in (expected.patch, patch))
         yield ExpectationMismatch(
             (*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines
         )
@@ -151,11 +151,11 @@ def _pods(expected: Expectation, observed: ObservedDecision) -> Iterator[Expecta
     if expected.expanded is None:
         return
     if len(expected.expanded) != len(observed.pods):
-        wanted, got = (_count_text(len(each), "Pod") for each in (expected.expanded, observed.pods))
+        wanted, got = (_count_text(len(pods), "Pod") for pods in (expected.expanded, observed.pods))
         yield ExpectationMismatch((*expected.path, "expanded"), f"{wanted} to be made", got)
         return
-    for one, pod in zip(expected.expanded, observed.pods, strict=True):
-        yield from compare(one, pod)
+    for expectation, pod in zip(expected.expanded, observed.pods, strict=True):
+        yield from compare(expectation, pod)
 
 
 def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:

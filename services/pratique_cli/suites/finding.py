@@ -1,4 +1,4 @@
-"""Finding suites: the documents of files and folders, at any depth, that are suites."""
+"""Finding the suites in files and folders, at any depth."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pratique.apimachinery.source_documents import SourceDocument
 
 
 def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:
-    """Yield the suites of files, and of folders and the folders inside them, in the order of their names.
+    """Yield the suites in files, and recursively in folders, in name order.
 
-    Other documents are passed over; a file that does not name the suites' API group is not even read as YAML, so
-    that templates may stand beside suites. Hidden folders are not searched. What cannot be read, and paths without
-    any suite, are added to ``problems``.
+    Other documents are skipped. A file that does not mention the API group of suites is not parsed at all, so that
+    templates may lie beside suites. Hidden folders are skipped. Unreadable files, and paths without a suite, are added
+    to ``problems``.
     """
-    told: dict[str, bool] = {}
+    holds_suites: dict[str, bool] = {}
     for path in paths:
         found = False
         for file in _files(path, problems):
             real = os.path.realpath(file)
-            if real not in told:
+            if real not in holds_suites:
                 begun = len(problems)
                 documents = list(_suites(file, problems))
-                told[real] = bool(documents) or len(problems) > begun
+                holds_suites[real] = bool(documents) or len(problems) > begun
                 yield from documents
-            found = found or told[real]
+            found = found or holds_suites[real]
         if not found:
             problems.append(InputError(f"{path}: {_no_suite_text(path)}", file=str(path)))
 
@@ -57,7 +57,9 @@ def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
     try:
         if SUITE_GROUP.encode() in Path(file).read_bytes():
             yield from (
-                each for each in unwrap_lists(read_file(file, unique_keys=True)) if is_suite(each.data)
+                document
+                for document in unwrap_lists(read_file(file, unique_keys=True))
+                if is_suite(document.data)
             )
     except OSError as error:
         problems.append(_unreadable(file, error))

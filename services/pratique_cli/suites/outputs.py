@@ -1,4 +1,4 @@
-"""The formats in which ``pratique test`` writes results."""
+"""The output formats of ``pratique test``."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def result_document(result: CaseResult) -> JSONObject:
-    """Write what became of one case; the decision where it was not as expected."""
+    """Make the document of one result; it has the decision only if that is not as expected."""
     case, observed = result.case, result.observed
-    told = observed.decision if observed and result.mismatches else None
+    decision = observed.decision if observed and result.mismatches else None
     return {
         "suite": case.suite,
         "name": case.name,
@@ -41,7 +41,7 @@ def result_document(result: CaseResult) -> JSONObject:
         "durationMs": round(result.seconds * 1000, 3),
         "mismatches": [_mismatch(result, mismatch) for mismatch in result.mismatches],
         "error": None if result.error is None else str(result.error),
-        "decision": None if told is None else to_document(told),
+        "decision": None if decision is None else to_document(decision),
     }
 
 
@@ -58,7 +58,7 @@ def _mismatch(result: CaseResult, mismatch: ExpectationMismatch) -> JSONObject:
 
 
 def score_document(score: SuiteCounts, problems: list[InputError], coverage: Coverage | None) -> JSONObject:
-    """Write what holds for the run as a whole."""
+    """Make the document of the whole run."""
     summary = {
         "passed": score.passed,
         "failed": score.failed,
@@ -66,11 +66,11 @@ def score_document(score: SuiteCounts, problems: list[InputError], coverage: Cov
         "undecided": score.undecided,
         "notRun": score.left,
     }
-    told: JSONObject = {"summary": summary, "problems": [_problem(each) for each in problems]}
+    document: JSONObject = {"summary": summary, "problems": [_problem(item) for item in problems]}
     if coverage is not None:
-        entries = [_entry(each) for each in coverage.entries]
-        told["coverage"] = {"percent": round(coverage.percent, 1), "entries": entries}
-    return told
+        entries = [_entry(item) for item in coverage.entries]
+        document["coverage"] = {"percent": round(coverage.percent, 1), "entries": entries}
+    return document
 
 
 def _problem(error: InputError) -> JSONObject:
@@ -122,10 +122,10 @@ class SuiteJsonOutput:
 
 
 class SuiteDocumentsOutput:
-    """``-o jsonl`` and ``yaml``: one document for each case, and one for the run as a whole."""
+    """``-o jsonl`` and ``yaml``: one document for each case, then one for the whole run."""
 
     def __init__(self, stream: BinaryIO, dump: Callable[[JSONObject], bytes]) -> None:
-        """Write UTF-8 to ``stream``, each document as ``dump`` makes it."""
+        """Write UTF-8 to ``stream``, with ``dump`` encoding each document."""
         self._stream = stream
         self._dump = dump
         self._problems: list[InputError] = []
@@ -148,14 +148,14 @@ class SuiteDocumentsOutput:
 
 
 class SuiteGitHubOutput:
-    """Writes a line for everything that is not as expected, and for what was never put to use."""
+    """Writes one line for each mismatch, each problem and each unused entry."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
         self._stream = stream
 
     def write(self, result: CaseResult) -> None:
-        """Write what is not as expected; nothing for what is."""
+        """Write the mismatches of one case, or its problem."""
         case = result.case
         for mismatch in result.mismatches:
             member = path_text(mismatch.path[len(case.path) :])
@@ -171,11 +171,11 @@ class SuiteGitHubOutput:
         """Write an error."""
         self._put(annotation("error", error.file, error.place, "unreadable", str(error)))
 
-    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - the annotations say it all
-        """Write a notice for everything that was never put to use."""
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - the counts are not annotations
+        """Write a notice for each unused entry."""
         for entry in coverage.entries if coverage is not None else ():
             if entry.source is not None and not entry.acted:
-                told = "no case has it do anything" if entry.matched else "no case has to do with it"
+                told = "it matches cases, but has no effect in any" if entry.matched else "no case matches it"
                 place = entry.source.position(entry.path)
                 title = f"not covered: {entry.kind} {entry.name}"
                 self._put(annotation("notice", entry.source.file, place, title, told))
@@ -186,7 +186,7 @@ class SuiteGitHubOutput:
 
 
 class SuiteJUnitOutput:
-    """Writes the report at the end: what cannot be read of a file comes before its cases."""
+    """Writes the report at the end, because a file's unreadable suites come before its cases."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
@@ -242,7 +242,7 @@ _NOTIFICATION_TEXTS = {
 
 
 class SuiteSarifOutput:
-    """Writes the log at the end; memory holds what is not as expected."""
+    """Writes the log at the end; memory holds the mismatches."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
@@ -252,16 +252,16 @@ class SuiteSarifOutput:
         self._rules: dict[str, str] = {}
 
     def write(self, result: CaseResult) -> None:
-        """Keep a result for each mismatch; what could not be run is the tool's own trouble."""
+        """Keep a result for each mismatch, and a notification for a case that could not run."""
         self._results += [self._result(result, mismatch) for mismatch in result.mismatches]
         if result.error is not None:
             self._notify(result.ending, result.error, result.case.full_name)
 
     def miss(self, error: InputError) -> None:
-        """Keep that something cannot be read."""
+        """Keep a notification for an unreadable suite."""
         self._notify(CaseStatus.UNREADABLE, error, "")
 
-    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - a log has no place for it
+    def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - a log has no place for coverage
         """Write the log."""
         invocation: JSONObject = {"executionSuccessful": not self._notifications}
         if self._notifications:
@@ -303,8 +303,8 @@ class SuiteSarifOutput:
         }
 
     def _driver(self) -> JSONObject:
-        ids = {each["descriptor"]["id"] for each in self._notifications}
-        told = [
+        ids = {notification["descriptor"]["id"] for notification in self._notifications}
+        descriptors = [
             {"id": kind.value, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}}
             for kind in _NOTIFICATION_TEXTS
             if kind in ids
@@ -316,7 +316,7 @@ class SuiteSarifOutput:
                 {"id": rule, "name": rule, "shortDescription": {"text": name}}
                 for rule, name in self._rules.items()
             ],
-            **({"notifications": told} if told else {}),
+            **({"notifications": descriptors} if descriptors else {}),
         }
 
 
@@ -330,7 +330,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class SuiteTextOutput:
-    """Writes a line for each case, below it what is not as expected, and at the end how far the policies were used."""
+    """Writes one line for each case with its mismatches below, and the coverage at the end."""
 
     def __init__(self, stream: TextIO, palette: Palette, *, verbose: bool = False) -> None:
         """Write to ``stream``; ``verbose`` shows the steps of every case."""
@@ -340,7 +340,7 @@ class SuiteTextOutput:
         self._verbose = verbose
 
     def write(self, result: CaseResult) -> None:
-        """Write one case; why one could not be run, standard error tells."""
+        """Write one case; standard error reports why a case could not run."""
         lines = [self._headline(result)]
         if self._verbose and result.observed is not None:
             received = ChangeTracker(result.observed.review.object_document.data)
@@ -371,10 +371,10 @@ class SuiteTextOutput:
                 yield "        " + self._palette.paint(printable(line), *filter(None, [colour]))
 
     def miss(self, error: InputError) -> None:
-        """Write nothing: standard error tells it."""
+        """Write nothing: standard error reports it."""
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
-        """Write how far the policies were used, and how many cases came to what."""
+        """Write the coverage and the counts."""
         lines = []
         if coverage is not None and coverage.entries:
             lines = ["", *coverage_lines(coverage, self._palette), ""]
@@ -398,7 +398,7 @@ class SuiteTextOutput:
 def open_suite_output(name: str, *, verbose: bool, colour: bool | None) -> SuiteOutput:
     """Make the output for a format of ``pratique_cli.options.REVIEW_FORMATS``; it writes to standard output.
 
-    Only what the format needs is imported.
+    Only the module of the format is imported.
     """
     match name:
         case "text":

@@ -1,4 +1,4 @@
-"""Reading suites: from documents to cases that can be run, and all that is wrong with the others."""
+"""Reading suites: from documents to cases that can run, and the problems of the others."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     Path = tuple[Step, ...]
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""What a review can go through, by the names of ``phase``."""
+"""The phases, by the values of ``phase``."""
 
 
 def read_cases(documents: Iterable[SourceDocument], problems: list[InputError]) -> Iterator[Case]:
-    """Read suites one by one, and yield the cases that can be run; ``problems`` gets what is wrong with others.
+    """Read suites one by one, and yield the cases that can run; problems are added to ``problems``.
 
-    What is wrong with a suite itself costs all its cases; what is wrong with a case costs that one.
+    A problem of a suite itself skips all its cases; a problem of a case skips only that case.
     """
     for document in documents:
         form = decode_suite(document, problems)
@@ -55,17 +55,17 @@ class _SuiteReader:
         cluster = self._cluster(self._form.cluster, ("cluster",))
         if not self._form.metadata.name:
             self._references.complain(
-                ("metadata", "name"), "metadata.name: Required value: a suite has a name"
+                ("metadata", "name"), "metadata.name: Required value: a suite needs a name"
             )
         if not self._form.cases:
-            self._references.complain(("cases",), "cases: Required value: a suite has at least one case")
+            self._references.complain(("cases",), "cases: Required value: a suite needs at least one case")
         if len(self._problems) > begun:
             return
         names = collections.Counter(form.name for form in self._form.cases)
         for index, form in enumerate(self._form.cases):
             case = self._case(form, ("cases", index), settings, cluster)
             if names[form.name] > 1:
-                text = f'the name "{form.name}" is there {names[form.name]} times'
+                text = f'the name "{form.name}" occurs {names[form.name]} times'
                 self._references.complain(("cases", index, "name"), text)
             elif case is not None:
                 yield case
@@ -98,27 +98,27 @@ class _SuiteReader:
         self, form: CaseForm, path: Path, settings: ChainSettings, cluster: ClusterSource | None
     ) -> Case | None:
         begun = len(self._problems)
-        asked = self._asked(form, path)
+        submitted = self._asked(form, path)
         shape, old = self._shape(form, path)
         further = self._references.paths(form.config, (*path, "config"))
         own = self._cluster(form.cluster, (*path, "cluster"))
         if not form.name:
-            self._references.complain(path, "name: Required value: a case has a name")
+            self._references.complain(path, "name: Required value: a case needs a name")
         if form.phase and form.phase not in PHASES:
             text = f'there is no phase "{form.phase}"; {suggestion(form.phase, PHASES)}'
             self._references.complain((*path, "phase"), text)
         if form.expect is None:
-            self._references.complain(path, "expect: Required value: what is to come of it")
+            self._references.complain(path, "expect: Required value: a case needs an expectation")
             return None
         expect = read_expectation(form.expect, (*path, "expect"), self._references)
-        if asked is None or len(self._problems) > begun:
+        if submitted is None or len(self._problems) > begun:
             return None
         return Case(
             suite=self._form.metadata.name,
             name=form.name,
             document=self._document,
             path=path,
-            asked=asked,
+            submitted=submitted,
             shape=shape,
             old=old,
             phases=self._phases(form),
@@ -133,20 +133,24 @@ class _SuiteReader:
     def _asked(self, form: CaseForm, path: Path) -> SourceDocument | None:
         given = {name: value for name in ("manifest", "review") if (value := getattr(form, name)) is not None}
         if len(given) != 1:
-            found = "both are there" if given else "neither is there"
-            self._references.complain(path, f"a case has either a manifest or a review; {found}")
+            found = "this one has both" if given else "this one has neither"
+            self._references.complain(path, f"a case needs either a manifest or a review; {found}")
             return None
         [(name, value)] = given.items()
         if name == "review" and form.request is not None:
             self._references.complain(
-                (*path, "request"), "a review says itself what is asked: write a manifest"
+                (*path, "request"), "a review contains its own request; write a manifest instead"
             )
-        asked = self._references.document_of(value, (*path, name))
-        is_review = asked is not None and asked.data.get("kind") == "AdmissionReview"
-        if asked is not None and is_review is not (name == "review"):
-            text = "is no AdmissionReview" if name == "review" else "is an AdmissionReview: call it review"
+        submitted = self._references.document_of(value, (*path, name))
+        is_review = submitted is not None and submitted.data.get("kind") == "AdmissionReview"
+        if submitted is not None and is_review is not (name == "review"):
+            text = (
+                "is not an AdmissionReview"
+                if name == "review"
+                else "is an AdmissionReview; write it as review"
+            )
             self._references.complain((*path, name), f"{name}: {text}")
-        return asked
+        return submitted
 
     def _shape(self, form: CaseForm, path: Path) -> tuple[RequestShape, SourceDocument | None]:
         request = form.request
@@ -178,7 +182,7 @@ class _SuiteReader:
         if request.user:
             return impersonated_user(request.user, request.groups)
         if request.groups:
-            text = "groups says which groups the user is in: name a user, too"
+            text = "groups names the groups of the user: give user, too"
             self._references.complain((*path, "groups"), text)
         return KUBECTL_USER
 

@@ -1,4 +1,4 @@
-"""What a suite names: flags, files and objects, and what it expects."""
+"""Reading what a suite refers to: flags, files and objects, and expectations."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _MEMBERS = ("config", "cluster")
 
 
 class FlagError(ValueError):
-    """A flag cannot be used; ``name`` is which."""
+    """A flag is unknown or has an invalid value; ``name`` is its name."""
 
     def __init__(self, name: str, problem: str) -> None:
-        """Say what is wrong with a flag."""
+        """Describe what is wrong with a flag."""
         super().__init__(problem)
         self.name = name
 
 
 def read_flags(flags: Mapping[str, JSON], folder: PathlibPath) -> ChainSettings:
-    """Make the settings of a chain from flags by their names, such as ``enable-admission-plugins``.
+    """Make the settings of a chain from flags by name, such as ``enable-admission-plugins``.
 
-    Lists are given as lists or with commas; paths are relative to ``folder``.
+    Lists are JSON lists or comma-separated; paths are relative to ``folder``.
 
     Raises:
-        FlagError: a flag is unknown, or has no such value.
+        FlagError: a flag is unknown, or its value is invalid.
     """
     command = _command()
     by_name = {option.opts[-1].removeprefix("--"): option for option in command.params}
@@ -77,7 +77,7 @@ def _command() -> click.Command:
     @click.command
     @chain_flags
     def command(chain: ChainSettings) -> ChainSettings:
-        """Take the flags."""
+        """Return the settings."""
         return chain
 
     return command
@@ -91,17 +91,17 @@ def _hint(name: str, options: Mapping[str, click.Parameter]) -> str:
 
 
 def _command_line_value(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
-    """Write a value as the command line would have it."""
+    """Convert a value to what the command line would pass."""
     if isinstance(value, dict) or value is None:
-        raise click.BadParameter("write a text, a number, a boolean or a list")
-    texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+        raise click.BadParameter("write a string, a number, a boolean or a list")
+    texts = [str(element) for element in value] if isinstance(value, list) else [str(value)]
     if isinstance(option.type, ExistingPath):
-        texts = [os.path.normpath(folder / each) for each in texts]
+        texts = [os.path.normpath(folder / element) for element in texts]
     return ",".join(texts) if not option.multiple else [",".join(texts)]
 
 
 def _default_value(option: click.Parameter) -> Any:
-    """What a flag has that nobody gives."""
+    """The value of a flag that is not given."""
     if option.multiple:
         return ()
     return False if getattr(option, "is_flag", False) else None
@@ -109,37 +109,37 @@ def _default_value(option: click.Parameter) -> Any:
 
 @dataclasses.dataclass(slots=True)
 class References:
-    """Reads what one suite names; what is wrong is collected."""
+    """Resolves the references of one suite, and collects problems."""
 
     document: SourceDocument
-    """The suite's."""
+    """The document of the suite."""
     problems: list[InputError]
-    """What is wrong, each with the place of the member that names it."""
+    """The problems, each at the position of the referring member."""
     _files: dict[PathlibPath, SourceDocument | str] = dataclasses.field(default_factory=dict)
-    """Files of one object that have been read, or why they cannot be: cases share them."""
+    """The objects of files that have been read, or the reason why not; cases share them."""
 
     @property
     def folder(self) -> PathlibPath:
-        """What paths are relative to."""
+        """The folder that paths are relative to."""
         return PathlibPath(self.document.file).parent
 
     def complain(self, path: Iterable[Step], problem: str) -> None:
-        """Collect that a member is wrong."""
+        """Add a problem with a member."""
         self.problems.append(self.document.fault(tuple(path), problem))
 
     def path(self, text: str, path: tuple[Step, ...]) -> PathlibPath:
-        """Find the file or folder that a member names."""
+        """Resolve the file or folder that a member names."""
         found = PathlibPath(os.path.normpath(self.folder / text))
         if not text or not found.exists():
             self.complain(path, f"{found if text else 'an empty path'}: no such file or folder")
         return found
 
     def paths(self, texts: Iterable[str], path: tuple[Step, ...]) -> tuple[PathlibPath, ...]:
-        """Find the files and folders that a list names."""
+        """Resolve the files and folders that a list names."""
         return tuple(self.path(text, (*path, index)) for index, text in enumerate(texts))
 
     def document_of(self, value: JSON, path: tuple[Step, ...]) -> SourceDocument | None:
-        """Read the one object that a member holds, or that is in the file that it names; None where there is none."""
+        """Read the object that a member holds, or that is in the file it names; None if that fails."""
         if isinstance(value, dict):
             return self.document.part(value, path)
         if not isinstance(value, str):
@@ -155,7 +155,7 @@ class References:
         return found
 
     def object_of(self, value: JSON, path: tuple[Step, ...]) -> JSON:
-        """The same, the object alone; None where the member is absent."""
+        """Read the data of that object; None if the member is absent."""
         if value is None:
             return None
         found = self.document_of(value, path)
@@ -168,19 +168,19 @@ def _only_document(file: PathlibPath) -> SourceDocument | str:
     except InputError as error:
         return str(error)
     if len(documents) != 1:
-        return f"{file}: holds {len(documents)} objects; one is wanted here"
+        return f"{file}: holds {len(documents)} objects, but must hold one"
     return documents[0]
 
 
 _WORDS: tuple[tuple[str, type[Phase | OutcomeStatus]], ...] = (("phase", Phase), ("outcome", OutcomeStatus))
-"""Members of a step that can only be one of a few words."""
+"""Members of a step that take one of a few words."""
 
 
 def read_expectation(form: ExpectForm, path: Path, references: References) -> Expectation:
-    """Read one expectation; what is wrong is collected in ``references``."""
+    """Read one expectation; problems are collected in ``references``."""
     if form == type(form)():
         references.complain(
-            path, "nothing is expected: write allowed, message, object, steps or another member"
+            path, "the expectation is empty: write allowed, message, object, steps or another member"
         )
     return Expectation(
         path=path,
@@ -214,7 +214,7 @@ def _patterns(texts: Iterable[str] | None, path: Path, references: References) -
     if texts is None:
         return None
     found = [_pattern(text, (*path, index), references) for index, text in enumerate(texts)]
-    return tuple(each for each in found if each is not None)
+    return tuple(pattern for pattern in found if pattern is not None)
 
 
 def _patch(form: ExpectForm, path: Path, references: References) -> tuple[dict[str, object], ...] | None:
@@ -237,7 +237,7 @@ def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
     members = {name: value for name, value in msgspec.structs.asdict(form).items() if value is not None}
     if not members:
         references.complain(
-            path, "an empty step would be any: write controller, name, outcome or another member"
+            path, "an empty step matches any step: write controller, name, outcome or another member"
         )
     for name, words in _WORDS:
         if name in members and members[name] not in list(words):
@@ -253,11 +253,11 @@ def _expanded(
     if forms is None:
         return None
     read = (read_expectation(form, (*path, index), references) for index, form in enumerate(forms))
-    return tuple(_pod_expectation(each, references) for each in read)
+    return tuple(_pod_expectation(expectation, references) for expectation in read)
 
 
 def _pod_expectation(expectation: Expectation, references: References) -> Expectation:
-    """Refuse what a Pod cannot have: Pods of its own."""
+    """Refuse ``expanded`` in the expectation of a Pod."""
     if expectation.expanded is not None:
-        references.complain((*expectation.path, "expanded"), "a Pod makes no Pods")
+        references.complain((*expectation.path, "expanded"), "a Pod does not make Pods")
     return dataclasses.replace(expectation, expanded=None)

@@ -1,4 +1,4 @@
-"""Step sequences: whether the steps that were expected are there, in their order."""
+"""Comparing the steps of a decision with expected steps, in order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from pratique_frontdoor.chain.decisions import Step
 def missing_step(
     expected: Sequence[ExpectedStep], steps: Sequence[Step], path: tuple[PathStep, ...]
 ) -> ExpectationMismatch | None:
-    """Find the first step that is not there, behind those before it; None where all are. Others may stand between."""
+    """Find the first expected step that does not occur after those before it; None if all occur in order."""
     begun = 0
-    for index, one in enumerate(expected):
-        found = next((at for at in range(begun, len(steps)) if _matches(one, steps[at])), None)
+    for index, expected_step in enumerate(expected):
+        found = next((at for at in range(begun, len(steps)) if _matches(expected_step, steps[at])), None)
         if found is None:
             return ExpectationMismatch(
-                (*path, index), f"a step {_expected_step_text(one)}", _nearest_steps(one, steps, begun)
+                (*path, index),
+                f"a step {_expected_step_text(expected_step)}",
+                _nearest_steps(expected_step, steps, begun),
             )
         begun = found + 1
     return None
@@ -38,7 +40,7 @@ def _expected_step_text(expected: ExpectedStep) -> str:
 
 
 def _nearest_steps(expected: ExpectedStep, steps: Sequence[Step], begun: int) -> str:
-    """Tell of the steps that are nearest: those that agree in most members."""
+    """Describe the most similar steps: those that agree in most members."""
     if any(_matches(expected, step) for step in steps[:begun]):
         return f"it only before the step that was found for the one before: {_step_text(steps[begun - 1])}"
     agreeing = [(_agreement(expected, step), step) for step in steps]
@@ -48,7 +50,7 @@ def _nearest_steps(expected: ExpectedStep, steps: Sequence[Step], begun: int) ->
 
 
 _MAX_NEAREST = 3
-"""Steps that are told of; more would hide what is near."""
+"""The most similar steps to print."""
 
 
 def _agreement(expected: ExpectedStep, step: Step) -> int:
