@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
-from pratique_cli.terminal import dump_yaml
+from pratique_cli.encoding import dump_yaml
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes as PrivateKey
@@ -242,7 +242,8 @@ def secrets_yaml(certificates: Iterable[WrittenCertificate], service: str, names
     """
     authority, *signed = certificates
     bundle = authority.issued.certificate_pem
-    head = f"# for clientConfig.caBundle of the webhooks that the front door serves:\n# caBundle: {_base64_text(bundle)}\n"
+    comment = "# for clientConfig.caBundle of the webhooks that the front door serves:"
+    head = f"{comment}\n# caBundle: {_base64_text(bundle)}\n"
     return "---\n".join(
         [
             head,

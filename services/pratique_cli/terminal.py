@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
-import yaml
-
-from pratique.apimachinery import yaml_values
-from pratique.apimachinery.json_values import JSON
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from pratique_cli.outputs import Tally
+    from pratique_cli.outputs import ReviewCounts
 
 _PIPE_WIDTH = 120
 """Columns of output that is not a terminal: what a CI log shows without scrolling."""
@@ -86,6 +83,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def print_problem(*lines: str, progress: Progress | None = None) -> None:
+    """Print a problem to standard error, after the output so far; ``progress`` is cleared before that."""
+    if progress is not None:
+        progress.clear()
+    sys.stdout.flush()
+    click.echo("pratique: " + "\n".join(map(printable, lines)), err=True)
+
+
 INTERVAL_SECONDS = 0.25
 """How often progress is updated: four times a second looks alive and costs nothing."""
 
@@ -102,11 +107,11 @@ class Progress:
         self._due = float("-inf")
         self._shown = 0
 
-    def show(self, tally: Tally) -> None:
+    def show_counts(self, counts: ReviewCounts) -> None:
         """Show the counts of a review run, unless the line was updated a moment ago."""
-        self.tell(f"{tally.admitted + tally.denied} reviewed, {tally.denied} denied")
+        self.update(f"{counts.admitted + counts.denied} reviewed, {counts.denied} denied")
 
-    def tell(self, line: str) -> None:
+    def update(self, line: str) -> None:
         """Show a short text, unless the line was updated a moment ago."""
         if self._stream is None or self._clock() < self._due:
             return
@@ -129,30 +134,3 @@ def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
     """Show progress on standard error if it is a terminal that does not also show the decisions."""
     seen = errors is not None and errors.isatty() and not (output is not None and output.isatty())
     return Progress(errors if seen else None)
-
-
-_BaseDumper = cast("type[yaml.SafeDumper]", getattr(yaml, "CSafeDumper", yaml.SafeDumper))
-
-_NEVER_FOLD = 1 << 30
-"""Columns: never fold strings, or one changed word would look like several changed lines."""
-
-
-class _Dumper(_BaseDumper):  # type: ignore[misc, valid-type]  # libyaml's dumper where PyYAML has it
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # kubectl reads more strings as numbers than PyYAML does, such as 0E0.
-    plain = isinstance(yaml_values.resolve(text), str)
-    style = "|" if "\n" in text else None if plain else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
-def dump_yaml(value: JSON, *, sort: bool = False) -> str:
-    """Write a JSON value as YAML; ``sort`` sorts members, so that objects can be compared line by line."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=sort, allow_unicode=True, width=_NEVER_FOLD)
-    return text

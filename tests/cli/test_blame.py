@@ -18,7 +18,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.outputs.documents import decision_document
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import TextOutput
@@ -84,7 +84,7 @@ def manifests(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(text)
 
 
-def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
+def reviewed(received: JSONObject, *operations: JSONObject) -> ReviewedDocument:
     """A review whose object one step changes and another one denies for it."""
     steps = (
         mutation(*operations),
@@ -113,10 +113,10 @@ def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
     written = SourceDocument(
         received, "pod.yaml", 0, 1, JsonOrigin(SourceText(encode(received), "pod.yaml"), 0)
     )
-    return Reviewed(written, review, decision)
+    return ReviewedDocument(written, review, decision)
 
 
-def text_of(told: Reviewed, *, blame: bool) -> list[str]:
+def text_of(told: ReviewedDocument, *, blame: bool) -> list[str]:
     stream = io.StringIO()
     TextOutput(stream, Palette(), blame=blame).write(told)
     return stream.getvalue().splitlines()

@@ -250,11 +250,11 @@ def test_invalid_names_and_clients_are_reported(
     [
         (
             lambda folder: (folder / "ca.key").unlink(),
-            "certs/ca.key: is not there, and ca.crt is: bring it back",
+            "certs/ca.key: does not exist, but ca.crt does: restore it",
         ),
         (
             lambda folder: (folder / "ca.crt").unlink(),
-            "certs/ca.crt: is not there, and ca.key is: bring it back",
+            "certs/ca.crt: does not exist, but ca.key does: restore it",
         ),
         (
             lambda folder: (folder / "ca.crt").write_text("x"),

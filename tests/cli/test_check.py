@@ -195,7 +195,7 @@ def test_a_comment_switches_a_rule_off(pratique: Program) -> None:
 def test_an_unknown_rule_is_a_usage_error(pratique: Program, flag: str) -> None:
     ran = pratique("check", "-", flag, "timeout-to-long", stdin=HOOK)
     assert ran.returncode == 2
-    assert f"{flag}: 'timeout-to-long' is no rule; did you mean 'timeout-too-long'?" in ran.stderr
+    assert f"{flag}: 'timeout-to-long' is not a rule; did you mean 'timeout-too-long'?" in ran.stderr
     assert "see --list-rules" in pratique("check", "-", flag, "xyz", stdin=HOOK).stderr
 
 

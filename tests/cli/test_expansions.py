@@ -18,7 +18,7 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.statuses import failure
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Output
+from pratique_cli.outputs import ReviewOutput
 from pratique_cli.outputs.github import GitHubOutput
 from pratique_cli.outputs.junit import JUnitOutput
 from pratique_cli.outputs.sarif import SarifOutput
@@ -413,7 +413,7 @@ def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: 
         phases=BOTH,
         timeout_seconds=0.05,
         output=TextOutput(written, Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     assert [each.partition(": no decision")[2] for each in complaints] == [
@@ -424,7 +424,7 @@ def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: 
 
 @pytest.mark.parametrize(("make", "told"), REPORTS, ids=["junit", "sarif", "github"])
 def test_pods_that_time_out_are_errors_in_reports(
-    tmp_path: Path, make: Callable[[io.BytesIO], Output], told: str
+    tmp_path: Path, make: Callable[[io.BytesIO], ReviewOutput], told: str
 ) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
     written = io.BytesIO()
@@ -435,7 +435,7 @@ def test_pods_that_time_out_are_errors_in_reports(
         phases=BOTH,
         timeout_seconds=0.05,
         output=make(written),
-        complain=lambda _: None,
+        report_problem=lambda _: None,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     assert len(re.findall(told, written.getvalue().decode(), re.DOTALL)) == 1
@@ -451,7 +451,7 @@ def test_a_denial_that_no_later_document_can_fix_is_final(tmp_path: Path) -> Non
         phases=BOTH,
         timeout_seconds=10,
         output=TextOutput(written, Palette()),
-        complain=print,
+        report_problem=print,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.DENIED
     assert engine.patience == 0

@@ -24,7 +24,7 @@ def told(
     """Level, rule and text of what is found in a decision on a ConfigMap."""
     decision = Decision(uid="1", allowed=status is None, status=status, warnings=warnings, steps=steps)
     reviewed = dataclasses.replace(denied_hostilely(text="conf"), decision=decision)
-    return [(each.level.value, str(each.rule), each.text) for each in findings(reviewed)]
+    return [(each.level.value, str(each.origin), each.text) for each in findings(reviewed)]
 
 
 def refusal(message: str, *causes: StatusCause) -> Status:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.outputs.github import GitHubOutput
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
@@ -85,8 +85,8 @@ def test_hostile_texts_cannot_break_out_of_a_workflow_command(file: str) -> None
     stream = io.BytesIO()
     output = GitHubOutput(stream)
     output.write(denied_hostilely(file))
-    output.miss(missed_hostilely(file))
-    output.finish(Tally())
+    output.write_problem(missed_hostilely(file))
+    output.finish(ReviewCounts())
     lines = stream.getvalue().decode().removesuffix("\n").split("\n")
     told = [read(line) for line in lines]
     assert [command for command, _, _ in told] == ["error", "warning", "error"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
-from pratique_cli.outputs import Missed, Tally
+from pratique_cli.outputs import ReviewCounts, UndecidedDocument
 from pratique_cli.outputs.junit import JUnitOutput
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
@@ -60,7 +60,7 @@ def report_of(*write: Callable[[JUnitOutput], None]) -> ET.Element:
     output = JUnitOutput(stream)
     for each in write:
         each(output)
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     return read(stream.getvalue())
 
 
@@ -101,8 +101,8 @@ def test_an_unreadable_document_is_an_error(pratique: Program, tmp_path: Path) -
 
 def test_an_undecided_document_is_an_error_under_its_own_name() -> None:
     asked = denied_hostilely(text="conf").review
-    missed = Missed(InputError("no decision", file="a.yaml"), asked)
-    (case,) = report_of(lambda output: output.miss(missed)).findall("testsuite/testcase")
+    missed = UndecidedDocument(InputError("no decision", file="a.yaml"), asked)
+    (case,) = report_of(lambda output: output.write_problem(missed)).findall("testsuite/testcase")
     assert case.attrib["name"] == "ConfigMap n/conf"
     assert case[0].attrib == {"type": "undecided", "message": "no decision"}
 
@@ -124,7 +124,8 @@ def test_hostile_names_do_not_break_the_report(pratique: Program, tmp_path: Path
 
 def test_hostile_texts_do_not_break_the_report() -> None:
     root = report_of(
-        lambda output: output.write(denied_hostilely()), lambda output: output.miss(missed_hostilely())
+        lambda output: output.write(denied_hostilely()),
+        lambda output: output.write_problem(missed_hostilely()),
     )
     told = HOSTILE.translate({ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"})
     (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
@@ -152,6 +153,6 @@ def test_a_large_suite_is_not_written_from_memory() -> None:
     output = JUnitOutput(Counting())
     for line in range(2000):
         output.write(denied_hostilely(line=line, text="long " * 200))
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     assert sum(written) > 4_000_000
     assert max(written) < 1_000_000

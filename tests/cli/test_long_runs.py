@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.terminal import INTERVAL_SECONDS, Progress
 
 PROGRAM = Path(sys.executable).with_name("pratique")
@@ -61,7 +61,7 @@ def test_progress_is_updated_at_most_a_few_times_a_second() -> None:
     stream = io.StringIO()
     progress = Progress(stream, lambda: now)
     for number in range(1, 101):
-        progress.show(Tally(admitted=number, denied=1))
+        progress.show_counts(ReviewCounts(admitted=number, denied=1))
         now += INTERVAL_SECONDS / 10
     assert stream.getvalue().count("\r") == 10
     progress.clear()
@@ -71,5 +71,5 @@ def test_progress_is_updated_at_most_a_few_times_a_second() -> None:
 
 def test_without_a_terminal_no_progress_is_shown() -> None:
     progress = Progress(None)
-    progress.show(Tally(admitted=1))
+    progress.show_counts(ReviewCounts(admitted=1))
     progress.clear()

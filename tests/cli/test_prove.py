@@ -114,7 +114,7 @@ def test_the_written_suite_keeps_the_chain(pratique: Pratique, packages: str) ->
 def test_without_findings_no_suite_is_written(pratique: Pratique, tmp_path: Path) -> None:
     ran = pratique("prove", POLICIES, GOOD, *GIVEN, "--write", "found.yaml")
     assert ran.returncode == 0
-    assert ran.stderr == "pratique: nothing was found that a test can tell; found.yaml is not written\n"
+    assert ran.stderr == "pratique: no finding can be written as a test; found.yaml is not written\n"
     assert not (tmp_path / "found.yaml").exists()
 
 
@@ -213,7 +213,7 @@ def test_a_file_cannot_mix_configurations_and_objects(pratique: Pratique, tmp_pa
     ran = pratique("prove", "both.yaml")
     assert ran.returncode == 2
     assert ran.stderr.startswith("pratique: both.yaml: document 3, line ")
-    assert ran.stderr.endswith("stands among configurations; put objects into a file of their own\n")
+    assert ran.stderr.endswith("is in a file of configurations; put objects into a separate file\n")
 
 
 def test_without_input_the_command_explains_its_usage(pratique: Pratique) -> None:

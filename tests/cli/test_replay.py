@@ -358,7 +358,7 @@ def test_counted_limits_make_a_difference_uncertain(replay: Replay, tmp_path: Pa
     ((difference,),) = [line["differences"] for line in lines(ran)]
     assert (difference["controller"], difference["kind"]) == ("ResourceQuota", "denied")
     assert difference["uncertain"] == [
-        "quotas and rates are counted from review to review, and a replay decides each alone"
+        "quotas and rates accumulate from review to review, but a replay decides each review independently"
     ]
 
 

@@ -50,7 +50,7 @@ def test_a_review_that_times_out_is_reported_and_the_others_go_on(tmp_path: Path
         phases=BOTH,
         timeout_seconds=0.05,
         output=TextOutput(written, Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     (complaint,) = complaints
@@ -80,7 +80,7 @@ def test_a_definition_that_defines_nothing_is_reported(tmp_path: Path) -> None:
         phases=BOTH,
         timeout_seconds=5,
         output=TextOutput(io.StringIO(), Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "crd.yaml"])) is ExitCode.ADMITTED
     assert "later reviews will not see it" in complaints[0]

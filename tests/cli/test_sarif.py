@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.outputs.sarif import SarifOutput
 from support.ci_reports import read_sarif
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
@@ -122,7 +122,7 @@ def log_of(*write: Callable[[SarifOutput], None]) -> dict[str, Any]:
     output = SarifOutput(stream)
     for each in write:
         each(output)
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     return read(stream.getvalue())
 
 
@@ -247,7 +247,7 @@ def test_hostile_names_do_not_break_the_log(pratique: Program, tmp_path: Path) -
 def test_hostile_texts_do_not_break_the_log(file: str) -> None:
     run = log_of(
         lambda output: output.write(denied_hostilely(file)),
-        lambda output: output.miss(missed_hostilely(file)),
+        lambda output: output.write_problem(missed_hostilely(file)),
         lambda output: output.write(denied_hostilely(file)),
     )
     told = HOSTILE.replace("\udcff", "\\udcff")

@@ -119,7 +119,7 @@ def test_low_coverage_is_reported_and_exits_with_1(pratique: Program, tmp_path: 
     write_suite(tmp_path, HEAD + PASSES)
     ran = pratique("test", "-o", "json", "--fail-under", "50", ".")
     assert ran.returncode == 1
-    assert ran.stderr == "pratique: coverage is 33.3 %, and is to be 50 % at least\n"
+    assert ran.stderr == "pratique: coverage is 33.3 %, but must be at least 50 %\n"
     assert json.loads(ran.stdout)["coverage"]["percent"] == 33.3
 
 
@@ -198,7 +198,7 @@ def test_github_shows_failures_and_what_is_not_covered(pratique: Program, tmp_pa
     )
     title = "not covered%3A validation replicas validations[1]"
     place = "file=policies.yaml,line=10,col=5"
-    assert lines[1:] == [f"::notice {place},title={title}::no case has it do anything"]
+    assert lines[1:] == [f"::notice {place},title={title}::it matches cases, but has no effect in any"]
 
 
 def test_a_terminal_shows_colours(on_terminal: Callable[..., str], tmp_path: Path) -> None:

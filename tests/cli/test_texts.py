@@ -13,7 +13,7 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import Status, failure
-from pratique_cli.outputs import Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision, Step
@@ -60,7 +60,7 @@ def text_of(
 ) -> str:
     stream = io.StringIO()
     output = TextOutput(stream, palette or Palette(), verbose=verbose)
-    output.write(Reviewed(WRITTEN, asked or review(), decision))
+    output.write(ReviewedDocument(WRITTEN, asked or review(), decision))
     return stream.getvalue()
 
 
@@ -196,11 +196,11 @@ def test_only_ascii_is_written_to_an_ascii_terminal() -> None:
 @pytest.mark.parametrize(
     ("tally", "line"),
     [
-        (Tally(admitted=2), "2 reviewed, 2 admitted, 0 denied\n"),
-        (Tally(1, 2, 3, 4), "3 reviewed, 1 admitted, 2 denied, 4 undecided, 3 unreadable\n"),
+        (ReviewCounts(admitted=2), "2 reviewed, 2 admitted, 0 denied\n"),
+        (ReviewCounts(1, 2, 3, 4), "3 reviewed, 1 admitted, 2 denied, 4 undecided, 3 unreadable\n"),
     ],
 )
-def test_the_last_line_gives_the_counts(tally: Tally, line: str) -> None:
+def test_the_last_line_gives_the_counts(tally: ReviewCounts, line: str) -> None:
     stream = io.StringIO()
     TextOutput(stream, Palette()).finish(tally)
     assert stream.getvalue() == line

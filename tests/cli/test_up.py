@@ -163,7 +163,7 @@ def test_a_killed_service_restarts_on_the_same_port(stack: tuple[Running, str], 
     told = len(running.lines)
     os.kill(killed, signal.SIGKILL)
     wait_for(lambda: "ready again on port" in "".join(running.lines[told:]), "it does not come back")
-    assert f"{service} was killed by SIGKILL; starting it again" in "".join(running.lines[told:])
+    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[told:])
     assert alive(running.children()[service])
     assert not alive(killed)
     wait_for(lambda: decide(url)["allowed"], "reviews are not answered")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.documents import read_text
-from pratique_cli.terminal import dump_yaml
+from pratique_cli.encoding import dump_yaml
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"])) | st.from_regex(r"[-+.0-9eE_xob:~yYnN]+")
 

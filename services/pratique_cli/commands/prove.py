@@ -122,7 +122,7 @@ def command(  # noqa: PLR0913 - one for each flag
     _write_report(report, output, colour=color)
     if write is not None:
         _write_suite(report, chain, write)
-    if report.trouble:
+    if report.error:
         return ExitCode.BROKEN
     return ExitCode.DENIED if report.findings else ExitCode.ADMITTED
 
@@ -155,13 +155,13 @@ def _run_checks(
         mutators = loop.run(open_set())
         try:
             run = MutatorCheckRun(
-                bench=MutatorRunner(mutators, shape.timeout),
+                runner=MutatorRunner(mutators, shape.timeout),
                 store=store,
                 loop=loop,
                 seed=shape.seed,
                 examples=shape.examples,
                 dry_run=shape.dry_run,
-                progress=lambda tried, found: progress.tell(f"{tried} tried, {found} found"),
+                progress=lambda tried, found: progress.update(f"{tried} tried, {found} found"),
             )
             return run.run(given)
         finally:
@@ -186,12 +186,13 @@ def _write_report(report: CheckReport, output: str, *, colour: bool | None) -> N
 
         sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
     else:
-        from pratique_cli.mutator_checks.reports import encoded_document, report_document  # noqa: PLC0415
+        from pratique_cli.encoding import encode_document  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import report_document  # noqa: PLC0415
 
-        sys.stdout.buffer.write(encoded_document(report_document(report), output))
+        sys.stdout.buffer.write(encode_document(report_document(report), output))
     sys.stdout.flush()
-    if report.trouble:
-        click.echo(f"pratique: {printable(report.trouble)}", err=True)
+    if report.error:
+        click.echo(f"pratique: {printable(report.error)}", err=True)
 
 
 def _write_suite(report: CheckReport, chain: ChainSettings, file: Path) -> None:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
-import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
-from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import Cluster
 from pratique.configuration.settings import ChainSettings
@@ -18,8 +17,9 @@ from pratique.controllers.quota.checks import starting_usage
 from pratique.controllers.quota.ledger import AccountKey, Usage, ledger_url, open_ledger
 from pratique.controllers.quota.resource_quotas import read_quota
 from pratique_cli.chain_options import chain_flags
+from pratique_cli.encoding import encode_list
 from pratique_cli.options import FORMATS, format_flag
-from pratique_cli.terminal import dump_yaml, palette_for, printable
+from pratique_cli.terminal import palette_for, printable
 
 EPILOG = """\b
 SOURCE is where the usage comes from: the ledger that validators charge, or,
@@ -50,12 +50,8 @@ def command(chain: ChainSettings, output: str) -> None:
         palette = palette_for(sys.stdout, colour=None)
         head, *lines = _table(rows)
         click.echo("\n".join([palette.paint(head, "bold"), *lines]), color=palette.colour)
-    elif output == "yaml":
-        click.echo(dump_yaml(rows), nl=False)
-    elif output == "json":
-        click.echo(msgspec.json.format(encode(rows), indent=2))
     else:
-        click.echo(b"".join(encode(row) + b"\n" for row in rows), nl=False)
+        click.echo(encode_list(rows, output), nl=False)
 
 
 async def _ledger_usage(url: str) -> Mapping[AccountKey, Usage]:

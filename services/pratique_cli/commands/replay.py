@@ -116,7 +116,7 @@ def command(
             ),
             report=ReplayReport(examples),
             output=open_replay_output(output),
-            complain=functools.partial(_complain, progress),
+            report_problem=functools.partial(_complain, progress),
             progress=progress,
         )
 

@@ -31,7 +31,7 @@ from pratique_cli.options import (
     flag,
     format_flag,
 )
-from pratique_cli.outputs.writers import open_output
+from pratique_cli.outputs import open_output
 from pratique_cli.reviews.inputs import load_old
 from pratique_cli.reviews.requests import RequestShape
 from pratique_cli.reviews.runs import ReviewRun
@@ -223,7 +223,7 @@ def command(  # noqa: PLR0913 - one for each flag
             phases=_PHASES[phase],
             timeout_seconds=timeout,
             output=open_output(output, verbose=verbose, colour=color, blame=blame),
-            complain=functools.partial(_complain, progress),
+            report_problem=functools.partial(_complain, progress),
             shape=shape(store),
             progress=progress,
             warn_exit_code=warn_exit_code,

@@ -111,14 +111,14 @@ def command(  # noqa: PLR0913 - one for each flag
     """Run test suites for policies."""
     problems: list[InputError] = []
     progress = progress_for(sys.stderr, sys.stdout)
-    complain = functools.partial(_complain, progress)
+    report_problem = functools.partial(_complain, progress)
     cases = _chosen(list(read_cases(find_suites(paths, problems), problems)), pattern, problems)
     if list_only:
         return _list(cases, problems)
     run = SuiteRun(
         timeout_seconds=timeout,
         output=open_suite_output(output, verbose=verbose, colour=color),
-        complain=complain,
+        report_problem=report_problem,
         progress=progress,
         fail_fast=fail_fast,
         with_coverage=with_coverage,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class MutatorCheck(Protocol):
     """Looks for defects."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Check one object.
 
         Raises:
@@ -56,11 +56,13 @@ class SingleMutatorCheck:
 
     mutator: Mutator
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it on the object, again on the object, and on its own result."""
-        return await self.judge(bench, review, await bench.mutate(review, (self.mutator,)))
+        return await self.judge(runner, review, await runner.mutate(review, (self.mutator,)))
 
-    async def judge(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
+    async def judge(
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
         """Check one object, given the first run.
 
         Raises:
@@ -70,15 +72,15 @@ class SingleMutatorCheck:
             return [self._violation(Defect.FAILS, "comes to no decision", (evidence_of("run", first),))]
         if not first.changed or not first.allowed:
             return []
-        return [*await self._unlike(bench, review, first), *await self._restless(bench, review, first)]
+        return [*await self._unlike(runner, review, first), *await self._restless(runner, review, first)]
 
     async def _unlike(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Run it again on the same object."""
         if self.mutator.placed:
             return []  # built-in mutators may generate random names, as ServiceAccount does
-        other = await bench.mutate(review, (self.mutator,))
+        other = await runner.mutate(review, (self.mutator,))
         return (
             []
             if first.same_as(other)
@@ -86,16 +88,16 @@ class SingleMutatorCheck:
         )
 
     async def _restless(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Run it on its own result."""
-        repetition = await repeat(bench, review, first, (self.mutator,))
+        repetition = await repeat(runner, review, first, (self.mutator,))
         if repetition.holds:
             return []
         runs = (evidence_of("first run", first), evidence_of("second run", repetition.second))
         if not repetition.second.allowed:
-            return [self._violation(Defect.REFUSES_OWN, "refuses what it has made", runs)]
-        text = f"changes again what it has changed, and {repetition.ending}"
+            return [self._violation(Defect.REFUSES_OWN, "denies its own result", runs)]
+        text = f"changes its own result again, and {repetition.ending}"
         violation = self._violation(Defect.NOT_IDEMPOTENT, text, runs)
         return [dataclasses.replace(violation, growth=repetition.growth, period=repetition.period)]
 
@@ -114,7 +116,7 @@ def nondeterminism(
     return MutatorDefect(
         defect=Defect.NOT_DETERMINISTIC,
         mutators=(mutator,),
-        text=f"makes something else of {when}",
+        text=f"gives a different result for {when}",
         check=check,
         fields=differing_fields(first.object, other.object),
         runs=(evidence_of("once", first), evidence_of("once more", other)),
@@ -129,29 +131,29 @@ class LaterCheck:
     seconds: float
     """How much later, in seconds."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it now, and later on the object and on its result."""
-        first = await bench.mutate(review, (self.mutator,))
+        first = await runner.mutate(review, (self.mutator,))
         await asyncio.sleep(self.seconds)
-        return await self.compare(bench, review, first)
+        return await self.compare(runner, review, first)
 
     async def compare(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Compare the earlier result with results now."""
         if not first.allowed or not first.changed:
             return []
         found = []
-        later = await bench.mutate(review, (self.mutator,))
+        later = await runner.mutate(review, (self.mutator,))
         if not first.same_as(later):
             found.append(nondeterminism(self, self.mutator, first, later, "the same object a moment later"))
-        again = await bench.mutate(with_object(review, first.object), (self.mutator,))
+        again = await runner.mutate(with_object(review, first.object), (self.mutator,))
         if again.changed and again.allowed:
             found.append(
                 MutatorDefect(
                     defect=Defect.NOT_IDEMPOTENT,
                     mutators=(self.mutator,),
-                    text="changes again, a moment later, what it has changed",
+                    text="changes its own result again, a moment later",
                     check=self,
                     fields=differing_fields(first.object, again.object),
                     runs=(evidence_of("first run", first), evidence_of("second run", again)),
@@ -167,14 +169,14 @@ class PairCheck:
     first: Mutator
     second: Mutator
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in both orders, and compare the results."""
         pair = (self.first, self.second)
-        forwards = await bench.mutate(review, pair)
-        backwards = await bench.mutate(review, pair[::-1])
+        forwards = await runner.mutate(review, pair)
+        backwards = await runner.mutate(review, pair[::-1])
         if same_result(forwards, backwards):
             return []
-        fields = await self._written_by_both(bench, review)
+        fields = await self._written_by_both(runner, review)
         runs = (
             evidence_of(f"{self.first}, then {self.second}", forwards),
             evidence_of(f"{self.second}, then {self.first}", backwards),
@@ -186,14 +188,14 @@ class PairCheck:
             )]  # fmt: skip
         return [order_defect(self, pair, forwards, backwards)]
 
-    async def _written_by_both(self, bench: MutatorRunner, review: Review) -> tuple[str, ...]:
+    async def _written_by_both(self, runner: MutatorRunner, review: Review) -> tuple[str, ...]:
         """The fields that both write, on the original object or one after the other."""
-        alone = await bench.mutate(review, (self.first,)), await bench.mutate(review, (self.second,))
+        alone = await runner.mutate(review, (self.first,)), await runner.mutate(review, (self.second,))
         paths: dict[Path, None] = {}
         paths |= dict.fromkeys(_conflicting_fields(*alone))
         for outcome, other in zip(alone, (self.second, self.first), strict=True):
             if outcome.allowed:
-                after = await bench.mutate(with_object(review, outcome.object), (other,))
+                after = await runner.mutate(with_object(review, outcome.object), (other,))
                 paths |= dict.fromkeys(_overwritten_fields(outcome, after))
         return tuple(path_text(path) for path in paths)
 
@@ -205,11 +207,11 @@ class PermutationCheck:
     orders: tuple[tuple[Mutator, ...], ...]
     """The orders to try; the first one is chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in every order."""
-        usual = await bench.mutate(review, self.orders[0])
+        usual = await runner.mutate(review, self.orders[0])
         for order in self.orders[1:]:
-            other = await bench.mutate(review, order)
+            other = await runner.mutate(review, order)
             if not same_result(usual, other):
                 check = dataclasses.replace(self, orders=(self.orders[0], order))
                 return [order_defect(check, self.orders[0], usual, other, order)]
@@ -282,12 +284,12 @@ def mutators_with_outcome(
     )
 
 
-async def _is_stable(bench: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
+async def _is_stable(runner: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
     """Whether a mutator leaves its own result unchanged; None if it does not change the object at all."""
-    once = await bench.mutate(review, (mutator,))
+    once = await runner.mutate(review, (mutator,))
     if not once.changed or not once.allowed:
         return None
-    return (await repeat(bench, review, once, (mutator,))).holds
+    return (await repeat(runner, review, once, (mutator,))).holds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -297,28 +299,28 @@ class SetCheck:
     mutators: tuple[Mutator, ...]
     """All mutators of the chain, in chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run all of them on the object, all again on the result, then each active one on the result."""
-        first = await bench.mutate(review)
+        first = await runner.mutate(review)
         if not first.allowed:
-            return await self._refused_at_once(bench, review, first)
+            return await self._refused_at_once(runner, review, first)
         if not mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED):
             return []
-        repetition = await repeat(bench, review, first, None)
+        repetition = await repeat(runner, review, first, None)
         if not repetition.second.allowed:
             return [self._refusal(first, repetition)]
         if not repetition.holds:
-            return await self._unsettled(bench, review, first, repetition)
-        return await self._undone(bench, review, first)
+            return await self._unsettled(runner, review, first, repetition)
+        return await self._undone(runner, review, first)
 
     async def _refused_at_once(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Find mutators that deny, within one request, an object that they would admit alone."""
         refusing = mutators_with_outcome(
             first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED
         )
-        alone = [await bench.mutate(review, (mutator,)) for mutator in refusing]
+        alone = [await runner.mutate(review, (mutator,)) for mutator in refusing]
         if not refusing or not all(run.allowed for run in alone):
             return []
         return [
@@ -343,12 +345,12 @@ class SetCheck:
         )
 
     async def _unsettled(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
+        self, runner: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
     ) -> Sequence[MutatorDefect]:
         """Find the mutators that change the common result, though not their own."""
         active = mutators_with_outcome(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
         remade = with_object(review, first.object)
-        rests = {mutator: await _is_stable(bench, remade, mutator) for mutator in active}
+        rests = {mutator: await _is_stable(runner, remade, mutator) for mutator in active}
         guilty = tuple(mutator for mutator, rest in rests.items() if rest is True)
         if not guilty and False in rests.values():
             return []  # a mutator that changes even its own result has a finding of its own
@@ -368,18 +370,18 @@ class SetCheck:
         return [violation]
 
     async def _undone(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Find mutators that undo each other's changes, so that the result only seems stable."""
         active = mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED)
         remade = with_object(review, first.object)
         for mutator in active:
-            once = await bench.mutate(remade, (mutator,))
+            once = await runner.mutate(remade, (mutator,))
             if not once.changed or not once.allowed:
                 continue
             changed = with_object(review, once.object)
             for other in active:
-                back = await bench.mutate(changed, (other,))
+                back = await runner.mutate(changed, (other,))
                 if other != mutator and back.allowed and identical(back.object, first.object):
                     return self._fight(mutator, other, once, back)
         return []
@@ -418,15 +420,15 @@ class ValidatorCheck:
     mutators: tuple[Mutator, ...]
     """All mutators of the chain, in chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run both phases and, if that is denied, the validating phase on the original object."""
-        admitted = await bench.admit(review)
+        admitted = await runner.admit(review)
         if admitted.allowed or not admitted.changed or not _is_refused_by_validators(admitted):
             return []
-        if not (await bench.validate(review)).allowed:
+        if not (await runner.validate(review)).allowed:
             return []
-        guilty = await self._guilty(bench, review, admitted)
-        mutated = await bench.mutate(review)
+        guilty = await self._guilty(runner, review, admitted)
+        mutated = await runner.mutate(review)
         return [
             MutatorDefect(
                 defect=Defect.REFUSED,
@@ -439,11 +441,11 @@ class ValidatorCheck:
         ]
 
     async def _guilty(
-        self, bench: MutatorRunner, review: Review, admitted: MutatorRun
+        self, runner: MutatorRunner, review: Review, admitted: MutatorRun
     ) -> tuple[Mutator, ...]:
         """The mutators that cause the denial by themselves; all active ones if there is none."""
         active = mutators_with_outcome(admitted.decision, self.mutators, StepOutcome.MUTATED)
-        alone = [mutator for mutator in active if not (await bench.admit(review, (mutator,))).allowed]
+        alone = [mutator for mutator in active if not (await runner.admit(review, (mutator,))).allowed]
         return tuple(alone) or active
 
 

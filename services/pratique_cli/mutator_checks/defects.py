@@ -238,7 +238,7 @@ class CheckReport:
     """How many of these the mutating phase denied unchanged."""
     seed: int
     """The seed of the generated objects."""
-    trouble: str = ""
+    error: str = ""
     """Why the run ended early; empty if it did not."""
 
     @property
@@ -249,4 +249,4 @@ class CheckReport:
     @property
     def holds(self) -> bool:
         """Whether there are no findings, and nothing went wrong."""
-        return not self.findings and not self.trouble
+        return not self.findings and not self.error

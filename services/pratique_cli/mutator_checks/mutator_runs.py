@@ -162,7 +162,7 @@ class Repetition:
 
 
 async def repeat(
-    bench: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None
+    runner: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None
 ) -> Repetition:
     """Run mutators repeatedly on their own results.
 
@@ -170,7 +170,7 @@ async def repeat(
         UnansweredError: a mutator could not be called.
     """
     states = [first.object]
-    second = outcome = await bench.mutate(with_object(review, first.object), order)
+    second = outcome = await runner.mutate(with_object(review, first.object), order)
     while outcome.allowed and outcome.changed:
         period = next(
             (len(states) - at for at, old in enumerate(states) if identical(old, outcome.object)), 0
@@ -178,7 +178,7 @@ async def repeat(
         if period or len(states) == MAX_RUNS:
             return Repetition(tuple(states), second, period, endless=not period)
         states.append(outcome.object)
-        outcome = await bench.mutate(with_object(review, outcome.object), order)
+        outcome = await runner.mutate(with_object(review, outcome.object), order)
     return Repetition(tuple(states), second)
 
 

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pratique.apimachinery.diff import diff
-from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import display_path
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import chain_variables
+from pratique_cli.encoding import dump_yaml
 from pratique_cli.mutator_checks.checks import LaterCheck
 from pratique_cli.mutator_checks.defects import CheckReport, Defect, DefectFinding, RunEvidence
 from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
 from pratique_cli.suites.writing import WrittenCase, suite_text
-from pratique_cli.terminal import Palette, dump_yaml, printable
+from pratique_cli.terminal import Palette, printable
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
@@ -60,17 +59,7 @@ def answer(report: CheckReport, mutator: Mutator | None, question: str) -> bool 
     if mutator is not None and mutator.placed and question in {"deterministic", "inAnyOrder"}:
         return None  # built-in mutators may be random, and have a fixed place in the chain
     acted = any(report.acted.values()) if mutator is None else report.acted.get(mutator, 0) > 0
-    return True if acted and not report.trouble else None
-
-
-def encoded_document(document: JSONObject, output: str) -> bytes:
-    """Encode a document as ``json``, ``jsonl`` or ``yaml``."""
-    if output == "yaml":
-        from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - YAML takes a tenth of a second to import
-
-        return dump_yaml(document).encode()
-    raw = encode(document)
-    return (msgspec.json.format(raw, indent=2) if output == "json" else raw) + b"\n"
+    return True if acted and not report.error else None
 
 
 def report_document(report: CheckReport) -> JSONObject:
@@ -87,7 +76,7 @@ def report_document(report: CheckReport) -> JSONObject:
         "mutators": [_mutator(report, mutator) for mutator in report.mutators],
         "set": {question: answer(report, None, question) for question in QUESTIONS},
         "findings": [_finding(finding) for finding in report.findings],
-        "error": report.trouble or None,
+        "error": report.error or None,
     }
 
 
@@ -191,15 +180,17 @@ def _finding_lines(
 
 def _origin(finding: DefectFinding) -> str:
     source = finding.case.source
-    origin = "made up" if source is None else f"from {printable(display_path(source.file))}:{source.line}"
-    return f"{finding.case.operation.value} of an object {origin}"
+    name = "a generated object"
+    if source is not None:
+        name = f"the object from {printable(display_path(source.file))}:{source.line}"
+    return f"{finding.case.operation.value} of {name}"
 
 
 def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
     yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
-    teller, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
-    secret = teller.is_secret
-    changes = teller.tell(diff(run.before, run.after))
+    tracker, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
+    secret = tracker.is_secret
+    changes = tracker.tell(diff(run.before, run.after))
     yield from (writer.change(change, secret=secret) for change in changes)
     if run.refusal:
         yield f"{_INDENT * 2}  {palette.paint('refused: ' + printable(run.refusal), 'red')}"
@@ -224,8 +215,8 @@ def _conclusion(report: CheckReport, palette: Palette) -> str:
     tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.made.values())} generated"
     tried += f": {generated})" if generated else ")"
     refused = f"; {report.refused} of them refused as they came" if report.refused else ""
-    if report.trouble:
-        return palette.paint(f"not proved: {printable(report.trouble)}", "red", "bold")
+    if report.error:
+        return palette.paint(f"not proved: {printable(report.error)}", "red", "bold")
     if report.findings:
         found = palette.paint(_count_text(report.findings, "finding"), "red", "bold")
         return f"{found} in {tried}{refused}; seed {report.seed}"

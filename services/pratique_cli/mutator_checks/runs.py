@@ -158,7 +158,7 @@ class _ChangedCase:
 class MutatorCheckRun:
     """One run of ``pratique prove``."""
 
-    bench: MutatorRunner
+    runner: MutatorRunner
     """Runs the mutators."""
     store: ObjectStore
     """The objects that they look up."""
@@ -187,11 +187,11 @@ class MutatorCheckRun:
     @property
     def mutators(self) -> tuple[Mutator, ...]:
         """All mutators of the chain, in chain order."""
-        return self.bench.mutators.mutators
+        return self.runner.mutators.mutators
 
     def run(self, given: Sequence[MutatorCase]) -> CheckReport:
         """Check given objects, then generated ones, and reduce the objects of findings."""
-        trouble, tried = "", 0
+        unanswered, tried = "", 0
         try:
             for case in given:
                 self._await(self._try(case, case.review()))
@@ -200,7 +200,7 @@ class MutatorCheckRun:
             self._await(self._look_later())
             self._await(self._reduce_all())
         except UnansweredError as error:
-            trouble = str(error)
+            unanswered = str(error)
         return CheckReport(
             mutators=self.mutators,
             acted=self._acted,
@@ -209,7 +209,7 @@ class MutatorCheckRun:
             made=self._made,
             refused=self._refused,
             seed=self.seed,
-            trouble=trouble,
+            error=unanswered,
         )
 
     def _await(self, work: Coroutine[Any, Any, None]) -> None:
@@ -217,22 +217,22 @@ class MutatorCheckRun:
 
     async def _try(self, case: MutatorCase, review: Review) -> None:
         """Run all checks with one object."""
-        whole = await self.bench.mutate(review)
+        whole = await self.runner.mutate(review)
         found: list[MutatorDefect] = []
         active = set(mutators_with_outcome(whole.decision, self.mutators, StepOutcome.MUTATED))
         for mutator in self.mutators:
-            outcome = await self.bench.mutate(review, (mutator,))
+            outcome = await self.runner.mutate(review, (mutator,))
             if outcome.changed or outcome.failure:
                 active.add(mutator)
                 self._remember(mutator, case, review, outcome)
-                found += await SingleMutatorCheck(mutator).judge(self.bench, review, outcome)
+                found += await SingleMutatorCheck(mutator).judge(self.runner, review, outcome)
         self._acted.update(active)
-        together = await SetCheck(self.mutators).look(self.bench, review)
+        together = await SetCheck(self.mutators).look(self.runner, review)
         self._refused += not whole.allowed and not together
         found += together
         if whole.allowed and whole.changed:
             self._written.append(whole.object)
-            found += await ValidatorCheck(self.mutators).look(self.bench, review)
+            found += await ValidatorCheck(self.mutators).look(self.runner, review)
         found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
         self.progress(sum(self._made.values()), len(self._findings.by_key))
@@ -242,9 +242,9 @@ class MutatorCheckRun:
         free = tuple(mutator for mutator in active if not mutator.placed)
         found: list[MutatorDefect] = []
         for first, second in itertools.combinations(free, 2):
-            found += await PairCheck(first, second).look(self.bench, review)
+            found += await PairCheck(first, second).look(self.runner, review)
         if not found and 2 < len(free) <= _ALL_ORDERS:
-            found += await PermutationCheck((free, *self._permutations(free))).look(self.bench, review)
+            found += await PermutationCheck((free, *self._permutations(free))).look(self.runner, review)
         return found
 
     def _permutations(self, mutators: tuple[Mutator, ...]) -> list[tuple[Mutator, ...]]:
@@ -269,7 +269,7 @@ class MutatorCheckRun:
             check = LaterCheck(mutator, self.later_seconds)
             for changed in kept:
                 await asyncio.sleep(max(0.0, changed.at + self.later_seconds - time.monotonic()))
-                found = await check.compare(self.bench, changed.review, changed.outcome)
+                found = await check.compare(self.runner, changed.review, changed.outcome)
                 self._findings.add(found, changed.case, counted=True)
 
     def _make_objects(self, given: Sequence[MutatorCase]) -> None:
@@ -284,7 +284,7 @@ class MutatorCheckRun:
             generate_objects(kind, words, seed=self.seed, examples=self.examples - 1, visit=visit)
 
     def _words(self, given: Sequence[MutatorCase]) -> Vocabulary:
-        configurations = self.bench.mutators.configurations
+        configurations = self.runner.mutators.configurations
         written = (
             configured.source.data
             for field in dataclasses.fields(configurations)
@@ -334,7 +334,7 @@ class MutatorCheckRun:
         except InputError:
             return None
         if quick is not None:
-            changed = (await self.bench.mutate(review, (quick,))).changed
+            changed = (await self.runner.mutate(review, (quick,))).changed
             return finding.violation if changed else None
-        violations = await finding.violation.check.look(self.bench, review)
+        violations = await finding.violation.check.look(self.runner, review)
         return next((defect for defect in violations if defect.key == finding.key), None)

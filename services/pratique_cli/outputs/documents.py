@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSONObject, encode
-from pratique_cli.outputs import Missed, Reviewed, Tally
-from pratique_cli.terminal import dump_yaml
+from pratique.apimachinery.json_values import JSONObject
+from pratique_cli.encoding import dump_yaml, indented_json, json_line
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_frontdoor.chain.decisions import Decision, to_document
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
+def decision_document(reviewed: ReviewedDocument, *, blame: bool) -> JSONObject:
     """Make the document of a decision; ``blame`` adds the member of that name to it and to those of its Pods."""
     document = to_document(reviewed.decision)
     if blame:
@@ -30,7 +28,7 @@ def decision_document(reviewed: Reviewed, *, blame: bool) -> JSONObject:
 
 
 def _expanded_documents(
-    reviewed: Reviewed, document: JSONObject
+    reviewed: ReviewedDocument, document: JSONObject
 ) -> Iterator[tuple[Review, Decision, JSONObject]]:
     for expansion, written in zip(reviewed.expanded, document["expanded"], strict=True):
         yield expansion.review, expansion.decision, written
@@ -45,17 +43,17 @@ class JsonArrayOutput:
         self._blame = blame
         self._before = b"[\n"
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write one element."""
-        element = msgspec.json.format(encode(decision_document(reviewed, blame=self._blame)), indent=2)
+        element = indented_json(decision_document(reviewed, blame=self._blame)).rstrip()
         self._stream.write(self._before + element)
         self._stream.flush()
         self._before = b",\n"
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:  # noqa: ARG002 - the counts are not part of the array
+    def finish(self, counts: ReviewCounts) -> None:  # noqa: ARG002 - the counts are not part of the array
         """Close the array, which may be empty."""
         self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
         self._stream.flush()
@@ -69,15 +67,15 @@ class JsonLinesOutput:
         self._stream = stream
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write one line."""
-        self._stream.write(encode(decision_document(reviewed, blame=self._blame)) + b"\n")
+        self._stream.write(json_line(decision_document(reviewed, blame=self._blame)))
         self._stream.flush()
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, counts: ReviewCounts) -> None:
         """Write nothing: there is nothing to close."""
 
 
@@ -89,13 +87,13 @@ class YamlOutput:
         self._stream = stream
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write one document."""
         self._stream.write(b"---\n" + dump_yaml(decision_document(reviewed, blame=self._blame)).encode())
         self._stream.flush()
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, counts: ReviewCounts) -> None:
         """Write nothing: there is nothing to close."""

@@ -14,7 +14,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.source_documents import STDIN, Position
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.outputs.texts import blame_sentence
 from pratique_cli.reviews.expansions import Expansion, field_place, template_position
 from pratique_frontdoor.blame.changes import blame_of
@@ -76,7 +76,7 @@ class ReviewFinding:
     """A cause of a denial, or a warning."""
 
     level: FindingLevel
-    rule: StepOrigin
+    origin: StepOrigin
     text: str
     field: str
     """The field of the object, such as ``spec.containers[0]``; empty if unknown."""
@@ -91,20 +91,20 @@ class ReviewFinding:
         return f"{self.text.rstrip('.')}. {self.remark}" if self.remark else self.text
 
 
-def findings(reviewed: Reviewed, *, blame: bool = False) -> Iterator[ReviewFinding]:
+def findings(reviewed: ReviewedDocument, *, blame: bool = False) -> Iterator[ReviewFinding]:
     """Yield the causes of a denial, then the warnings, then the same for the Pods of a workload.
 
     ``blame`` adds to each cause the last step that changed its field.
     """
     remarks = _BlameRemarks(reviewed.review, reviewed.decision) if blame else None
-    for level, rule, cause in _graded_causes(reviewed.decision):
+    for level, origin, cause in _graded_causes(reviewed.decision):
         remark = remarks.of(cause) if remarks else ""
-        yield ReviewFinding(level, rule, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
+        yield ReviewFinding(level, origin, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
     for expansion in reviewed.expanded:
         remarks = _BlameRemarks(expansion.review, expansion.decision) if blame else None
-        for level, rule, cause in _graded_causes(expansion.decision):
+        for level, origin, cause in _graded_causes(expansion.decision):
             place = _locate_in_template(reviewed, expansion, cause.field, cause.text)
-            yield ReviewFinding(level, rule, cause.text, *place, remarks.of(cause) if remarks else "")
+            yield ReviewFinding(level, origin, cause.text, *place, remarks.of(cause) if remarks else "")
 
 
 class _BlameRemarks:
@@ -126,8 +126,8 @@ def _graded_causes(decision: Decision) -> Iterator[tuple[FindingLevel, StepOrigi
                 _step_origin(None if cause.step is None else decision.steps[cause.step]),
                 cause,
             )
-    for rule, text in _warning_texts(decision):
-        yield FindingLevel.WARNING, rule, Cause(None, "", text)
+    for origin, text in _warning_texts(decision):
+        yield FindingLevel.WARNING, origin, Cause(None, "", text)
 
 
 def _warning_texts(decision: Decision) -> Iterator[tuple[StepOrigin, str]]:
@@ -158,7 +158,7 @@ def _step_origin(step: Step | None) -> StepOrigin:
     return StepOrigin(step.controller, "" if step.name == step.controller else step.name, step.configuration)
 
 
-def _locate(reviewed: Reviewed, field: str, text: str) -> tuple[str, Position]:
+def _locate(reviewed: ReviewedDocument, field: str, text: str) -> tuple[str, Position]:
     """Find field and position of a cause, by the field that it names or by its text."""
     document = reviewed.document
     beginning = _object_path(reviewed)
@@ -173,7 +173,7 @@ def _locate(reviewed: Reviewed, field: str, text: str) -> tuple[str, Position]:
 
 
 def _locate_in_template(
-    reviewed: Reviewed, expansion: Expansion, field: str, text: str
+    reviewed: ReviewedDocument, expansion: Expansion, field: str, text: str
 ) -> tuple[str, Position]:
     """Find field and position in the workload, for a cause about its Pod."""
     pod = expansion.decision.object_document.data or expansion.made.document
@@ -184,7 +184,7 @@ def _locate_in_template(
     return place.field, place.position
 
 
-def _object_path(reviewed: Reviewed) -> tuple[str, ...]:
+def _object_path(reviewed: ReviewedDocument) -> tuple[str, ...]:
     """The path of the reviewed object in its document, which may be an AdmissionReview."""
     if reviewed.document.data.get("kind") != "AdmissionReview":
         return ()

@@ -6,10 +6,12 @@ Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position, display_path
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
 from pratique_cli.outputs.findings import findings, relative_path
 from pratique_cli.outputs.texts import subject
 from pratique_cli.terminal import printable
@@ -30,18 +32,18 @@ class GitHubOutput:
         self._stream = stream
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write the findings of one document."""
         for finding in findings(reviewed, blame=self._blame):
-            title = f"{finding.rule}: {subject(reviewed.review)}"
+            title = f"{finding.origin}: {subject(reviewed.review)}"
             self._annotate(finding.level, reviewed.document.file, finding.place, title, finding.message)
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write an error."""
-        title = f"undecided: {subject(missed.review)}" if missed.review else "unreadable"
-        self._annotate("error", missed.error.file, missed.error.place, title, str(missed.error))
+        title = f"undecided: {subject(problem.review)}" if problem.review else "unreadable"
+        self._annotate("error", problem.error.file, problem.error.place, title, str(problem.error))
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, counts: ReviewCounts) -> None:
         """Write nothing: there is nothing to close."""
 
     def _annotate(self, command: str, file: str, place: Position | None, title: str, text: str) -> None:
@@ -74,3 +76,11 @@ def _escaped_controls(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character in _BREAKS else printable(character) for character in text)
+
+
+def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a notice for each controller."""
+    return b"".join(
+        annotation("notice", "", None, controller["name"], controller_summary(controller))
+        for controller in controllers
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from pratique.apimachinery.json_values import JSONObject, encode
 from pratique.apimachinery.source_documents import Position
 from pratique.hosting.catalogue import load_catalogue
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_cli.outputs.findings import (
     FindingLevel,
     ReviewFinding,
@@ -77,32 +78,32 @@ class SarifOutput:
         self._rules: dict[StepOrigin, FindingLevel] = {}
         self._notifications: list[JSONObject] = []
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write a result for each cause of a denial and each warning."""
         for finding in findings(reviewed, blame=self._blame):
-            is_error = FindingLevel.ERROR in {finding.level, self._rules.get(finding.rule)}
-            self._rules[finding.rule] = FindingLevel.ERROR if is_error else FindingLevel.WARNING
-            index = list(self._rules).index(finding.rule)
+            is_error = FindingLevel.ERROR in {finding.level, self._rules.get(finding.origin)}
+            self._rules[finding.origin] = FindingLevel.ERROR if is_error else FindingLevel.WARNING
+            index = list(self._rules).index(finding.origin)
             result = _result(reviewed, finding, index)
             self._stream.write((self._before + _indented(result, 8)).encode())
             self._before = ",\n"
         self._stream.flush()
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Keep a notification that the tool could not do its work; results are for findings."""
-        error = missed.error
+        error = problem.error
         self._notifications.append(
             {
                 "level": "error",
-                "descriptor": {"id": "undecided" if missed.review else "unreadable"},
+                "descriptor": {"id": "undecided" if problem.review else "unreadable"},
                 "message": {"text": encodable(str(error))},
-                **locations(error.file, error.place, subject(missed.review) if missed.review else ""),
+                **locations(error.file, error.place, subject(problem.review) if problem.review else ""),
             }
         )
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, counts: ReviewCounts) -> None:
         """Write the rest of the run."""
-        invocation: JSONObject = {"executionSuccessful": not (tally.undecided or tally.unreadable)}
+        invocation: JSONObject = {"executionSuccessful": not (counts.undecided or counts.unreadable)}
         if self._notifications:
             invocation["toolExecutionNotifications"] = self._notifications
         rest = {
@@ -126,30 +127,30 @@ class SarifOutput:
         return {
             "name": "pratique",
             "version": importlib.metadata.version("pratique"),
-            "rules": [_descriptor(rule, level, summaries) for rule, level in self._rules.items()],
+            "rules": [_descriptor(origin, level, summaries) for origin, level in self._rules.items()],
             **({"notifications": descriptors} if descriptors else {}),
         }
 
 
-def _descriptor(rule: StepOrigin, level: FindingLevel, summaries: dict[str, str]) -> JSONObject:
-    name = " ".join(filter(None, (rule.controller, rule.name))) or "Admission"
-    if rule.name:
-        origin = f" of {rule.configuration}" if rule.configuration else ""
-        summary = f"{rule.name}{origin}, by {rule.controller}."
+def _descriptor(origin: StepOrigin, level: FindingLevel, summaries: dict[str, str]) -> JSONObject:
+    name = " ".join(filter(None, (origin.controller, origin.name))) or "Admission"
+    if origin.name:
+        configuration = f" of {origin.configuration}" if origin.configuration else ""
+        summary = f"{origin.name}{configuration}, by {origin.controller}."
     else:
-        summary = summaries.get(rule.controller, "Findings of the admission chain itself.")
+        summary = summaries.get(origin.controller, "Findings of the admission chain itself.")
     return {
-        "id": encodable(str(rule)),
+        "id": encodable(str(origin)),
         "name": encodable(name),
         "shortDescription": {"text": encodable(summary)},
         "defaultConfiguration": {"level": level.value},
     }
 
 
-def _result(reviewed: Reviewed, finding: ReviewFinding, index: int) -> JSONObject:
+def _result(reviewed: ReviewedDocument, finding: ReviewFinding, index: int) -> JSONObject:
     about, file = subject(reviewed.review), reviewed.document.file
     return {
-        "ruleId": encodable(str(finding.rule)),
+        "ruleId": encodable(str(finding.origin)),
         "ruleIndex": index,
         "level": finding.level.value,
         "message": {"text": encodable(finding.message)},
@@ -160,10 +161,29 @@ def _result(reviewed: Reviewed, finding: ReviewFinding, index: int) -> JSONObjec
 
 def _fingerprint(finding: ReviewFinding, about: str, file: str) -> str:
     """Identify a result across runs, even if it moves within its file (SARIF 2.1.0, 3.27.17)."""
-    parts = (relative_path(file) or "", str(finding.rule), about, finding.field, finding.text)
+    parts = (relative_path(file) or "", str(finding.origin), about, finding.field, finding.text)
     return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()
 
 
 def _indented(value: JSONObject, columns: int) -> str:
     margin = " " * columns
     return margin + msgspec.json.format(encode(value), indent=2).decode().replace("\n", f"\n{margin}")
+
+
+def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a log without results, with the controllers as rules."""
+    driver = {
+        "name": "pratique",
+        "version": importlib.metadata.version("pratique"),
+        "rules": [
+            {
+                "id": controller["name"],
+                "name": controller["name"],
+                "shortDescription": {"text": controller["summary"]},
+                "defaultConfiguration": {"enabled": controller["default"], "level": "error"},
+            }
+            for controller in controllers
+        ],
+    }
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": [], "tool": {"driver": driver}}]}
+    return msgspec.json.format(encode(log), indent=2) + b"\n"

@@ -16,9 +16,10 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import display_path
 from pratique.apimachinery.statuses import Status
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.encoding import dump_yaml
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_cli.reviews.expansions import Expansion, places, template_position
-from pratique_cli.terminal import Palette, dump_yaml, printable
+from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor import blame as blame_module
 from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
@@ -218,13 +219,13 @@ class StepWriter:
         self._palette = palette
         self._verbose = verbose
 
-    def lines(self, steps: Sequence[Step], teller: ChangeTracker) -> Iterator[str]:
+    def lines(self, steps: Sequence[Step], tracker: ChangeTracker) -> Iterator[str]:
         """Write the steps in order; ``tracker`` follows the object through them."""
         display_path = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
         width = max((len(step_name(step)) for step in display_path), default=0)
         for step in display_path:
             yield self._line(step, width)
-            yield from self._details(step, teller)
+            yield from self._details(step, tracker)
         folded = [step for step in steps if step not in display_path]
         if folded:
             yield self._folded(folded)
@@ -246,12 +247,12 @@ class StepWriter:
             remarks += [step.endpoint] if step.endpoint else []
         return f"  ({', '.join(map(printable, remarks))})" if remarks else ""
 
-    def _details(self, step: Step, teller: ChangeTracker) -> Iterator[str]:
+    def _details(self, step: Step, tracker: ChangeTracker) -> Iterator[str]:
         if step.reason and step.outcome is not StepOutcome.SKIPPED:
             styles = _OUTCOME_STYLES[step.outcome][1]
             yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
-        secret = teller.is_secret
-        for change in teller.tell(step.patch):
+        secret = tracker.is_secret
+        for change in tracker.tell(step.patch):
             yield self.change(change, secret=secret)
 
     def change(self, change: FieldChange, *, secret: bool) -> str:
@@ -361,7 +362,7 @@ class TextOutput:
         self._verbose = verbose
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write one decision and an empty line."""
         lines = [self._headline(reviewed.review, reviewed.decision, reviewed.place)]
         lines += self._body(reviewed.review, reviewed.decision)
@@ -381,7 +382,7 @@ class TextOutput:
         if decision.patch and (decision.allowed or self._verbose):
             yield from self._difference(review, decision)
 
-    def _pod(self, reviewed: Reviewed, expansion: Expansion) -> Iterator[str]:
+    def _pod(self, reviewed: ReviewedDocument, expansion: Expansion) -> Iterator[str]:
         """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""
         document, decision = reviewed.document, expansion.decision
         headline_place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
@@ -428,20 +429,20 @@ class TextOutput:
                 yield "    " + self._palette.paint(self._palette.mark("…"), "dim")
             first = False
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, counts: ReviewCounts) -> None:
         """Write the counts."""
         paint = self._palette.paint
-        parts = [f"{tally.admitted + tally.denied} reviewed", f"{tally.admitted} admitted"]
-        parts.append(paint(f"{tally.denied} denied", *(("red", "bold") if tally.denied else ())))
-        if tally.pods_denied:
-            parts.append(paint(f"{tally.pods_denied} denied of the Pods they would make", "red", "bold"))
-        if tally.undecided:
-            parts.append(paint(f"{tally.undecided} undecided", "red", "bold"))
-        if tally.unreadable:
-            parts.append(paint(f"{tally.unreadable} unreadable", "red", "bold"))
+        parts = [f"{counts.admitted + counts.denied} reviewed", f"{counts.admitted} admitted"]
+        parts.append(paint(f"{counts.denied} denied", *(("red", "bold") if counts.denied else ())))
+        if counts.pods_denied:
+            parts.append(paint(f"{counts.pods_denied} denied of the Pods they would make", "red", "bold"))
+        if counts.undecided:
+            parts.append(paint(f"{counts.undecided} undecided", "red", "bold"))
+        if counts.unreadable:
+            parts.append(paint(f"{counts.unreadable} unreadable", "red", "bold"))
         self._stream.write(", ".join(parts) + "\n")
         self._stream.flush()
 

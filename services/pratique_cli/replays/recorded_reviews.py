@@ -36,7 +36,7 @@ _DENYING_OUTCOMES = frozenset({"denied", "failed"})
 class ReplayedStep:
     """The comparable parts of a step."""
 
-    rule: StepOrigin
+    origin: StepOrigin
     """The controller, webhook or policy."""
     outcome: str
     """Its outcome, such as ``denied``."""
@@ -72,7 +72,7 @@ class ReplayedDecision:
         found: dict[StepOrigin, str] = {}
         for step in self.steps:
             if step.denies:
-                found.setdefault(step.rule, step.reason or self.message)
+                found.setdefault(step.origin, step.reason or self.message)
         return found
 
     def patches(self) -> dict[StepOrigin, list[JSONObject]]:
@@ -80,7 +80,7 @@ class ReplayedDecision:
         found: dict[StepOrigin, list[JSONObject]] = {}
         for step in self.steps:
             if step.patch:
-                found.setdefault(step.rule, []).extend(step.patch)
+                found.setdefault(step.origin, []).extend(step.patch)
         return found
 
 
@@ -124,10 +124,10 @@ def _patched(patch: list[JSONObject], received: JSON) -> JSON:
 
 def _replayed_step(step: JSONObject, names: Mapping[str, str]) -> ReplayedStep:
     controller, name = str(step["controller"]), str(step["name"])
-    rule = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
+    origin = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
     reason = _without_random_names(str(step.get("reason", "")), names)
     return ReplayedStep(
-        rule, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names)
+        origin, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names)
     )
 
 

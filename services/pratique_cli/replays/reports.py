@@ -7,15 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
+from pratique_cli.encoding import encode_document, json_line
 from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.outputs.texts import subject
 from pratique_cli.replays.comparisons import Difference, DifferenceKind
 from pratique_cli.replays.recorded_reviews import RecordedReview
-from pratique_cli.terminal import Palette, printable
+from pratique_cli.terminal import Palette, palette_for, printable
 
 if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
@@ -82,7 +81,7 @@ class ReplayReport:
         self.different += 1
         self.uncertain += all(difference.uncertain for difference in differences)
         for difference in differences:
-            entry = self.sums.setdefault(difference.rule, {}).setdefault(difference.kind, DifferenceCount())
+            entry = self.sums.setdefault(difference.origin, {}).setdefault(difference.kind, DifferenceCount())
             entry.count += 1
             entry.uncertain += bool(difference.uncertain)
             if len(entry.examples) < self.examples:
@@ -90,10 +89,13 @@ class ReplayReport:
 
     def groups(self) -> Iterator[tuple[StepOrigin, list[tuple[DifferenceKind, DifferenceCount]]]]:
         """Yield the counts by origin, sorted by name, then by kind."""
-        for rule in sorted(
+        for origin in sorted(
             self.sums, key=lambda origin: (origin.controller, origin.configuration, origin.name)
         ):
-            yield rule, [(kind, self.sums[rule][kind]) for kind in DifferenceKind if kind in self.sums[rule]]
+            yield (
+                origin,
+                [(kind, self.sums[origin][kind]) for kind in DifferenceKind if kind in self.sums[origin]],
+            )
 
     def totals(self) -> JSONObject:
         """The totals as JSON."""
@@ -111,15 +113,15 @@ class ReplayReport:
     def to_document(self) -> JSONObject:
         """The report as JSON."""
         groups = [
-            {**rule_document(rule), "differences": [_count_document(*entry) for entry in sums]}
-            for rule, sums in self.groups()
+            {**origin_document(origin), "differences": [_count_document(*entry) for entry in sums]}
+            for origin, sums in self.groups()
         ]
         return {"totals": self.totals(), "groups": groups}
 
 
-def rule_document(rule: StepOrigin) -> JSONObject:
+def origin_document(origin: StepOrigin) -> JSONObject:
     """An origin as JSON."""
-    return {"controller": rule.controller, "configuration": rule.configuration, "name": rule.name}
+    return {"controller": origin.controller, "configuration": origin.configuration, "name": origin.name}
 
 
 def difference_document(difference: Difference) -> JSONObject:
@@ -173,10 +175,10 @@ class ReplayTextOutput:
 
     def finish(self, report: ReplayReport) -> None:
         """Write the whole report."""
-        for rule, sums in report.groups():
+        for origin, sums in report.groups():
             lines = [
                 self._palette.paint(
-                    printable(str(rule) if rule.controller else "nobody in particular"), "bold"
+                    printable(str(origin) if origin.controller else "nobody in particular"), "bold"
                 )
             ]
             for kind, entry in sums:
@@ -262,13 +264,13 @@ class ReplayLinesOutput:
             "differences": [
                 {
                     "kind": difference.kind.value,
-                    **rule_document(difference.rule),
+                    **origin_document(difference.origin),
                     **difference_document(difference),
                 }
                 for difference in differences
             ],
         }
-        self._stream.write(encode(line) + b"\n")
+        self._stream.write(json_line(line))
         self._stream.flush()
 
     def finish(self, report: ReplayReport) -> None:
@@ -278,32 +280,24 @@ class ReplayLinesOutput:
 class ReplayDocumentOutput:
     """``-o json``, ``-o yaml``: the whole report, at the end."""
 
-    def __init__(self, stream: BinaryIO, *, yaml: bool) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, output: str) -> None:
+        """Write UTF-8 to ``stream``, as ``json`` or ``yaml``."""
         self._stream = stream
-        self._yaml = yaml
+        self._format = output
 
     def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write nothing yet."""
 
     def finish(self, report: ReplayReport) -> None:
         """Write the report."""
-        if self._yaml:
-            from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - it takes a tenth of a second
-
-            self._stream.write(dump_yaml(report.to_document()).encode())
-        else:
-            self._stream.write(msgspec.json.format(encode(report.to_document()), indent=2) + b"\n")
+        self._stream.write(encode_document(report.to_document(), self._format))
         self._stream.flush()
 
 
 def open_replay_output(name: str) -> ReplayOutput:
     """Make the output for one of ``pratique_cli.options.FORMATS``; it writes to standard output."""
     if name == "text":
-        from pratique_cli.replays.reports import ReplayTextOutput  # noqa: PLC0415 - likewise
-        from pratique_cli.terminal import palette_for  # noqa: PLC0415 - for people alone
-
         return ReplayTextOutput(sys.stdout, palette_for(sys.stdout, colour=None))
     if name == "jsonl":
         return ReplayLinesOutput(sys.stdout.buffer)
-    return ReplayDocumentOutput(sys.stdout.buffer, yaml=name == "yaml")
+    return ReplayDocumentOutput(sys.stdout.buffer, name)

@@ -107,7 +107,7 @@ class ReplayRun:
     comparer: DecisionComparer
     report: ReplayReport
     output: ReplayOutput
-    complain: Callable[[str], None]
+    report_problem: Callable[[str], None]
     """Prints a problem, one line."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
 
@@ -117,7 +117,9 @@ class ReplayRun:
             for path in paths:
                 for document in read_inputs(path):
                     await self._take(document)
-                    self.progress.tell(f"{self.report.compared} replayed, {self.report.different} different")
+                    self.progress.update(
+                        f"{self.report.compared} replayed, {self.report.different} different"
+                    )
         finally:
             self.progress.clear()
         self.output.finish(self.report)
@@ -130,7 +132,7 @@ class ReplayRun:
             await self._replay(document)
         except InputError as error:
             self.report.unreadable += 1
-            self.complain(str(error))
+            self.report_problem(str(error))
 
     async def _replay(self, document: SourceDocument) -> None:
         recorded = read_recorded(document, self.cluster, self.phases)
@@ -150,7 +152,7 @@ class ReplayRun:
         except TimeoutError:
             self.report.undecided += 1
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            self.complain(str(document.fault((), problem)))
+            self.report_problem(str(document.fault((), problem)))
             return
         differences = self.comparer.compare(before, after, recorded.redacted)
         self.report.add(recorded, differences)
@@ -173,7 +175,7 @@ class ReplayRun:
 
 def _involves_webhooks(outcome: ReplayedDecision) -> bool:
     return any(
-        step.rule.controller in WEBHOOKS and step.outcome in _ACTIVE_OUTCOMES for step in outcome.steps
+        step.origin.controller in WEBHOOKS and step.outcome in _ACTIVE_OUTCOMES for step in outcome.steps
     )
 
 

@@ -25,7 +25,7 @@ from pratique_frontdoor.chain.message_fields import fields_of, original_field, p
 from pratique_frontdoor.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from pratique_cli.outputs import Reviewed
+    from pratique_cli.outputs import ReviewedDocument
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class FieldPlace:
     """The position of the field, or of its nearest parent that is written."""
 
 
-def template_position(reviewed: Reviewed, expansion: Expansion) -> Position:
+def template_position(reviewed: ReviewedDocument, expansion: Expansion) -> Position:
     """The position of the template of a Pod."""
     return reviewed.document.position((*object_path(reviewed), *expansion.made.template))
 
 
-def places(reviewed: Reviewed, expansion: Expansion) -> list[FieldPlace]:
+def places(reviewed: ReviewedDocument, expansion: Expansion) -> list[FieldPlace]:
     """List the fields of a workload that the denial of its Pod names."""
     status = expansion.decision.status
     if status is None:
@@ -53,7 +53,7 @@ def places(reviewed: Reviewed, expansion: Expansion) -> list[FieldPlace]:
     return [field_place(reviewed, expansion, path) for path in found]
 
 
-def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]) -> FieldPlace:
+def field_place(reviewed: ReviewedDocument, expansion: Expansion, path: tuple[Step, ...]) -> FieldPlace:
     """Find the field of a workload for a field of its Pod, such as ``("spec", "containers", 0, "image")``.
 
     The Pod is the one after the chain. A field that a mutation added is not in the file; its position is that of its
@@ -77,7 +77,7 @@ def _reindexed(path: tuple[Step, ...], admitted: object, written: object) -> tup
     return found if is_new else (*found, *rest)
 
 
-def object_path(reviewed: Reviewed) -> tuple[str, ...]:
+def object_path(reviewed: ReviewedDocument) -> tuple[str, ...]:
     """The path of the workload in its document, which may be an AdmissionReview."""
     return ("request", "object") if reviewed.document.data.get("kind") == "AdmissionReview" else ()
 
@@ -129,7 +129,7 @@ class Expander:
     _arrived: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
     """Workloads with a Pod in the input, which stands for the one made from their template."""
 
-    def recognise(self, review: Review) -> Review:
+    def mark_charged(self, review: Review) -> Review:
         """Mark a Pod of the input as charged if it was charged with its workload.
 
         That applies to the first Pod of a workload; further Pods are charged in addition.
@@ -139,12 +139,12 @@ class Expander:
             return review
         return dataclasses.replace(review, charging=QuotaMode.COUNTED)
 
-    def note(self, review: Review, decision: Decision) -> None:
+    def remember_pod(self, review: Review, decision: Decision) -> None:
         """Remember that an admitted Pod of the input stands for the Pod of its workload."""
         if decision.allowed and not review.dry_run:
             self._arrived.update(_workload_keys(review))
 
-    async def expand(self, reviewed: Reviewed, number: int) -> Reviewed:
+    async def expand(self, reviewed: ReviewedDocument, number: int) -> ReviewedDocument:
         """Review the Pod of an admitted workload; documents that are not workloads are returned unchanged.
 
         ``number`` is the index of the workload in the input, and distinguishes equal Pods.
@@ -162,7 +162,7 @@ class Expander:
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
         return await self._decide(reviewed, made, dataclasses.replace(review, charging=charging))
 
-    async def again(self, reviewed: Reviewed) -> Reviewed:
+    async def retry(self, reviewed: ReviewedDocument) -> ReviewedDocument:
         """Review a denied Pod again, as its controller would retry.
 
         Raises:
@@ -171,7 +171,9 @@ class Expander:
         (refused,) = reviewed.expanded
         return await self._decide(reviewed, refused.made, refused.review)
 
-    async def _decide(self, reviewed: Reviewed, made: WorkloadPod, review: Review) -> Reviewed:
+    async def _decide(
+        self, reviewed: ReviewedDocument, made: WorkloadPod, review: Review
+    ) -> ReviewedDocument:
         key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
             review = dataclasses.replace(review, charging=QuotaMode.COUNTED)

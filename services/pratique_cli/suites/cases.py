@@ -87,7 +87,7 @@ class Case:
     """The document of the suite."""
     path: tuple[Step, ...]
     """The path of the case in that document."""
-    asked: SourceDocument
+    submitted: SourceDocument
     """The manifest or AdmissionReview."""
     shape: RequestShape = CREATED
     """The request of a manifest, without its old object, which is ``old``."""
@@ -151,7 +151,7 @@ class ObservedDecision:
 
     review: Review
     decision: Decision
-    again: Decision | None = None
+    repeated: Decision | None = None
     """The decision of a second mutating phase on the resulting object, if the case expects something about it."""
     pods: tuple[ObservedDecision, ...] = ()
     """The decisions on the Pods of the workload, if the case expects something about them."""
@@ -167,7 +167,7 @@ class CaseResult:
     """The result of a case."""
 
     case: Case
-    ending: CaseStatus
+    status: CaseStatus
     seconds: float = 0.0
     """The run time in seconds, including the set-up."""
     mismatches: tuple[ExpectationMismatch, ...] = ()
@@ -189,12 +189,12 @@ class SuiteCounts:
     unreadable: int = 0
     """Cases that could not run, and suites and cases that could not be read."""
     undecided: int = 0
-    left: int = 0
+    not_run: int = 0
     """Cases that did not run, because an earlier one had failed."""
 
-    def count(self, ending: CaseStatus) -> None:
+    def count(self, status: CaseStatus) -> None:
         """Count one case."""
-        name = ending.value
+        name = status.value
         setattr(self, name, getattr(self, name) + 1)
 
     @property

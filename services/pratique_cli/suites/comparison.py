@@ -159,14 +159,14 @@ def _pods(expected: Expectation, observed: ObservedDecision) -> Iterator[Expecta
 
 
 def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
-    if expected.fixed_point is None or observed.again is None:
+    if expected.fixed_point is None or observed.repeated is None:
         return
-    path, again = (*expected.path, "fixedPoint"), observed.again
-    before, after = observed.decision.object_document.data, again.object_document.data
-    if again.status is not None:
+    path, repeated = (*expected.path, "fixedPoint"), observed.repeated
+    before, after = observed.decision.object_document.data, repeated.object_document.data
+    if repeated.status is not None:
         if expected.fixed_point:
             yield ExpectationMismatch(
-                path, "nothing to happen in a second mutating phase", _decision_text(again.status)
+                path, "nothing to happen in a second mutating phase", _decision_text(repeated.status)
             )
     elif expected.fixed_point and not identical(before, after):
         lines = tuple(difference(before, after))

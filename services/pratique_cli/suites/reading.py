@@ -54,11 +54,13 @@ class _SuiteReader:
         settings = self._settings()
         cluster = self._cluster(self._form.cluster, ("cluster",))
         if not self._form.metadata.name:
-            self._references.complain(
+            self._references.report_problem(
                 ("metadata", "name"), "metadata.name: Required value: a suite needs a name"
             )
         if not self._form.cases:
-            self._references.complain(("cases",), "cases: Required value: a suite needs at least one case")
+            self._references.report_problem(
+                ("cases",), "cases: Required value: a suite needs at least one case"
+            )
         if len(self._problems) > begun:
             return
         names = collections.Counter(form.name for form in self._form.cases)
@@ -66,7 +68,7 @@ class _SuiteReader:
             case = self._case(form, ("cases", index), settings, cluster)
             if names[form.name] > 1:
                 text = f'the name "{form.name}" occurs {names[form.name]} times'
-                self._references.complain(("cases", index, "name"), text)
+                self._references.report_problem(("cases", index, "name"), text)
             elif case is not None:
                 yield case
 
@@ -74,7 +76,7 @@ class _SuiteReader:
         try:
             settings = read_flags(self._form.flags, self._references.folder)
         except FlagError as error:
-            self._references.complain(("flags", error.name), str(error))
+            self._references.report_problem(("flags", error.name), str(error))
             settings = read_flags({}, self._references.folder)
         return dataclasses.replace(settings, config=self._references.paths(self._form.config, ("config",)))
 
@@ -91,24 +93,24 @@ class _SuiteReader:
                 objects.append(self._document.part(entry, place))
             else:
                 text = f"must be the path of a file or folder or an object, not {json_type(entry)}"
-                self._references.complain(place, text)
+                self._references.report_problem(place, text)
         return ClusterSource(tuple(paths), tuple(objects))
 
     def _case(
         self, form: CaseForm, path: Path, settings: ChainSettings, cluster: ClusterSource | None
     ) -> Case | None:
         begun = len(self._problems)
-        submitted = self._asked(form, path)
+        submitted = self._submitted(form, path)
         shape, old = self._shape(form, path)
         further = self._references.paths(form.config, (*path, "config"))
         own = self._cluster(form.cluster, (*path, "cluster"))
         if not form.name:
-            self._references.complain(path, "name: Required value: a case needs a name")
+            self._references.report_problem(path, "name: Required value: a case needs a name")
         if form.phase and form.phase not in PHASES:
             text = f'there is no phase "{form.phase}"; {suggestion(form.phase, PHASES)}'
-            self._references.complain((*path, "phase"), text)
+            self._references.report_problem((*path, "phase"), text)
         if form.expect is None:
-            self._references.complain(path, "expect: Required value: a case needs an expectation")
+            self._references.report_problem(path, "expect: Required value: a case needs an expectation")
             return None
         expect = read_expectation(form.expect, (*path, "expect"), self._references)
         if submitted is None or len(self._problems) > begun:
@@ -130,15 +132,15 @@ class _SuiteReader:
     def _phases(self, form: CaseForm) -> frozenset[Phase]:
         return PHASES[form.phase or "admit"]
 
-    def _asked(self, form: CaseForm, path: Path) -> SourceDocument | None:
+    def _submitted(self, form: CaseForm, path: Path) -> SourceDocument | None:
         given = {name: value for name in ("manifest", "review") if (value := getattr(form, name)) is not None}
         if len(given) != 1:
             found = "this one has both" if given else "this one has neither"
-            self._references.complain(path, f"a case needs either a manifest or a review; {found}")
+            self._references.report_problem(path, f"a case needs either a manifest or a review; {found}")
             return None
         [(name, value)] = given.items()
         if name == "review" and form.request is not None:
-            self._references.complain(
+            self._references.report_problem(
                 (*path, "request"), "a review contains its own request; write a manifest instead"
             )
         submitted = self._references.document_of(value, (*path, name))
@@ -149,7 +151,7 @@ class _SuiteReader:
                 if name == "review"
                 else "is an AdmissionReview; write it as review"
             )
-            self._references.complain((*path, name), f"{name}: {text}")
+            self._references.report_problem((*path, name), f"{name}: {text}")
         return submitted
 
     def _shape(self, form: CaseForm, path: Path) -> tuple[RequestShape, SourceDocument | None]:
@@ -175,7 +177,9 @@ class _SuiteReader:
         try:
             return Operation(text.upper())
         except ValueError:
-            self._references.complain(path, f'there is no operation "{text}"; {suggestion(text, Operation)}')
+            self._references.report_problem(
+                path, f'there is no operation "{text}"; {suggestion(text, Operation)}'
+            )
             return Operation.CREATE
 
     def _user(self, request: RequestForm, path: Path) -> UserInfo:
@@ -183,7 +187,7 @@ class _SuiteReader:
             return impersonated_user(request.user, request.groups)
         if request.groups:
             text = "groups names the groups of the user: give user, too"
-            self._references.complain((*path, "groups"), text)
+            self._references.report_problem((*path, "groups"), text)
         return KUBECTL_USER
 
 

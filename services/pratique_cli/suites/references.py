@@ -123,7 +123,7 @@ class References:
         """The folder that paths are relative to."""
         return PathlibPath(self.document.file).parent
 
-    def complain(self, path: Iterable[Step], problem: str) -> None:
+    def report_problem(self, path: Iterable[Step], problem: str) -> None:
         """Add a problem with a member."""
         self.problems.append(self.document.fault(tuple(path), problem))
 
@@ -131,7 +131,7 @@ class References:
         """Resolve the file or folder that a member names."""
         found = PathlibPath(os.path.normpath(self.folder / text))
         if not text or not found.exists():
-            self.complain(path, f"{found if text else 'an empty path'}: no such file or folder")
+            self.report_problem(path, f"{found if text else 'an empty path'}: no such file or folder")
         return found
 
     def paths(self, texts: Iterable[str], path: tuple[Step, ...]) -> tuple[PathlibPath, ...]:
@@ -143,14 +143,14 @@ class References:
         if isinstance(value, dict):
             return self.document.part(value, path)
         if not isinstance(value, str):
-            self.complain(path, f"must be the path of a file or an object, not {json_type(value)}")
+            self.report_problem(path, f"must be the path of a file or an object, not {json_type(value)}")
             return None
         file = PathlibPath(os.path.normpath(self.folder / value))
         if file not in self._files:
             self._files[file] = _only_document(file)
         found = self._files[file]
         if isinstance(found, str):
-            self.complain(path, found)
+            self.report_problem(path, found)
             return None
         return found
 
@@ -179,7 +179,7 @@ _WORDS: tuple[tuple[str, type[Phase | OutcomeStatus]], ...] = (("phase", Phase),
 def read_expectation(form: ExpectForm, path: Path, references: References) -> Expectation:
     """Read one expectation; problems are collected in ``references``."""
     if form == type(form)():
-        references.complain(
+        references.report_problem(
             path, "the expectation is empty: write allowed, message, object, steps or another member"
         )
     return Expectation(
@@ -206,7 +206,7 @@ def _pattern(text: str | None, path: Path, references: References) -> Pattern | 
     try:
         return Pattern(text, compile_pattern(text))
     except EvaluationError as error:
-        references.complain(path, str(error))
+        references.report_problem(path, str(error))
         return None
 
 
@@ -221,7 +221,7 @@ def _patch(form: ExpectForm, path: Path, references: References) -> tuple[dict[s
     for index, operation in enumerate(form.patch or ()):
         if not isinstance(operation, dict):
             text = f"must be a JSON Patch operation, not {json_type(operation)}"
-            references.complain((*path, "patch", index), text)
+            references.report_problem((*path, "patch", index), text)
     return form.patch
 
 
@@ -236,13 +236,13 @@ def _steps(
 def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
     members = {name: value for name, value in msgspec.structs.asdict(form).items() if value is not None}
     if not members:
-        references.complain(
+        references.report_problem(
             path, "an empty step matches any step: write controller, name, outcome or another member"
         )
     for name, words in _WORDS:
         if name in members and members[name] not in list(words):
             text = f'there is no {name} "{members[name]}"; {suggestion(members[name], words)}'
-            references.complain((*path, name), text)
+            references.report_problem((*path, name), text)
     reason = _pattern(members.pop("reason", None), (*path, "reason"), references)
     return ExpectedStep(members, reason)
 
@@ -259,5 +259,5 @@ def _expanded(
 def _pod_expectation(expectation: Expectation, references: References) -> Expectation:
     """Refuse ``expanded`` in the expectation of a Pod."""
     if expectation.expanded is not None:
-        references.complain((*expectation.path, "expanded"), "a Pod does not make Pods")
+        references.report_problem((*expectation.path, "expanded"), "a Pod does not make Pods")
     return dataclasses.replace(expectation, expanded=None)

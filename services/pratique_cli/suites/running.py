@@ -13,7 +13,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
 from pratique_cli.reviews.requests import RequestShape, review_of
@@ -111,17 +111,17 @@ class CaseRunner:
                 case, CaseStatus.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem)
             )
         mismatches = compare(case.expect, observed)
-        ending = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
-        return CaseResult(case, ending, time.perf_counter() - begun, mismatches, observed=observed)
+        status = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
+        return CaseResult(case, status, time.perf_counter() - begun, mismatches, observed=observed)
 
     async def _observe(self, case: Case) -> ObservedDecision:
         store = self.chains.store(case)
-        review = review_of(case.asked, store, 0, _request_shape(case, store))
+        review = review_of(case.submitted, store, 0, _request_shape(case, store))
         engine = self.chains.engine(case, store)
         try:
             decision = await self._decide(engine, review, case.phases)
             pods = await self._pods(engine, case, review, decision)
-            return await self._again(engine, case.expect, ObservedDecision(review, decision, pods=pods))
+            return await self._repeat(engine, case.expect, ObservedDecision(review, decision, pods=pods))
         finally:
             await engine.close()
 
@@ -136,22 +136,22 @@ class CaseRunner:
         if expected is None:
             return ()
         expander = Expander(engine=engine, phases=case.phases, timeout_seconds=self.timeout_seconds)
-        reviewed = await expander.expand(Reviewed(case.asked, review, decision), 0)
+        reviewed = await expander.expand(ReviewedDocument(case.submitted, review, decision), 0)
         pods = [ObservedDecision(pod.review, pod.decision) for pod in reviewed.expanded]
         further = [
-            await self._again(engine, expectation, pod)
+            await self._repeat(engine, expectation, pod)
             for expectation, pod in zip(expected, pods, strict=False)
         ]
         return (*further, *pods[len(further) :])
 
-    async def _again(
+    async def _repeat(
         self, engine: Engine, expected: Expectation, observed: ObservedDecision
     ) -> ObservedDecision:
         """Run the mutating phase again on the resulting object, if the case expects something about that."""
         if expected.fixed_point is None:
             return observed
         review = observed.review.with_object(observed.decision.object_document)
-        return dataclasses.replace(observed, again=await self._decide(engine, review, MUTATE))
+        return dataclasses.replace(observed, repeated=await self._decide(engine, review, MUTATE))
 
 
 def _located_error(error: InputError, case: Case) -> InputError:
@@ -175,7 +175,7 @@ class SuiteOutput(Protocol):
     def write(self, result: CaseResult) -> None:
         """Write the result of one case, and flush it."""
 
-    def miss(self, error: InputError) -> None:
+    def write_problem(self, error: InputError) -> None:
         """Write that a suite or a case cannot be read, if the format has a place for that."""
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
@@ -190,7 +190,7 @@ class SuiteRun:
     """The time limit of each review."""
     output: SuiteOutput
     """Writes the results."""
-    complain: Callable[[str], None]
+    report_problem: Callable[[str], None]
     """Prints a problem, one line."""
     progress: Progress
     """Shows the progress of the run."""
@@ -214,8 +214,8 @@ class SuiteRun:
                 result = await runner.run(case)
                 self._settle(result, score)
                 self._cover(result, chains, coverage)
-                if self.fail_fast and result.ending is not CaseStatus.PASSED:
-                    score.left = len(cases) - number - 1
+                if self.fail_fast and result.status is not CaseStatus.PASSED:
+                    score.not_run = len(cases) - number - 1
                     break
         finally:
             self.progress.clear()
@@ -223,21 +223,21 @@ class SuiteRun:
         return self._exit_code(score, coverage)
 
     def _miss(self, problem: InputError, score: SuiteCounts) -> None:
-        self.complain(str(problem))
+        self.report_problem(str(problem))
         score.count(CaseStatus.UNREADABLE)
-        self.output.miss(problem)
+        self.output.write_problem(problem)
 
     def _settle(self, result: CaseResult, score: SuiteCounts) -> None:
         text = str(result.error or "")
         if text and text not in self._told:
             self._told.add(text)
-            self.complain(text)
-        score.count(result.ending)
+            self.report_problem(text)
+        score.count(result.status)
         self.output.write(result)
-        self.progress.tell(f"{score.run} run, {score.failed} failed")
+        self.progress.update(f"{score.run} run, {score.failed} failed")
 
     def _cover(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:
-        if result.ending is CaseStatus.UNREADABLE:
+        if result.status is CaseStatus.UNREADABLE:
             return
         configurations = chains.sources(result.case).configurations
         coverage.add(configurations)
@@ -252,6 +252,6 @@ class SuiteRun:
             return ExitCode.BAD_INPUT
         wanted = self.coverage_threshold
         if wanted is not None and coverage.percent < wanted:
-            self.complain(f"coverage is {coverage.percent:.1f} %, but must be at least {wanted:g} %")
+            self.report_problem(f"coverage is {coverage.percent:.1f} %, but must be at least {wanted:g} %")
             return ExitCode.DENIED
         return ExitCode.DENIED if score.failed else ExitCode.ADMITTED

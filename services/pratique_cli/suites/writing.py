@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique_cli.encoding import dump_yaml
 from pratique_cli.suites import API_VERSION, KIND
-from pratique_cli.terminal import dump_yaml
 
 _FILES = ("admission-control-config-file",)
 """Flags whose values are paths."""

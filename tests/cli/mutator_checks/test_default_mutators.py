@@ -83,7 +83,7 @@ WORDS = Vocabulary(frozenset({"tolerations", "requests"}), ("disk", "fast", "exa
 )
 def test_default_mutators_are_idempotent(controllers: tuple[str, ...]) -> None:
     report = prove(None, controllers=controllers, given=(), cluster=CLUSTER, examples=EXAMPLES)
-    assert (found(report), report.trouble) == ([], "")
+    assert (found(report), report.error) == ([], "")
     idle = {one.name for one in report.mutators if not report.acted[one]}
     assert idle <= {"NamespaceLifecycle", "ExtendedResourceToleration"}
 
@@ -132,5 +132,5 @@ def test_default_mutators_are_idempotent_in_any_order_for_ten_thousand_objects()
 @pytest.mark.long
 def test_default_mutators_are_idempotent_for_ten_thousand_objects() -> None:
     report = prove(None, controllers=(*DEFAULT, *FURTHER), given=(), cluster=CLUSTER, examples=MANY // 7 + 1)
-    assert (found(report), report.trouble) == ([], "")
+    assert (found(report), report.error) == ([], "")
     assert report.tried >= MANY  # of seven kinds

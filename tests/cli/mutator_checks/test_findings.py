@@ -85,7 +85,7 @@ def test_exactly_the_defects_of_each_mutator_are_found(
 ) -> None:
     report = prove(tmp_path, *configurations)
     assert found(report) == expected
-    assert (report.holds, report.trouble) == (not expected, "")
+    assert (report.holds, report.error) == (not expected, "")
 
 
 def test_a_repeating_outcome_has_a_period(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_mutator_that_always_adds_is_reported_as_growing(tmp_path: Path) -> No
 
 def test_a_mutator_that_settles_late_is_reported_as_settling(tmp_path: Path) -> None:
     (finding,) = prove(tmp_path, *put("settling", SETTLING)).findings
-    assert finding.violation.text == "changes again what it has changed, and comes to rest after 3 runs"
+    assert finding.violation.text == "changes its own result again, and settles after 3 runs"
 
 
 def test_three_mutators_can_conflict_where_no_two_do(tmp_path: Path) -> None:

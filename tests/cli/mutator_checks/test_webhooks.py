@@ -78,7 +78,7 @@ def test_an_unreachable_webhook_proves_nothing(tmp_path: Path) -> None:
     with webhook_servers.closed_port() as port:
         config = configuration(f"https://127.0.0.1:{port}/", webhook_servers.authority().pem)
         report = prove(tmp_path, config, controllers=WEBHOOKS, given=[POD], examples=5)
-    assert report.trouble.partition("hook.example.com")[0].endswith('failed calling webhook "')
+    assert report.error.partition("hook.example.com")[0].endswith('failed calling webhook "')
     assert not report.holds
     assert report.tried == 0
 
@@ -89,7 +89,7 @@ def test_an_unreachable_webhook_that_may_fail_proves_nothing(tmp_path: Path) -> 
             f"https://127.0.0.1:{port}/", webhook_servers.authority().pem, failurePolicy="Ignore"
         )
         report = prove(tmp_path, config, controllers=WEBHOOKS)
-    assert report.trouble.partition("hook.example.com")[0].endswith('failed calling webhook "')
+    assert report.error.partition("hook.example.com")[0].endswith('failed calling webhook "')
 
 
 def test_values_written_by_a_webhook_join_the_vocabulary(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Kept:
     def write(self, result: CaseResult) -> None:
         self.results.append(result)
 
-    def miss(self, error: InputError) -> None:
+    def write_problem(self, error: InputError) -> None:
         raise AssertionError(error)
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
@@ -52,7 +52,7 @@ def covered(folder: Path, text: str, threshold: float | None = None) -> tuple[Co
     run = SuiteRun(
         timeout_seconds=30,
         output=kept,
-        complain=lambda _: None,
+        report_problem=lambda _: None,
         progress=Progress(None),
         coverage_threshold=threshold,
     )

@@ -37,7 +37,7 @@ def with_flags(flags: str, cluster: str = "") -> str:
 
 
 def endings(folder: Path, text: str) -> list[CaseStatus]:
-    return [result.ending for result in run(folder, text)]
+    return [result.status for result in run(folder, text)]
 
 
 def test_quota_charged_by_one_case_does_not_count_in_another(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_duplicate_cluster_object_is_reported_with_its_location(tmp_path: Path
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     head = with_flags("{admission-control: [AlwaysAdmit]}", f"cluster: [{shop}, {shop}]")
     (result,) = run(tmp_path, head + case("{allowed: true}"))
-    assert result.ending is CaseStatus.UNREADABLE
+    assert result.status is CaseStatus.UNREADABLE
     assert "line 5" in str(result.error)
     assert "is there twice" in str(result.error)
 
@@ -103,4 +103,4 @@ def test_flags_come_from_the_suite_and_not_from_the_environment(
     monkeypatch.setenv("PRATIQUE_DISABLE_ADMISSION_PLUGINS", "ServiceAccount")
     head = with_flags("{}", "cluster: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}]")
     (result,) = run(tmp_path, head + case("{steps: [{controller: ServiceAccount}]}", manifest=POD % "p"))
-    assert result.ending is CaseStatus.PASSED
+    assert result.status is CaseStatus.PASSED

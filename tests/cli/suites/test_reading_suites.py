@@ -21,7 +21,7 @@ MISTAKES = [
     ("expect: {steps: [{phase: mutating}]}", 'there is no phase "mutating"; did you mean "mutate"?'),
     ("expect: {steps: [{}]}", "an empty step would be any"),
     ("expect: {patch: [add]}", "must be a JSON Patch operation, not a string"),
-    ("expect: {expanded: [{expanded: [{allowed: true}]}]}", "a Pod makes no Pods"),
+    ("expect: {expanded: [{expanded: [{allowed: true}]}]}", "a Pod does not make Pods"),
     ("expect: {object: 3}", "must be the path of a file or an object, not a number"),
     ("expect: {}", "nothing is expected"),
     ("phase: admitt\n  expect: {allowed: true}", 'there is no phase "admitt"; did you mean "admit"?'),
@@ -29,7 +29,7 @@ MISTAKES = [
     ("cluster: [no.yaml]\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
     ("config: [no/]\n  expect: {allowed: true}", "no: no such file or folder"),
     ("expect: {object: no.yaml}", "no.yaml: no such file or folder"),
-    ("review: no.yaml\n  expect: {allowed: true}", "either a manifest or a review; both are there"),
+    ("review: no.yaml\n  expect: {allowed: true}", "either a manifest or a review; this one has both"),
     ("request: {operation: PATCH}\n  expect: {allowed: true}", 'there is no operation "PATCH"'),
     ("request: {groups: [dev]}\n  expect: {allowed: true}", "name a user, too"),
     ("request: {old: no.yaml}\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
@@ -39,7 +39,7 @@ SUITE_MISTAKES = [
     ("flags: {enable-admission-plugin: [A]}", 'did you mean "enable-admission-plugins"?'),
     ("flags: {config: a.yaml}", "config is a member of the suite itself"),
     ("flags: {ir-percentile: 101}", "is not a whole number from 1 to 100"),
-    ("flags: {admission-control: {a: b}}", "write a text, a number, a boolean or a list"),
+    ("flags: {admission-control: {a: b}}", "write a string, a number, a boolean or a list"),
     ("flags: {admission-control-config-file: no.yaml}", "no.yaml' does not exist"),
     ("configs: [policies.yaml]", 'unknown field "configs"; did you mean "config"?'),
     ("config: [nothing.yaml]", "nothing.yaml: no such file or folder"),
@@ -94,7 +94,7 @@ def test_a_mistake_in_a_case_skips_only_that_case(tmp_path: Path) -> None:
 
 def test_a_duplicate_case_name_is_an_error(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, HEAD + case(GOOD) * 2)
-    assert ['"a case" is there 2 times' in str(problem) for problem in problems] == [True, True]
+    assert ['"a case" occurs 2 times' in str(problem) for problem in problems] == [True, True]
 
 
 def test_the_request_supplies_what_the_manifest_does_not_say(tmp_path: Path) -> None:
@@ -141,14 +141,14 @@ def test_manifest_and_review_cannot_be_swapped(tmp_path: Path) -> None:
     as_review = case(GOOD).replace("manifest:", "review:")
     as_manifest = case(GOOD, name="b", manifest="{apiVersion: admission.k8s.io/v1, kind: AdmissionReview}")
     first, second = problems_of(tmp_path, HEAD + as_review + as_manifest)
-    assert "review: is no AdmissionReview" in str(first)
-    assert "manifest: is an AdmissionReview: call it review" in str(second)
+    assert "review: is not an AdmissionReview" in str(first)
+    assert "manifest: is an AdmissionReview; write it as review" in str(second)
 
 
 def test_a_manifest_file_must_hold_one_object(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(f"{deployment()}\n---\n{deployment()}\n")
     (problem,) = problems_of(tmp_path, HEAD + case(GOOD, manifest="two.yaml"))
-    assert "holds 2 objects; one is wanted here" in str(problem)
+    assert "holds 2 objects, but must hold one" in str(problem)
 
 
 def test_a_suite_can_be_json_and_part_of_a_list(tmp_path: Path) -> None:
