@@ -43,7 +43,7 @@ class LoadedChain:
         if self.configurations is None or self.cluster is None:
             return []
         cluster = self.cluster
-        idle = [] if self.problems else self._idle_controllers(cluster)
+        idle = [] if self.problems else self._ineffective_controllers(cluster)
         texts = idle + [
             text
             for policy in self.configurations.validating_policies
@@ -51,11 +51,11 @@ class LoadedChain:
         ]
         return texts if self.problems else [*texts, *release_warnings(self.chain, cluster)]
 
-    def _idle_controllers(self, cluster: Cluster) -> list[str]:
-        from pratique.lint.without_effect import idle_controllers  # noqa: PLC0415 - only `check` asks
+    def _ineffective_controllers(self, cluster: Cluster) -> list[str]:
+        from pratique.lint.without_effect import ineffective_controllers  # noqa: PLC0415 - only `check` asks
 
         sources = ChainSources.read(self.chain)
-        found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
+        found = ineffective_controllers(sorted(sources.configured), sources.selected, cluster)
         return [f"{sources.file}: {text}" if sources.file else text for text in found]
 
     def findings(self, rules: Collection[str]) -> list[LintFinding]:

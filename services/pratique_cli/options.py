@@ -277,6 +277,6 @@ def describe_rules() -> str:
     from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - no other command needs them
 
     return "".join(
-        f"{lint_rule.rule} ({lint_rule.severity.value})\n    {lint_rule.explanation}\n    fix: {lint_rule.fix}\n"
+        f"{lint_rule.name} ({lint_rule.severity.value})\n    {lint_rule.explanation}\n    fix: {lint_rule.fix}\n"
         for lint_rule in LINT_RULES
     )

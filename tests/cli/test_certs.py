@@ -268,7 +268,7 @@ def test_invalid_names_and_clients_are_reported(
             lambda folder: [
                 (folder / f"mutator/tls.{end}").rename(folder / f"ca.{end}") for end in ("crt", "key")
             ],
-            "certs/ca.crt: is not the certificate of an authority",
+            "certs/ca.crt: is not a CA certificate",
         ),
     ],
 )

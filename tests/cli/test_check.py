@@ -243,7 +243,7 @@ def test_deadlocks_follow_the_chain_flags(pratique: Program) -> None:
     flags = ("--disable-admission-plugins", "ValidatingAdmissionWebhook")
     off = pratique("check", "-", *flags, stdin=BLOCKING)
     assert "deadlock" not in off.stderr
-    assert "admission plugin ValidatingAdmissionWebhook is switched off: it does nothing" in off.stderr
+    assert "admission plugin ValidatingAdmissionWebhook is disabled: it does nothing" in off.stderr
     ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=BLOCKING)
     assert ran.returncode == 2
     assert "error: deadlock: webhook" in ran.stderr
@@ -269,7 +269,7 @@ def test_a_rule_that_matches_nothing_is_an_error_with_a_suggestion(pratique: Pro
 
 def test_settings_for_a_disabled_plugin_are_reported(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "admission.yaml").write_text(QUOTAS)
-    told = "admission plugin ResourceQuota is switched off: its configuration does nothing"
+    told = "admission plugin ResourceQuota is disabled: its configuration does nothing"
     ran = pratique("check", "-", *OFF, stdin=HOOK)
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
     assert ran.stderr == f"pratique: admission.yaml: warning: {told}\n"
@@ -291,4 +291,4 @@ def test_a_review_warns_of_settings_without_effect(pratique: Program, tmp_path: 
         *("--disable-admission-plugins", "ValidatingAdmissionWebhook"),
         stdin=secret,
     )
-    assert "admission plugin ValidatingAdmissionWebhook is switched off: it does nothing" in off.stderr
+    assert "admission plugin ValidatingAdmissionWebhook is disabled: it does nothing" in off.stderr

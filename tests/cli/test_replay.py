@@ -194,7 +194,7 @@ def test_reviews_without_a_decision_need_a_second_configuration(replay: Replay, 
     ran = replay(RECORDING, "--config", config)
     assert ran.returncode == 2
     assert "document 1, line 1" in ran.stderr
-    assert "--against names the configuration to compare with" in ran.stderr
+    assert "give a configuration to compare with by --against" in ran.stderr
     again = replay(RECORDING, "--config", config, "--against", config, "--phase", "validate")
     assert (again.returncode, again.stderr) == (0, "")
 

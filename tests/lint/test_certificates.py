@@ -34,13 +34,13 @@ def test_an_authority_is_reported_before_it_expires(until_end: int, found: list[
     config = validating(webhook(clientConfig={"url": "https://hooks.example.com", "caBundle": bundle}))
     path = write(tmp_path, [config])
     findings = findings_of(path, now=end_of(pem) - until_end)
-    assert [finding.lint_rule.rule for finding in findings] == found
+    assert [finding.lint_rule.name for finding in findings] == found
 
 
 def bundle_rules(pem: bytes, tmp_path: Path, now: float) -> list[str]:
     bundle = base64.b64encode(pem).decode()
     config = validating(webhook(clientConfig={"url": "https://hooks.example.com", "caBundle": bundle}))
-    return [finding.lint_rule.rule for finding in findings_of(write(tmp_path, [config]), now=now)]
+    return [finding.lint_rule.name for finding in findings_of(write(tmp_path, [config]), now=now)]
 
 
 def test_an_authority_that_is_not_yet_valid_is_an_error(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_refusing_any_request_that_a_server_needs_is_a_deadlock(
     wanted: JSONObject, told: str, tmp_path: Path
 ) -> None:
     (text,) = found(write(tmp_path, [validating(webhook(wanted, **OWN))]))
-    assert text.startswith("refuses, while Service hooks/hook is down, what that needs to start: ")
+    assert text.startswith("denies, while Service hooks/hook is down, requests that it needs to start: ")
     assert told in text
 
 
@@ -203,7 +203,7 @@ def test_a_cycle_of_any_length_is_one_finding_with_its_path(tmp_path: Path) -> N
     ring = [guard("a", ["d"]), guard("b", ["a"]), guard("c", ["b"]), guard("d", ["c"])]
     documents = [validating(ring[0], ring[1], name="one"), mutating(ring[2], ring[3], name="two")]
     (text,) = found(write(tmp_path, documents), name="circular-dependency")
-    assert text.startswith("once they are all down, none of 4 servers can start: ")
+    assert text.startswith("once all are down, none of 4 servers can start: ")
     waits = [part.partition(" (")[0] for part in text.partition("start: ")[2].split("; ")]
     assert waits == [
         "Service c/hook waits for Service d/hook",

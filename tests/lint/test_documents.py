@@ -30,7 +30,7 @@ def rows() -> list[list[str]]:
 def test_the_table_lists_exactly_the_rules() -> None:
     assert len(rows()) > 40
     named = {name for _, rules, _ in rows() for name in NAME.findall(rules)}
-    assert named == {lint_rule.rule for lint_rule in LINT_RULES}
+    assert named == {lint_rule.name for lint_rule in LINT_RULES}
 
 
 def test_advice_without_a_rule_gives_a_reason() -> None:

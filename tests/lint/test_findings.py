@@ -16,7 +16,7 @@ def test_a_finding_names_location_rule_webhook_and_fix(tmp_path: Path) -> None:
     assert str(finding) == (
         f'{path}: document 1, line {line}, column 4: warning: timeout-too-long: webhook "a.example.com" of'
         ' ValidatingWebhookConfiguration "checks": a request may wait 20 s for this webhook alone, more than 10 s\n'
-        "    fix: Set timeoutSeconds to a few seconds, 10 at the most."
+        "    fix: Set timeoutSeconds to a few seconds, at most 10."
     )
 
 

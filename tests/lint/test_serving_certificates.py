@@ -66,7 +66,7 @@ def rules_of(
 ) -> list[str]:
     client = {**service("hooks"), "caBundle": encoded(pem)} if pem else service("hooks")
     path = write(tmp_path, [validating(webhook(clientConfig=client))])
-    return [finding.lint_rule.rule for finding in findings_of(path, ObjectStore(objects), RULES, now)]
+    return [finding.lint_rule.name for finding in findings_of(path, ObjectStore(objects), RULES, now)]
 
 
 def test_a_good_certificate_has_no_findings(tmp_path: Path) -> None:

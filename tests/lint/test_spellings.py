@@ -111,7 +111,7 @@ def test_findings_in_a_cluster_name_the_object() -> None:
     [told] = unread_in_cluster(ObjectStore([pod(tolerations=[TOLERATION])]), None)
     assert told.startswith('Pod "shop/web": spec.tolerations[0].key: Kubernetes reads ')
     assert told.endswith(
-        'up to 1.8 alone; write "node.kubernetes.io/unreachable", or follow that release with --release 1.8'
+        'only up to 1.8; write "node.kubernetes.io/unreachable", or follow that release with --release 1.8'
     )
 
 

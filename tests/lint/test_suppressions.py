@@ -44,7 +44,7 @@ def found_in(folder: Path, text: str) -> list[str]:
     path = folder / "hooks.yaml"
     path.write_text(text)
     return [
-        f"{finding.lint_rule.rule} {finding.violation.owner.source.position(finding.violation.path).line}"
+        f"{finding.lint_rule.name} {finding.violation.owner.source.position(finding.violation.path).line}"
         for finding in findings_of(path)
         if finding.violation.owner.source
     ]
@@ -101,4 +101,4 @@ def test_json_has_no_comments(tmp_path: Path) -> None:
     }
     path = tmp_path / "hooks.json"
     path.write_text(json.dumps(document))
-    assert [finding.lint_rule.rule for finding in findings_of(path)] == ["timeout-too-long"]
+    assert [finding.lint_rule.name for finding in findings_of(path)] == ["timeout-too-long"]

@@ -13,7 +13,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, Position, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
-from pratique_cli.outputs import UndecidedDocument, ReviewedDocument
+from pratique_cli.outputs import ReviewedDocument, UndecidedDocument
 from pratique_frontdoor.chain.decisions import Decision, Step
 
 HOSTILE = 'a\x00b\x1b[31m\r\n::error file=x:: ]]> <x a="&amp;"> \U0001f6a2 100% d,e\x85\ufffe\udcff\tf'

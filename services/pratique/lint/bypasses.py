@@ -68,13 +68,13 @@ def _matched_requests(rules: Iterable[Rule], context: LintContext) -> frozenset[
 
 
 def _uncovered_text(missing: list[str]) -> str:
-    return f"sees Pods, but not how {' and '.join(missing)} change their containers"
+    return f"matches Pods, but not {' and '.join(missing)}, which change their containers"
 
 
 UNCOVERED = LintRule(
-    rule="pod-subresources-uncovered",
+    name="pod-subresources-uncovered",
     severity=Severity.WARNING,
-    explanation="Ephemeral containers and resizes change running Pods by subresources, which rules for pods leave out.",
+    explanation="Ephemeral containers and resizes change running Pods by subresources, which rules for pods do not match.",
     fix="Add pods/ephemeralcontainers and pods/resize to the resources of the rule, with operation UPDATE.",
     check=_find_uncovered_subresources,
 )
@@ -94,7 +94,7 @@ def _find_uncovered_scales(context: LintContext) -> Iterator[Violation]:
             and (group, f"{resource}/scale") in context.scales
         )
         if missing:
-            text = f"looks at replicas, but not at {', '.join(dict.fromkeys(missing))}, by which they change, too"
+            text = f"checks replicas, but not {', '.join(dict.fromkeys(missing))}, through which they can also change"
             yield Violation(policy, ("spec", "matchConstraints", "resourceRules"), text)
 
 
@@ -106,10 +106,10 @@ def _expressions(policy: PolicyConfiguration[PolicySpec]) -> Iterator[str]:
 
 
 UNSCALED = LintRule(
-    rule="scale-uncovered",
+    name="scale-uncovered",
     severity=Severity.INFO,
-    explanation="kubectl scale and autoscalers change replicas by the subresource scale, whose object is a Scale.",
-    fix="Add the subresource scale to the resources of the rule; a Scale has spec.replicas, and no template.",
+    explanation="kubectl scale and autoscalers change replicas through the subresource scale, whose object is a Scale.",
+    fix="Add the subresource scale to the resources of the rule; a Scale has spec.replicas, but no template.",
     check=_find_uncovered_scales,
 )
 
@@ -134,8 +134,8 @@ def _find_enforcing_mutations(context: LintContext) -> Iterator[Violation]:
             ]
             if bypassed:
                 text = (
-                    f"{', '.join(bypassed)} of {front_door.workload} refuse in the mutating phase alone:"
-                    " while it does not answer, everything gets past them"
+                    f"{', '.join(bypassed)} of {front_door.workload} deny only in the mutating phase:"
+                    " while it does not answer, nothing is denied"
                 )
                 yield hook.violation(text, "failurePolicy")
 
@@ -212,9 +212,9 @@ def _selected_controllers(flags: Mapping[str, str]) -> tuple[Controller, ...]:
 _catalogue = functools.cache(load_catalogue)
 
 ENFORCING_FAILS_OPEN = LintRule(
-    rule="enforcing-mutation-fails-open",
+    name="enforcing-mutation-fails-open",
     severity=Severity.WARNING,
-    explanation="Some controllers, such as NodeRestriction, refuse in the mutating phase, with no check after them.",
-    fix="Set failurePolicy to Fail, or give those controllers a webhook of their own that fails closed.",
+    explanation="Some controllers, such as NodeRestriction, deny in the mutating phase, and nothing checks later.",
+    fix="Set failurePolicy to Fail, or give those controllers their own webhook that fails closed.",
     check=_find_enforcing_mutations,
 )

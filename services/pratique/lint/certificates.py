@@ -113,7 +113,7 @@ def _find_unreadable_bundles(context: LintContext) -> Iterator[Violation]:
 
 
 UNREADABLE = LintRule(
-    rule="ca-bundle-unreadable",
+    name="ca-bundle-unreadable",
     severity=Severity.ERROR,
     explanation="Without a certificate to trust, no call to the webhook succeeds.",
     fix="Put the PEM of the certificate authority into caBundle, base64-encoded once.",
@@ -136,14 +136,14 @@ def _find_expired_bundles(context: LintContext) -> Iterator[Violation]:
     for hook, certificates in _ca_bundles(context):
         begins = [certificate.not_valid_before_utc for certificate in certificates]
         if begins and min(begins).timestamp() > context.now:
-            text = f"holds from {rfc3339(min(begins))} on: until then the webhook cannot be called"
+            text = f"is not valid before {rfc3339(min(begins))}: until then the webhook cannot be called"
             yield hook.violation(text, *_CA_BUNDLE_PATH)
 
 
 EXPIRED = LintRule(
-    rule="ca-bundle-expired",
+    name="ca-bundle-expired",
     severity=Severity.ERROR,
-    explanation="Outside the time for which it holds a certificate is not trusted, and every call fails.",
+    explanation="Outside its validity period a certificate is not trusted, and every call fails.",
     fix="Renew the certificate authority, and put the new one into caBundle.",
     check=_find_expired_bundles,
 )
@@ -157,7 +157,7 @@ def _find_expiring_bundles(context: LintContext) -> Iterator[Violation]:
 
 
 EXPIRES_SOON = LintRule(
-    rule="ca-bundle-expires-soon",
+    name="ca-bundle-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate authority expires, every call to the webhook fails.",
     fix="Put the next certificate authority into caBundle beside this one.",
@@ -170,14 +170,14 @@ def _find_non_authorities(context: LintContext) -> Iterator[Violation]:
         others = sum(not is_authority(certificate) for certificate in certificates)
         if others:
             yield hook.violation(
-                f"{others} of {len(certificates)} certificates are of no authority", *_CA_BUNDLE_PATH
+                f"{others} of {len(certificates)} certificates are not CA certificates", *_CA_BUNDLE_PATH
             )
 
 
 NOT_A_CA = LintRule(
-    rule="ca-bundle-not-a-ca",
+    name="ca-bundle-not-a-ca",
     severity=Severity.WARNING,
-    explanation="The certificate of a server can vouch for none but itself, and must be replaced with it.",
+    explanation="A server's own certificate cannot sign others, and changes with every renewal.",
     fix="Put the certificate of the authority that signs the server's into caBundle.",
     check=_find_non_authorities,
 )
@@ -262,9 +262,9 @@ def _listed(shown: list[_ServingCertificate]) -> str:
 
 
 MISNAMED = LintRule(
-    rule="serving-certificate-misnamed",
+    name="serving-certificate-misnamed",
     severity=Severity.ERROR,
-    explanation="The API server trusts a webhook only by a certificate whose alternative names hold its Service's.",
+    explanation="The API server trusts a webhook only if the certificate's alternative names include its Service's name.",
     fix="Issue the certificate for the DNS name <service>.<namespace>.svc; the common name does not count.",
     check=_find_misnamed_certificates,
 )
@@ -281,9 +281,9 @@ def _find_untrusted_certificates(context: LintContext) -> Iterator[Violation]:
 
 
 UNTRUSTED = LintRule(
-    rule="serving-certificate-untrusted",
+    name="serving-certificate-untrusted",
     severity=Severity.ERROR,
-    explanation="A certificate that the authorities of caBundle have not signed ends every call to the webhook.",
+    explanation="If no authority in caBundle has signed the server's certificate, every call to the webhook fails.",
     fix="Put the certificate authority that signed the server's certificate into caBundle, or renew the certificate.",
     check=_find_untrusted_certificates,
 )
@@ -304,10 +304,10 @@ def _find_expired_certificates(context: LintContext) -> Iterator[Violation]:
 
 
 SERVING_EXPIRED = LintRule(
-    rule="serving-certificate-expired",
+    name="serving-certificate-expired",
     severity=Severity.ERROR,
     explanation="A certificate that has expired is not trusted, and every call to the webhook fails.",
-    fix="Renew the certificate in the Secret, and see that the server reads it.",
+    fix="Renew the certificate in the Secret, and make sure that the server loads it.",
     check=_find_expired_certificates,
 )
 
@@ -320,9 +320,9 @@ def _find_expiring_certificates(context: LintContext) -> Iterator[Violation]:
 
 
 SERVING_EXPIRES_SOON = LintRule(
-    rule="serving-certificate-expires-soon",
+    name="serving-certificate-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate of the server expires, every call to the webhook fails.",
-    fix="Renew the certificate in the Secret, or see that what renews it is at work.",
+    fix="Renew the certificate in the Secret, or make sure that its automatic renewal works.",
     check=_find_expiring_certificates,
 )

@@ -96,7 +96,7 @@ def _path_from_first(last: T, first: T, before: Mapping[T, T]) -> tuple[T, ...]:
 
 _FIX = (
     "Exclude the namespace of the webhook by namespaceSelector (key kubernetes.io/metadata.name, operator NotIn),"
-    " and what has none by rules or matchConditions."
+    " and cluster-scoped resources by rules or matchConditions."
 )
 _MAX_LISTED = 3
 """How many requests a message lists: the first ones are those for the Pods, which is enough to understand it."""
@@ -106,7 +106,7 @@ def _find_deadlocks(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
         if hook.backend is not None and (requests := context.refused_starts(hook, hook.backend)):
             yield hook.violation(
-                f"refuses, while {hook.backend} is down, what that needs to start: {_request_list(requests)}",
+                f"denies, while {hook.backend} is down, requests that it needs to start: {_request_list(requests)}",
                 "namespaceSelector",
             )
 
@@ -115,7 +115,9 @@ def _find_self_interceptions(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
         if hook.backend is not None and (requests := context.delayed_starts(hook, hook.backend)):
             needed = _request_list(requests)
-            text = f"once {hook.backend} is down, what that needs to start waits for its timeout: {needed}"
+            text = (
+                f"once {hook.backend} is down, requests that it needs to start wait for its timeout: {needed}"
+            )
             yield hook.violation(text, "namespaceSelector")
 
 
@@ -127,16 +129,16 @@ def _request_list(requests: Sequence[StartupRequest]) -> str:
 
 
 DEADLOCK = LintRule(
-    rule="deadlock",
+    name="deadlock",
     severity=Severity.ERROR,
     explanation="A webhook that must answer before its own server may start can never come back once it is down.",
     fix=_FIX,
     check=_find_deadlocks,
 )
 INTERCEPTS = LintRule(
-    rule="intercepts-own-namespace",
+    name="intercepts-own-namespace",
     severity=Severity.WARNING,
-    explanation="A webhook that is asked about its own start delays or changes it.",
+    explanation="A webhook that is called for its own start delays or changes it.",
     fix=_FIX,
     check=_find_self_interceptions,
 )
@@ -147,9 +149,9 @@ def _find_circular_dependencies(context: LintContext) -> Iterator[Violation]:
     for cycle in find_cycles(blockers):
         ways = list(zip(cycle.way, (*cycle.way[1:], cycle.way[0]), strict=True))
         steps = [_wait_text(backend, other, blockers[backend][other][0], context) for backend, other in ways]
-        text = f"once they are all down, none of {len(cycle.members)} servers can start: {'; '.join(steps)}"
+        text = f"once all are down, none of {len(cycle.members)} servers can start: {'; '.join(steps)}"
         if beside := [str(backend) for backend in cycle.members if backend not in cycle.way]:
-            text += f"; caught in it, too: {', '.join(beside)}"
+            text += f"; also affected: {', '.join(beside)}"
         first, second = ways[0]
         yield blockers[first][second][0].violation(text, "namespaceSelector")
 
@@ -172,7 +174,7 @@ def _wait_text(
 
 
 CIRCLES = LintRule(
-    rule="circular-dependency",
+    name="circular-dependency",
     severity=Severity.ERROR,
     explanation="Webhooks that must answer before each other's servers may start cannot all come back.",
     fix="Exclude the namespaces where webhooks run by namespaceSelector, or use a ValidatingAdmissionPolicy.",

@@ -7,7 +7,7 @@ import enum
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pratique.admission.reviews import Review
 from pratique.admission.rule_checks import RuleChecker
@@ -42,12 +42,21 @@ from pratique.lint.outage_simulation import (
     backend_service,
     startup_requests,
 )
-
-if TYPE_CHECKING:
-    from pratique.lint.scopes import SampleRequest
-
+from pratique.lint.sample_requests import SampleRequest
 
 Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
+
+
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+ADMISSION_RESOURCES = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)
+"""The resources that configure admission itself."""
 
 
 class Severity(enum.Enum):
@@ -77,7 +86,7 @@ class Violation:
 class LintRule:
     """A rule of good practice, and the function that finds its violations."""
 
-    rule: str
+    name: str
     """The name of the rule, in kebab-case."""
     severity: Severity
     explanation: str
@@ -97,12 +106,12 @@ class LintFinding:
 
     def __str__(self) -> str:
         """Two lines: location, severity, rule, object and problem; then the fix."""
-        return f"{self.told(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
+        return f"{self.line(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
 
-    def told(self, severity: Severity) -> str:
+    def line(self, severity: Severity) -> str:
         """The first of those lines, with the given severity."""
         violation = self.violation
-        line = f"{severity.value}: {self.lint_rule.rule}: {_object_name(violation)}: {violation.text}"
+        line = f"{severity.value}: {self.lint_rule.name}: {_object_name(violation)}: {violation.text}"
         source = violation.owner.source
         return line if source is None else str(source.fault(violation.path, line))
 
@@ -351,6 +360,14 @@ def _configured_webhooks(configurations: Iterable[WebhookConfiguration]) -> tupl
         for owner in configurations
         for index, webhook in enumerate(owner.webhooks)
     )
+
+
+def run_rules(lint_rules: Iterable[LintRule], context: LintContext) -> Iterator[LintFinding]:
+    """Yield the findings of some rules that no comment suppresses."""
+    for lint_rule in lint_rules:
+        for violation in lint_rule.check(context):
+            if not is_suppressed(violation.owner.source, violation.path, lint_rule.name):
+                yield LintFinding(lint_rule, violation)
 
 
 _SUPPRESSION_PREFIX = b"pratique:"

@@ -127,6 +127,6 @@ def _key_problem(key: JSON, release: Release | None) -> str:
         return ""
     right = go_quoted(_ALPHA_TAINTS[key])
     return (
-        f"Kubernetes reads {go_quoted(key)} up to {_ALPHA_TAINTS_UNTIL} alone; write {right},"
+        f"Kubernetes reads {go_quoted(key)} only up to {_ALPHA_TAINTS_UNTIL}; write {right},"
         f" or follow that release with --release {_ALPHA_TAINTS_UNTIL}"
     )

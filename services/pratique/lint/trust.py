@@ -20,7 +20,15 @@ from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
 from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles, cluster_roles, read_binding
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec
 from pratique.lint.outage_simulation import WebhookName
-from pratique.lint.rules import LintContext, LintRule, Owner, Severity, Violation
+from pratique.lint.rules import (
+    ADMISSION_GROUP,
+    ADMISSION_RESOURCES,
+    LintContext,
+    LintRule,
+    Owner,
+    Severity,
+    Violation,
+)
 
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
 _METADATA_ADDRESSES = frozenset(
@@ -42,15 +50,15 @@ def _host_problem(host: str) -> str:
     if name in _METADATA_NAMES:
         return "the metadata server of a cloud"
     if name == "localhost" or name.endswith(".localhost"):
-        return f"{name}, which is whichever machine asks"
+        return f"{name}, which is the calling machine"
     address = _address(name)
     if address is None:
         return ""
     if address in _METADATA_ADDRESSES:
         return f"{name}, the metadata server of a cloud"
     if address.is_loopback or address.is_unspecified:
-        return f"{name}, which is whichever machine asks"
-    return f"{name}, which is of one link alone" if address.is_link_local else ""
+        return f"{name}, which is the calling machine"
+    return f"{name}, which is valid on one link only" if address.is_link_local else ""
 
 
 def _without_port(host: str) -> str:
@@ -72,10 +80,10 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 NEAR_HOST = LintRule(
-    rule="local-host",
+    name="local-host",
     severity=Severity.WARNING,
-    explanation="A URL of localhost or of the link needs a webhook on every machine of the control plane.",
-    fix="Run the webhook behind a Service, or at a name that every API server resolves alike.",
+    explanation="A localhost or link-local URL needs a webhook on every machine of the control plane.",
+    fix="Run the webhook behind a Service, or at a name that all API servers resolve to the same address.",
     check=_find_local_hosts,
 )
 
@@ -86,16 +94,16 @@ def _find_duplicate_names(context: LintContext) -> Iterator[Violation]:
         first = seen.setdefault(hook.name, hook.index)
         if first != hook.index:
             text = (
-                f"webhook {first + 1} of this configuration has the same name: logs and metrics mix them up"
+                f"webhook {first + 1} of this configuration has the same name: logs and metrics confuse them"
             )
             yield hook.violation(text, "name")
 
 
 SAME_NAMES = LintRule(
-    rule="duplicate-webhook-name",
+    name="duplicate-webhook-name",
     severity=Severity.WARNING,
-    explanation="v1beta1 allows two webhooks of one name; v1 refuses the configuration.",
-    fix="Give each webhook a name of its own.",
+    explanation="v1beta1 allows two webhooks with the same name; v1 rejects the configuration.",
+    fix="Give each webhook its own name.",
     check=_find_duplicate_names,
 )
 _UNSTABLE = re.compile(r"v\d+(?:alpha|beta)\d+")
@@ -108,9 +116,7 @@ def _find_unstable_versions(context: LintContext) -> Iterator[Violation]:
         for index, rule in enumerate(rules):
             versions = rule.api_versions
             if versions and all(map(_UNSTABLE.fullmatch, versions)) and _is_stable_elsewhere(rule, context):
-                text = (
-                    f"names only {', '.join(versions)}, which a release may drop: there is a stable version"
-                )
+                text = f"names only {', '.join(versions)}, which a release may drop, though there is a stable version"
                 yield Violation(owner, (*path, index, "apiVersions"), text)
 
 
@@ -148,23 +154,14 @@ def _is_stable_elsewhere(rule: Rule, context: LintContext) -> bool:
 
 
 UNSTABLE = LintRule(
-    rule="unstable-version",
+    name="unstable-version",
     severity=Severity.WARNING,
-    explanation="Kubernetes drops alpha and beta versions, and what names them alone matches nothing from then on.",
-    fix="Name the stable version, beside the others if need be.",
+    explanation="Kubernetes drops alpha and beta versions, and rules that name only those then match nothing.",
+    fix="Name the stable version, in addition to the others if necessary.",
     check=_find_unstable_versions,
 )
 
-_GROUP = "admissionregistration.k8s.io"
 _VERBS = ("create", "update", "patch", "delete", "deletecollection")
-_KINDS = (
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-)
 _ADMINISTRATORS = frozenset({("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")})
 """Subjects that may do everything in any cluster."""
 _SYSTEM_PREFIX = "system:"
@@ -185,7 +182,7 @@ def _find_configuration_writers(context: LintContext) -> Iterator[Violation]:
             whom = ", ".join(f"{subject.kind} {go_quoted(subject.name)}" for subject in unexpected)
             text = (
                 f"ClusterRoleBinding {go_quoted(binding.metadata.name)} of {go_quoted(binding.role_ref.name)}"
-                f" lets {whom} {written[0]} {written[1]}, and so switch admission off"
+                f" lets {whom} {written[0]} {written[1]}, and thereby turn admission off"
             )
             yield Violation(owner, ("metadata", "name"), text)
 
@@ -194,7 +191,7 @@ def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
     """The first verb and resource by which a role can change admission; None if there is none."""
     name = binding.role_ref.name
     rules = roles.rules(name) or ()
-    for kind, verb in itertools.product(_KINDS, _VERBS):
+    for kind, verb in itertools.product(ADMISSION_RESOURCES, _VERBS):
         if name == "cluster-admin" or any(_allows(rule, verb, kind) for rule in rules):
             return verb, kind
     return None
@@ -202,7 +199,7 @@ def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
 
 def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
     """Whether a rule allows a verb on some object of a resource."""
-    attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=_GROUP, resource=kind)
+    attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=ADMISSION_GROUP, resource=kind)
     return any(rule.allows(dataclasses.replace(attributes, name=name)) for name in rule.names or ("",))
 
 
@@ -217,10 +214,10 @@ def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
 
 
 WRITERS = LintRule(
-    rule="configurations-writable",
+    name="configurations-writable",
     severity=Severity.WARNING,
-    explanation="Whoever may change webhook configurations or policies may switch them off, or read every object.",
-    fix="Take the group admissionregistration.k8s.io out of the ClusterRole, or out of its wildcards.",
+    explanation="A user who can change webhook configurations or policies can turn them off, or read every object.",
+    fix="Remove the group admissionregistration.k8s.io, or wildcards that include it, from the ClusterRole.",
     check=_find_configuration_writers,
 )
 
@@ -262,17 +259,17 @@ def _overwrite_problem(operation: str, path: str, *, is_guarded: bool) -> str:
     if _WHOLE_COLLECTION.fullmatch(path) and (
         operation == "replace" or (operation == "add" and not is_guarded)
     ):
-        return f"{operation} of {path} drops what was there before"
+        return f"{operation} of {path} drops the previous values"
     if _LABEL.fullmatch(path) and operation in {"replace", "remove"}:
-        return f"{operation} of {path} changes a label that selectors may go by"
+        return f"{operation} of {path} changes a label that selectors may use"
     return ""
 
 
 OVERWRITES = LintRule(
-    rule="overwrites-arrays-or-labels",
+    name="overwrites-arrays-or-labels",
     severity=Severity.WARNING,
-    explanation="A patch of a whole array or map loses what others wrote into it, and labels are what selectors go by.",
-    fix="Add single items or pairs, by /- or by key, where they are not there yet.",
+    explanation="A patch of a whole array or map drops entries of others, and selectors depend on labels.",
+    fix="Add single items or pairs, by /- or by key, if they do not exist yet.",
     check=_find_overwrites,
 )
 
@@ -281,7 +278,7 @@ def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
     for binding in context.bindings:
         ref = binding.spec.param_ref
         if ref is not None and ref.namespace:
-            text = f"decides for other namespaces by what is in namespace {ref.namespace}"
+            text = f"decides for other namespaces with objects in namespace {ref.namespace}"
             yield Violation(binding, ("spec", "paramRef", "namespace"), text)
     for hook in context.hooks:
         backend = hook.backend
@@ -289,16 +286,16 @@ def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
             continue  # the rule "deadlock" reports that it cannot start again, which is worse
         if context.selects(hook, backend.namespace):
             text = (
-                f"guards what changes in namespace {backend.namespace}, where its own server runs:"
-                " while that is down, nobody can mend it there"
+                f"checks changes in namespace {backend.namespace}, where its own server runs:"
+                " while that is down, nobody can fix it there"
             )
             yield hook.violation(text, "namespaceSelector")
 
 
 OTHER_NAMESPACES = LintRule(
-    rule="depends-on-namespace",
+    name="depends-on-namespace",
     severity=Severity.INFO,
-    explanation="Whoever may write there decides for everybody, and what is lost there is missed everywhere.",
-    fix="Guard that namespace, and leave it out by namespaceSelector where the server of the webhook runs in it.",
+    explanation="Users with write access there decide for everybody; deleting objects there affects all namespaces.",
+    fix="Protect that namespace, and exclude it by namespaceSelector if the server of the webhook runs in it.",
     check=_find_namespace_dependencies,
 )

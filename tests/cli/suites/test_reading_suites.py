@@ -19,11 +19,11 @@ MISTAKES = [
     ("expect: {message: 'a('}", "error parsing regexp: missing closing ): `a(`"),
     ("expect: {steps: [{outcome: deny}]}", 'there is no outcome "deny"; did you mean "denied"?'),
     ("expect: {steps: [{phase: mutating}]}", 'there is no phase "mutating"; did you mean "mutate"?'),
-    ("expect: {steps: [{}]}", "an empty step would be any"),
+    ("expect: {steps: [{}]}", "an empty step matches any step"),
     ("expect: {patch: [add]}", "must be a JSON Patch operation, not a string"),
     ("expect: {expanded: [{expanded: [{allowed: true}]}]}", "a Pod does not make Pods"),
     ("expect: {object: 3}", "must be the path of a file or an object, not a number"),
-    ("expect: {}", "nothing is expected"),
+    ("expect: {}", "the expectation is empty"),
     ("phase: admitt\n  expect: {allowed: true}", 'there is no phase "admitt"; did you mean "admit"?'),
     ("cluster: [3]\n  expect: {allowed: true}", "must be the path of a file or folder or an object"),
     ("cluster: [no.yaml]\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
@@ -31,7 +31,7 @@ MISTAKES = [
     ("expect: {object: no.yaml}", "no.yaml: no such file or folder"),
     ("review: no.yaml\n  expect: {allowed: true}", "either a manifest or a review; this one has both"),
     ("request: {operation: PATCH}\n  expect: {allowed: true}", 'there is no operation "PATCH"'),
-    ("request: {groups: [dev]}\n  expect: {allowed: true}", "name a user, too"),
+    ("request: {groups: [dev]}\n  expect: {allowed: true}", "give user, too"),
     ("request: {old: no.yaml}\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
     ("expect: null", "expect: Required value"),
 ]
@@ -77,7 +77,7 @@ def test_a_mistake_in_a_suite_skips_all_its_cases(tmp_path: Path, members: str, 
     [
         ("apiVersion: test.pratique/v2\nkind: TestSuite\n", "write apiVersion test.pratique/v1"),
         ("apiVersion: test.pratique/v1\nkind: TestSuit\n", "and kind TestSuite"),
-        ("apiVersion: test.pratique/v1\nkind: TestSuite\n", "a suite has a name"),
+        ("apiVersion: test.pratique/v1\nkind: TestSuite\n", "a suite needs a name"),
     ],
 )
 def test_a_document_of_another_kind_is_not_a_suite(tmp_path: Path, text: str, told: str) -> None:
