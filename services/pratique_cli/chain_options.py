@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,15 @@ import click
 
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
-from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, environment_variable, flag
+from pratique_cli.options import (
+    ExistingPath,
+    NameList,
+    ReleaseName,
+    WholeNumber,
+    environment_variable,
+    flag,
+    flattened,
+)
 
 _CONTROLLER_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "PodSecurity": (
@@ -170,18 +177,14 @@ def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
     return ChainSettings(
         config=values.pop("config"),
         cluster=values.pop("cluster") or None,
-        enable_admission_plugins=_flattened(values.pop("enable_admission_plugins")),
-        disable_admission_plugins=_flattened(values.pop("disable_admission_plugins")),
-        admission_control=_flattened(values.pop("admission_control")) or None,
+        enable_admission_plugins=flattened(values.pop("enable_admission_plugins")),
+        disable_admission_plugins=flattened(values.pop("disable_admission_plugins")),
+        admission_control=flattened(values.pop("admission_control")) or None,
         admission_control_config_file=values.pop("admission_control_config_file"),
         release=values.pop("release"),
         first_denial_only=values.pop("first_denial_only"),
         plugin_flags=pop_plugin_settings(values),
     )
-
-
-def _flattened(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(itertools.chain.from_iterable(lists))
 
 
 def chain_arguments(chain: ChainSettings) -> list[str]:

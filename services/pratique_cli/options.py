@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import functools
+import itertools
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,32 +251,25 @@ def _default_format() -> str:
     return "text" if sys.stdout is not None and sys.stdout.isatty() else "jsonl"
 
 
-def chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:
-    """The rules to check: those of ``only``, or all if it is empty, without the disabled ones.
-
-    Raises:
-        click.BadParameter: no rule has this name.
-    """
-    from pratique.lint.registry import RULE_NAMES  # noqa: PLC0415 - no other command needs them
-
-    for name, rules in (("--rules", only), ("--disable-rules", disabled)):
-        for rule in rules:
-            if rule not in RULE_NAMES:
-                raise click.BadParameter(_unknown_rule_text(rule, RULE_NAMES), param_hint=name)
-    return frozenset(only or RULE_NAMES) - frozenset(disabled)
+color_flag = flag(
+    "--color/--no-color",
+    default=None,
+    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
+)
+"""Add ``--color`` to a command, which gets it as ``color``."""
 
 
-def _unknown_rule_text(rule: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(rule, sorted(known), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "see --list-rules"
-    return f"{rule!r} is not a rule; {hint}"
-
-
-def describe_rules() -> str:
-    """List every rule with its severity, its reason and its fix."""
-    from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - no other command needs them
-
-    return "".join(
-        f"{lint_rule.name} ({lint_rule.severity.value})\n    {lint_rule.explanation}\n    fix: {lint_rule.fix}\n"
-        for lint_rule in LINT_RULES
+def timeout_flag(subject: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``--timeout``, the time limit of ``subject``, to a command, which gets it in seconds."""
+    return flag(
+        "--timeout",
+        type=Seconds(),
+        default="10s",
+        show_default=True,
+        help=f"How long {subject} may take, such as 500ms or 30s.",
     )
+
+
+def flattened(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Join the values of a repeated :class:`NameList`."""
+    return tuple(itertools.chain.from_iterable(lists))

@@ -106,14 +106,20 @@ def _default_text(default: Any) -> str | bool:
     return default not in {None, ""}
 
 
-SERVER_HELPS = MappingProxyType(
+LISTENER_HELPS = MappingProxyType(
     {
         "host": "Address to listen on.",
         "port": "Port to listen on; 0 picks a free one.",
         "tls_cert_file": "Certificate chain in PEM, own certificate first. With the key, only TLS is served.",
         "tls_private_key_file": "Its private key in PEM. Both files are read again when they change.",
-        "client_ca_file": "CA certificates in PEM: only clients with a certificate signed by one of them may connect.",
-        "client_allowed_names": "Clients that may call, by common name, DNS name or URI; all by default.",
+        "client_ca_file": "CA certificates in PEM: clients with a certificate signed by one of them may call.",
+        "client_allowed_names": "Which of those may call, by common name, DNS name or URI; all by default.",
+    }
+)
+"""The help of the flags that every service has, by field of its settings."""
+SERVER_HELPS = MappingProxyType(
+    {
+        **LISTENER_HELPS,
         "max_message_bytes": "The longest message, in both directions.",
         "max_concurrent_calls": "Concurrent calls; more are refused with RESOURCE_EXHAUSTED.",
         "max_connection_age_seconds": "The lifetime of a connection, after which its client reconnects;"

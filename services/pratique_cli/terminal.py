@@ -8,13 +8,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from pratique_cli.outputs import ReviewCounts
 
 _PIPE_WIDTH = 120

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique_cli.outputs.texts import ChangeTracker, FieldChange, difference, path_text
+from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, path_text
 
 POD: JSONObject = {
     "apiVersion": "v1",
@@ -59,20 +59,20 @@ POD: JSONObject = {
     ],
 )
 def test_an_operation_is_shown_as_path_and_values(operation: JSONObject, changes: list[FieldChange]) -> None:
-    assert ChangeTracker(POD).tell([operation]) == changes
+    assert ChangeTracker(POD).apply([operation]) == changes
 
 
 def test_each_change_is_relative_to_the_previous_step() -> None:
     teller = ChangeTracker(POD)
-    first = teller.tell([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
-    second = teller.tell([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
+    first = teller.apply([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
+    second = teller.apply([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
     assert first[0].path == "spec.containers[0]"
     assert second == [FieldChange("~", "spec.containers[1].name", before='"a"', after='"y"')]
 
 
 def test_tracking_changes_does_not_modify_the_object() -> None:
     before = str(POD)
-    ChangeTracker(POD).tell([{"op": "remove", "path": "/spec"}])
+    ChangeTracker(POD).apply([{"op": "remove", "path": "/spec"}])
     assert str(POD) == before
 
 

@@ -78,7 +78,9 @@ def compare(folder: Path, document: JSONObject, off: str) -> None:
             one.lint_rule.name
             for one in find_violations(configurations, CLUSTER, trial, rules=set(INTERCEPTIONS), now=0.0)
         }
-    expected = {name for name, samples in INTERCEPTIONS.items() if called_in_review(path, versions(samples), chain)}
+    expected = {
+        name for name, samples in INTERCEPTIONS.items() if called_in_review(path, versions(samples), chain)
+    }
     assert told == expected
 
 

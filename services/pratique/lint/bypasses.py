@@ -74,7 +74,7 @@ def _uncovered_text(missing: list[str]) -> str:
 UNCOVERED = LintRule(
     name="pod-subresources-uncovered",
     severity=Severity.WARNING,
-    explanation="Ephemeral containers and resizes change running Pods by subresources, which rules for pods do not match.",
+    explanation="Ephemeral containers and resizes change running Pods by subresources that rules for pods miss.",
     fix="Add pods/ephemeralcontainers and pods/resize to the resources of the rule, with operation UPDATE.",
     check=_find_uncovered_subresources,
 )

@@ -264,7 +264,7 @@ def _listed(shown: list[_ServingCertificate]) -> str:
 MISNAMED = LintRule(
     name="serving-certificate-misnamed",
     severity=Severity.ERROR,
-    explanation="The API server trusts a webhook only if the certificate's alternative names include its Service's name.",
+    explanation="The API server trusts a webhook only if its certificate's alternative names include its Service's.",
     fix="Issue the certificate for the DNS name <service>.<namespace>.svc; the common name does not count.",
     check=_find_misnamed_certificates,
 )

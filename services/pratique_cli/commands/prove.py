@@ -20,13 +20,14 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
-    Seconds,
     SectionedCommand,
     WholeNumber,
+    color_flag,
     flag,
     format_flag,
+    timeout_flag,
 )
-from pratique_cli.terminal import printable, progress_for
+from pratique_cli.terminal import print_problem, progress_for
 
 if TYPE_CHECKING:
     from pratique_cli.mutator_checks.cases import MutatorCase
@@ -84,19 +85,9 @@ SECTIONS = {
     is_flag=True,
     help="Do not use dry-run requests, for webhooks that reject them. Side effects may be permanent.",
 )
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each run of the mutators may take, such as 500ms or 30s.",
-)
+@timeout_flag("each run of the mutators")
 @format_flag(*FORMATS)
-@flag(
-    "--color/--no-color",
-    default=None,
-    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
-)
+@color_flag
 @chain_flags
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
@@ -192,16 +183,13 @@ def _write_report(report: CheckReport, output: str, *, colour: bool | None) -> N
         sys.stdout.buffer.write(encode_document(report_document(report), output))
     sys.stdout.flush()
     if report.error:
-        click.echo(f"pratique: {printable(report.error)}", err=True)
+        print_problem(report.error)
 
 
 def _write_suite(report: CheckReport, chain: ChainSettings, file: Path) -> None:
     from pratique_cli.mutator_checks.reports import findings_suite, has_testable_findings  # noqa: PLC0415 - few ask for it
 
     if not has_testable_findings(report):
-        click.echo(
-            f"pratique: no finding can be written as a test; {printable(str(file))} is not written",
-            err=True,
-        )
+        print_problem(f"no finding can be written as a test; {file} is not written")
         return
     file.write_text(findings_suite(report, chain, file.parent), "utf-8")

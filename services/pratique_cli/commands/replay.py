@@ -20,17 +20,18 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
-    Seconds,
     SectionedCommand,
     WholeNumber,
     flag,
     format_flag,
+    timeout_flag,
 )
 from pratique_cli.replays.comparisons import DecisionComparer
-from pratique_cli.replays.recorded_reviews import PHASES, RedactionReaders, mentions_extra
+from pratique_cli.replays.recorded_reviews import RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
 from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
-from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_cli.reviews.requests import PHASES
+from pratique_cli.terminal import print_problem, progress_for
 from pratique_frontdoor.engines.engine import Engine, open_local
 
 EPILOG = """\b
@@ -79,13 +80,7 @@ SECTIONS = {
     show_default=True,
     help="How many reviews to show for each difference.",
 )
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each decision may take, such as 500ms or 30s.",
-)
+@timeout_flag("each decision")
 @format_flag(*FORMATS)
 @chain_flags
 def command(
@@ -116,7 +111,7 @@ def command(
             ),
             report=ReplayReport(examples),
             output=open_replay_output(output),
-            report_problem=functools.partial(_complain, progress),
+            report_problem=functools.partial(print_problem, progress=progress),
             progress=progress,
         )
 
@@ -153,9 +148,3 @@ def _without_webhooks(chain: ChainSettings) -> ChainSettings:
     return dataclasses.replace(
         chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
     )
-
-
-def _complain(progress: Progress, problem: str) -> None:
-    progress.clear()
-    sys.stdout.flush()
-    click.echo(f"pratique: {printable(problem)}", err=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.admission.reviews import impersonated_user
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.files import load_cluster
@@ -25,17 +24,18 @@ from pratique_cli.loading import release_warnings
 from pratique_cli.options import (
     REVIEW_FORMATS,
     ExistingPath,
-    Seconds,
     SectionedCommand,
     WholeNumber,
+    color_flag,
     flag,
     format_flag,
+    timeout_flag,
 )
 from pratique_cli.outputs import open_output
 from pratique_cli.reviews.inputs import load_old
-from pratique_cli.reviews.requests import RequestShape
+from pratique_cli.reviews.requests import PHASES, RequestShape
 from pratique_cli.reviews.runs import ReviewRun
-from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_cli.terminal import print_problem, progress_for
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.engines.local import LocalEngine
 
@@ -123,7 +123,6 @@ def _requesting_user(name: str | None, groups: Sequence[str]) -> UserInfo:
 _LARGEST_EXIT_CODE = 125
 """Shells use higher codes themselves: not executable, not found, ended by a signal."""
 
-_PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 
 EPILOG = """\b
 FILE is an AdmissionReview in JSON or YAML, a JSON Lines stream of them, any
@@ -162,31 +161,21 @@ SECTIONS = {
 @click.argument("files", metavar="FILE...", type=ExistingPath(dash=True), nargs=-1, required=True)
 @flag(
     "--phase",
-    type=click.Choice(list(_PHASES)),
+    type=click.Choice(list(PHASES)),
     default="admit",
     show_default=True,
     help="The phases of each request: mutating, validating, or both.",
 )
 @format_flag(*REVIEW_FORMATS)
 @flag("-v", "--verbose", is_flag=True, help="In text: show skipped steps, times and endpoints.")
-@flag(
-    "--color/--no-color",
-    default=None,
-    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
-)
+@color_flag
 @flag("--blame", is_flag=True, help="Show which step set each changed or denied field.")
 @flag(
     "--no-expand",
     is_flag=True,
     help="Do not review the Pods of Deployments and other workloads.",
 )
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each review may take, such as 500ms or 30s.",
-)
+@timeout_flag("each review")
 @flag(
     "--warn-exit-code",
     type=WholeNumber(0, _LARGEST_EXIT_CODE),
@@ -213,17 +202,17 @@ def command(  # noqa: PLR0913 - one for each flag
     store = load_cluster(chain.cluster)
     progress = progress_for(sys.stderr, sys.stdout)
     for warning in release_warnings(chain, store):
-        _complain(progress, warning)
+        print_problem(warning, progress=progress)
 
     def make_run(engine: LocalEngine) -> ReviewRun:
         return ReviewRun(
             engine=engine,
             on_admitted=engine.on_admitted,
             store=store,
-            phases=_PHASES[phase],
+            phases=PHASES[phase],
             timeout_seconds=timeout,
             output=open_output(output, verbose=verbose, colour=color, blame=blame),
-            report_problem=functools.partial(_complain, progress),
+            report_problem=functools.partial(print_problem, progress=progress),
             shape=shape(store),
             progress=progress,
             warn_exit_code=warn_exit_code,
@@ -244,14 +233,8 @@ async def _review(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = open_local(chain, store)
     for line in engine.idle():
-        click.echo(f"pratique: {printable(line)}", err=True)
+        print_problem(line)
     try:
         return await make_run(engine).run(files)
     finally:
         await engine.close()
-
-
-def _complain(progress: Progress, problem: str) -> None:
-    progress.clear()
-    sys.stdout.flush()
-    click.echo(f"pratique: {printable(problem)}", err=True)

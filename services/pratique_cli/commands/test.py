@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,13 +13,20 @@ import click
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.options import REVIEW_FORMATS, ExistingPath, Number, Seconds, flag, format_flag
+from pratique_cli.options import (
+    REVIEW_FORMATS,
+    ExistingPath,
+    Number,
+    color_flag,
+    flag,
+    format_flag,
+    timeout_flag,
+)
 from pratique_cli.suites.cases import Case, Pattern
-from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.outputs import open_suite_output
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.running import SuiteRun
-from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_cli.terminal import print_problem, printable, progress_for
 
 EPILOG = """\b
 PATH is a file, or a folder to search recursively for documents of apiVersion
@@ -83,18 +89,8 @@ class _Pattern(click.ParamType[Pattern]):
 )
 @format_flag(*REVIEW_FORMATS)
 @flag("-v", "--verbose", is_flag=True, help="In text: show the steps of every case.")
-@flag(
-    "--color/--no-color",
-    default=None,
-    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
-)
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each review may take, such as 500ms or 30s.",
-)
+@color_flag
+@timeout_flag("each review")
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
     pattern: Pattern | None,
@@ -111,7 +107,10 @@ def command(  # noqa: PLR0913 - one for each flag
     """Run test suites for policies."""
     problems: list[InputError] = []
     progress = progress_for(sys.stderr, sys.stdout)
-    report_problem = functools.partial(_complain, progress)
+
+    def report_problem(problem: str) -> None:
+        print_problem(*problem.split("\n"), progress=progress)
+
     cases = _chosen(list(read_cases(find_suites(paths, problems), problems)), pattern, problems)
     if list_only:
         return _list(cases, problems)
@@ -142,11 +141,5 @@ def _list(cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
     for case in cases:
         click.echo(f"{printable(case.full_name)}  ({printable(case.document.file)}:{case.line})")
     for problem in problems:
-        click.echo(f"pratique: {printable(str(problem))}", err=True)
+        print_problem(str(problem))
     return ExitCode.BAD_INPUT if problems else ExitCode.ADMITTED
-
-
-def _complain(progress: Progress, problem: str) -> None:
-    progress.clear()
-    sys.stdout.flush()
-    click.echo("pratique: " + "\n".join(map(printable, problem.split("\n"))), err=True)

@@ -26,7 +26,7 @@ from pratique_cli.mutator_checks.mutator_runs import (
     repeat,
     with_object,
 )
-from pratique_cli.outputs.texts import Path, path_text
+from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_frontdoor.chain.decisions import Decision
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class PairCheck:
     async def _written_by_both(self, runner: MutatorRunner, review: Review) -> tuple[str, ...]:
         """The fields that both write, on the original object or one after the other."""
         alone = await runner.mutate(review, (self.first,)), await runner.mutate(review, (self.second,))
-        paths: dict[Path, None] = {}
+        paths: dict[ObjectPath, None] = {}
         paths |= dict.fromkeys(_conflicting_fields(*alone))
         for outcome, other in zip(alone, (self.second, self.first), strict=True):
             if outcome.allowed:
@@ -250,19 +250,19 @@ def order_defect(
     )
 
 
-def _conflicting_fields(first: MutatorRun, second: MutatorRun) -> list[Path]:
+def _conflicting_fields(first: MutatorRun, second: MutatorRun) -> list[ObjectPath]:
     """The fields to which both write different values."""
     mine, theirs = _written_values(first), _written_values(second)
     return [path for path, value in mine.items() if path in theirs and not identical(value, theirs[path])]
 
 
-def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[Path]:
+def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[ObjectPath]:
     """The fields that both runs wrote."""
     mine, theirs = _written_values(before), _written_values(after)
     return [path for path in mine if path in theirs]
 
 
-def _written_values(outcome: MutatorRun) -> dict[Path, object]:
+def _written_values(outcome: MutatorRun) -> dict[ObjectPath, object]:
     """The written values by path, without paths through list indexes, which mean different items in different runs."""
     if not outcome.allowed:
         return {}

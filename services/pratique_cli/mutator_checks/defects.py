@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.mutator_checks.cases import MutatorCase
-from pratique_cli.outputs.texts import Path, path_text
+from pratique_cli.outputs.changes import ObjectPath, path_text
 
 if TYPE_CHECKING:
     from pratique_cli.mutator_checks.checks import MutatorCheck
@@ -23,9 +23,9 @@ _ABSENT = object()
 """Marks a missing value; null is a value."""
 
 
-def changed_values(before: JSON, after: JSON) -> dict[Path, JSON]:
+def changed_values(before: JSON, after: JSON) -> dict[ObjectPath, JSON]:
     """The leaf values that ``after`` changes, by path; None for removed ones."""
-    changed: dict[Path, JSON] = {}
+    changed: dict[ObjectPath, JSON] = {}
     for path, old, new in _differences(before, after, ()):
         gone = dict.fromkeys(path_ for path_, _ in _values(old, path)) if old is not _ABSENT else {}
         changed |= gone
@@ -38,7 +38,7 @@ def differing_fields(first: JSON, second: JSON) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path_text(path) for path, _, _ in _differences(first, second, ())))
 
 
-def _differences(first: JSON, second: JSON, path: Path) -> Iterator[tuple[Path, JSON, JSON]]:
+def _differences(first: JSON, second: JSON, path: ObjectPath) -> Iterator[tuple[ObjectPath, JSON, JSON]]:
     """Yield the paths at which two values differ, with both values; a value missing on one side is one path."""
     if first is second or (_ABSENT not in (first, second) and identical(first, second)):
         return
@@ -70,7 +70,7 @@ def without_order(value: JSON) -> JSON:
     return sorted(items, key=lambda item: str(item["name"])) if _are_named(value) else items
 
 
-def _values(value: JSON, path: Path) -> Iterator[tuple[Path, JSON]]:
+def _values(value: JSON, path: ObjectPath) -> Iterator[tuple[ObjectPath, JSON]]:
     members = _members(value, named=_are_named(value))
     if not members:
         yield path, value

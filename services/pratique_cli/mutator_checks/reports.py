@@ -16,7 +16,8 @@ from pratique_cli.chain_options import chain_variables
 from pratique_cli.encoding import dump_yaml
 from pratique_cli.mutator_checks.checks import LaterCheck
 from pratique_cli.mutator_checks.defects import CheckReport, Defect, DefectFinding, RunEvidence
-from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
+from pratique_cli.outputs.changes import ChangeTracker, is_secret
+from pratique_cli.outputs.texts import StepWriter
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_cli.terminal import Palette, printable
 
@@ -190,7 +191,7 @@ def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
     yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
     tracker, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
     secret = tracker.is_secret
-    changes = tracker.tell(diff(run.before, run.after))
+    changes = tracker.apply(diff(run.before, run.after))
     yield from (writer.change(change, secret=secret) for change in changes)
     if run.refusal:
         yield f"{_INDENT * 2}  {palette.paint('refused: ' + printable(run.refusal), 'red')}"

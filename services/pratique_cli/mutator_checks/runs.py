@@ -39,7 +39,7 @@ from pratique_cli.mutator_checks.generation import (
     smallest,
 )
 from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, UnansweredError
-from pratique_cli.outputs.texts import Path
+from pratique_cli.outputs.changes import ObjectPath
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
@@ -86,7 +86,7 @@ class Reduction:
         return document
 
 
-def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
+def _paths(value: JSON, type_: Type | None, path: ObjectPath = ()) -> Iterator[ObjectPath]:
     """Yield the removable paths, parents before children, and list items from the end."""
     steps: list[str | int] = []
     if isinstance(value, dict):
@@ -115,7 +115,7 @@ def _type_of(type_: Type | None, step: str | int) -> Type | None:
     return type_.values if isinstance(type_, MapType) else None
 
 
-def _exists(document: JSONObject, path: Path) -> bool:
+def _exists(document: JSONObject, path: ObjectPath) -> bool:
     parent = member(document, *path[:-1])
     step = path[-1]
     if isinstance(parent, list):
@@ -123,7 +123,7 @@ def _exists(document: JSONObject, path: Path) -> bool:
     return isinstance(parent, dict) and step in parent
 
 
-def _without(value: JSON, path: Path) -> JSON:
+def _without(value: JSON, path: ObjectPath) -> JSON:
     step, *rest = path
     if isinstance(value, list):
         at = int(step)

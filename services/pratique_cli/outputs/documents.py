@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
 from pratique_cli.encoding import dump_yaml, indented_json, json_line
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_frontdoor.chain.decisions import Decision, to_document
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 
 def decision_document(reviewed: ReviewedDocument, *, blame: bool) -> JSONObject:

@@ -7,17 +7,14 @@ Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position, display_path
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import findings, relative_path
-from pratique_cli.outputs.texts import subject
 from pratique_cli.terminal import printable
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import BinaryIO, TypeAlias, TypeVar
 from xml.etree import ElementTree as ET
 
 import junitparser
@@ -20,12 +20,9 @@ import junitparser
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import findings
-from pratique_cli.outputs.texts import subject
 from pratique_frontdoor.chain.decisions import Decision
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 Part: TypeAlias = junitparser.Failure | junitparser.Error | junitparser.SystemOut
 """What a case contains."""

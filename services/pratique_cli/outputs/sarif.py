@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO
 
-import msgspec
-
-from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position
 from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.encoding import indented_json
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import (
     FindingLevel,
     ReviewFinding,
@@ -21,10 +22,6 @@ from pratique_cli.outputs.findings import (
     relative_path,
     relative_uri,
 )
-from pratique_cli.outputs.texts import subject
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """The schema of the log."""
@@ -51,6 +48,54 @@ def locations(file: str, place: Position | None, about: str, field: str = "") ->
 def encodable(text: str) -> str:
     """Escape lone surrogates, which file names may contain and UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def fingerprint(*parts: str) -> str:
+    """Identify a result across runs, even if it moves within its file (SARIF 2.1.0, 3.27.17)."""
+    return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()
+
+
+def notification(kind: str, error: InputError, about: str = "") -> JSONObject:
+    """Make a notification that the tool could not do its work; results are for findings."""
+    return {
+        "level": "error",
+        "descriptor": {"id": kind},
+        "message": {"text": encodable(str(error))},
+        **locations(error.file, error.place, about),
+    }
+
+
+def run_properties(
+    rules: Sequence[JSONObject], notifications: Sequence[JSONObject], texts: Mapping[str, str]
+) -> JSONObject:
+    """Make the members of a run except its results; ``texts`` describes each kind of notification."""
+    invocation: JSONObject = {"executionSuccessful": not notifications}
+    if notifications:
+        invocation["toolExecutionNotifications"] = list(notifications)
+    return {
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {ROOT: {"description": {"text": "The folder in which pratique ran."}}},
+        "invocations": [invocation],
+        "tool": {"driver": _driver(rules, notifications, texts)},
+    }
+
+
+def _driver(
+    rules: Sequence[JSONObject], notifications: Sequence[JSONObject], texts: Mapping[str, str]
+) -> JSONObject:
+    kinds = sorted({entry["descriptor"]["id"] for entry in notifications})
+    descriptors = [{"id": kind, "shortDescription": {"text": texts[kind]}} for kind in kinds]
+    return {
+        "name": "pratique",
+        "version": importlib.metadata.version("pratique"),
+        "rules": list(rules),
+        **({"notifications": descriptors} if descriptors else {}),
+    }
+
+
+def sarif_log(run: JSONObject) -> bytes:
+    """Encode a log of one run."""
+    return indented_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 _NOTIFICATION_TEXTS = {
@@ -90,46 +135,21 @@ class SarifOutput:
         self._stream.flush()
 
     def write_problem(self, problem: UndecidedDocument) -> None:
-        """Keep a notification that the tool could not do its work; results are for findings."""
-        error = problem.error
-        self._notifications.append(
-            {
-                "level": "error",
-                "descriptor": {"id": "undecided" if problem.review else "unreadable"},
-                "message": {"text": encodable(str(error))},
-                **locations(error.file, error.place, subject(problem.review) if problem.review else ""),
-            }
-        )
+        """Keep a notification for the end."""
+        kind = "undecided" if problem.review else "unreadable"
+        about = subject(problem.review) if problem.review else ""
+        self._notifications.append(notification(kind, problem.error, about))
 
-    def finish(self, counts: ReviewCounts) -> None:
+    def finish(self, counts: ReviewCounts) -> None:  # noqa: ARG002 - the notifications tell
         """Write the rest of the run."""
-        invocation: JSONObject = {"executionSuccessful": not (counts.undecided or counts.unreadable)}
-        if self._notifications:
-            invocation["toolExecutionNotifications"] = self._notifications
-        rest = {
-            "columnKind": "unicodeCodePoints",
-            "originalUriBaseIds": {ROOT: {"description": {"text": "The folder in which pratique ran."}}},
-            "invocations": [invocation],
-            "tool": {"driver": self._driver()},
-        }
+        summaries = {controller.name: controller.summary for controller in load_catalogue()}
+        rules = [_descriptor(origin, level, summaries) for origin, level in self._rules.items()]
+        rest = run_properties(rules, self._notifications, _NOTIFICATION_TEXTS)
         # The members of a JSON object have no order; these follow "results".
         members = _indented(rest, 4).lstrip().removeprefix("{\n")
         end = "\n      ]" if self._before == ",\n" else f"{_HEAD}]"
         self._stream.write(f"{end},\n{members}\n  ]\n}}\n".encode())
         self._stream.flush()
-
-    def _driver(self) -> JSONObject:
-        summaries = {controller.name: controller.summary for controller in load_catalogue()}
-        kinds = {notification["descriptor"]["id"] for notification in self._notifications}
-        descriptors = [
-            {"id": kind, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}} for kind in sorted(kinds)
-        ]
-        return {
-            "name": "pratique",
-            "version": importlib.metadata.version("pratique"),
-            "rules": [_descriptor(origin, level, summaries) for origin, level in self._rules.items()],
-            **({"notifications": descriptors} if descriptors else {}),
-        }
 
 
 def _descriptor(origin: StepOrigin, level: FindingLevel, summaries: dict[str, str]) -> JSONObject:
@@ -148,42 +168,32 @@ def _descriptor(origin: StepOrigin, level: FindingLevel, summaries: dict[str, st
 
 
 def _result(reviewed: ReviewedDocument, finding: ReviewFinding, index: int) -> JSONObject:
-    about, file = subject(reviewed.review), reviewed.document.file
+    about, file, origin = subject(reviewed.review), reviewed.document.file, encodable(str(finding.origin))
+    identity = fingerprint(relative_path(file) or "", origin, about, finding.field, finding.text)
     return {
-        "ruleId": encodable(str(finding.origin)),
+        "ruleId": origin,
         "ruleIndex": index,
         "level": finding.level.value,
         "message": {"text": encodable(finding.message)},
         **locations(file, finding.place, about, finding.field),
-        "partialFingerprints": {"finding/v1": _fingerprint(finding, about, file)},
+        "partialFingerprints": {"finding/v1": identity},
     }
-
-
-def _fingerprint(finding: ReviewFinding, about: str, file: str) -> str:
-    """Identify a result across runs, even if it moves within its file (SARIF 2.1.0, 3.27.17)."""
-    parts = (relative_path(file) or "", str(finding.origin), about, finding.field, finding.text)
-    return hashlib.sha256("\0".join(map(encodable, parts)).encode()).hexdigest()
 
 
 def _indented(value: JSONObject, columns: int) -> str:
     margin = " " * columns
-    return margin + msgspec.json.format(encode(value), indent=2).decode().replace("\n", f"\n{margin}")
+    return margin + indented_json(value).decode().rstrip().replace("\n", f"\n{margin}")
 
 
 def catalogue_sarif(controllers: Sequence[JSONObject]) -> bytes:
     """Write a log without results, with the controllers as rules."""
-    driver = {
-        "name": "pratique",
-        "version": importlib.metadata.version("pratique"),
-        "rules": [
-            {
-                "id": controller["name"],
-                "name": controller["name"],
-                "shortDescription": {"text": controller["summary"]},
-                "defaultConfiguration": {"enabled": controller["default"], "level": "error"},
-            }
-            for controller in controllers
-        ],
-    }
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": [], "tool": {"driver": driver}}]}
-    return msgspec.json.format(encode(log), indent=2) + b"\n"
+    rules = [
+        {
+            "id": controller["name"],
+            "name": controller["name"],
+            "shortDescription": {"text": controller["summary"]},
+            "defaultConfiguration": {"enabled": controller["default"], "level": "error"},
+        }
+        for controller in controllers
+    ]
+    return sarif_log({"results": [], "tool": {"driver": _driver(rules, [], {})}})

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import itertools
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
-from pratique.apimachinery.patches import apply_patch
-from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.json_values import JSON, encode
 from pratique.apimachinery.source_documents import display_path
 from pratique.apimachinery.statuses import Status
-from pratique_cli.encoding import dump_yaml
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
+from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, is_secret, path_text, subject
 from pratique_cli.reviews.expansions import Expansion, places, template_position
 from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor import blame as blame_module
@@ -25,176 +19,6 @@ from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.chain.message_fields import Cause
-
-if TYPE_CHECKING:
-    from typing import TextIO
-
-
-def subject(review: Review) -> str:
-    """Name the reviewed object: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
-    kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
-    name = review.name or member(review.object, "metadata", "name") or _generated_name(review)
-    operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
-    # The namespace of a request for a Namespace is the Namespace itself.
-    placed = review.namespace and review.resource.resource != "namespaces"
-    return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
-
-
-def _generated_name(review: Review) -> str:
-    prefix = member(review.object, "metadata", "generateName")
-    return f"{prefix}…" if prefix else "without a name"
-
-
-Path: TypeAlias = tuple[str | int, ...]
-"""The path of a value: members by name, items by index."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldChange:
-    """A change to a field. Values are JSON text, or None if there is no value."""
-
-    sign: str
-    """``+`` added, ``-`` removed, ``~`` replaced."""
-    path: str
-    """The path of the field, such as ``spec.containers[0].image``."""
-    before: str | None = None
-    """The old value."""
-    after: str | None = None
-    """The new value."""
-
-
-class ChangeTracker:
-    """Follows an object through the steps of a review, and lists what each step changes."""
-
-    def __init__(self, received: JSON) -> None:
-        """Start with the object as received, which is not modified."""
-        self._object = received
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether to hide values, as ``kubectl diff`` does."""
-        return is_secret(self._object)
-
-    def tell(self, operations: Iterable[JSONObject]) -> list[FieldChange]:
-        """Apply JSON Patch operations, and list what they change; ``test`` changes nothing."""
-        return [change for operation in operations for change in self._apply(operation)]
-
-    def _apply(self, operation: JSONObject) -> list[FieldChange]:
-        changes = self._changes(operation)
-        self._object = apply_patch(self._object, (operation,))
-        return changes
-
-    def _changes(self, operation: JSONObject) -> list[FieldChange]:
-        path = self._path(operation["path"])
-        before = member(self._object, *path)
-        match operation["op"]:
-            case "remove":
-                return [_removal(path, before)]
-            case "replace":
-                return [_replacement(path, before, operation.get("value"))]
-            case "add":
-                return [self._added(path, before, operation.get("value"))]
-            case "copy":
-                return [self._added(path, before, self._source(operation)[1])]
-            case "move":
-                source, value = self._source(operation)
-                return [_removal(source, value), self._added(path, before, value)]
-            case _:
-                return []
-
-    def _source(self, operation: JSONObject) -> tuple[Path, JSON]:
-        path = self._path(operation["from"])
-        return path, member(self._object, *path)
-
-    def _added(self, path: Path, before: JSON, value: JSON) -> FieldChange:
-        into_array = isinstance(member(self._object, *path[:-1]), list)
-        return _replacement(path, None if into_array else before, value)
-
-    def _path(self, pointer: str) -> Path:
-        """Split a JSON Pointer, with array indexes as numbers; ``-`` becomes the index of the new item."""
-        path: Path = ()
-        for token in pointer.split("/")[1:]:
-            parent = member(self._object, *path)
-            path += (_index(token, len(parent)) if isinstance(parent, list) else unescape(token),)
-        return path
-
-
-def _index(step: str, length: int) -> int:
-    if step == "-":
-        return length
-    # The API server's library counts negative indexes from the end.
-    return int(step) % (length or 1) if step.startswith("-") else int(step)
-
-
-def _removal(path: Path, before: JSON) -> FieldChange:
-    return FieldChange("-", path_text(path), before=_value_text(before))
-
-
-def _replacement(path: Path, before: JSON, after: JSON) -> FieldChange:
-    if before is None:
-        return FieldChange("+", path_text(path), after=_value_text(after))
-    return FieldChange("~", path_text(path), before=_value_text(before), after=_value_text(after))
-
-
-def is_secret(value: JSON) -> bool:
-    """Whether an object is a core Secret."""
-    return (member(value, "apiVersion"), member(value, "kind")) == ("v1", "Secret")
-
-
-def path_text(path: Path) -> str:
-    """Format a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
-    text = ""
-    for step in path:
-        if isinstance(step, int) or not _PLAIN.fullmatch(step):
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text or "the whole object"
-
-
-def _value_text(value: JSON) -> str:
-    return encode(value).decode()
-
-
-_CONTEXT = 3
-"""Lines of context around each change, as in diff and kubectl."""
-
-
-def difference(before: JSON, after: JSON) -> Iterator[str]:
-    """Compare two objects as sorted YAML, as a unified diff without its two header lines."""
-    if is_secret(before) and is_secret(after):
-        before, after = _masked(before, after)
-    lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
-    return itertools.islice(lines, 2, None)  # the first two lines name files
-
-
-def _lines(value: JSON) -> list[str]:
-    return dump_yaml(value, sort=True).splitlines() if value is not None else []
-
-
-def _masked(before: JSONObject, after: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """Hide the values of a Secret, but show which of them change."""
-    masked_before, masked_after = dict(before), dict(after)
-    for field in ("data", "stringData"):
-        old, new = _entries(before, field), _entries(after, field)
-        changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
-        _mask(masked_before, field, changed, " (before)")
-        _mask(masked_after, field, changed, " (after)")
-    return masked_before, masked_after
-
-
-def _mask(secret: JSONObject, field: str, changed: set[str], remark: str) -> None:
-    entries = _entries(secret, field)
-    if entries:
-        secret[field] = {key: "***" + remark * (key in changed) for key in entries}
-
-
-def _entries(secret: JSONObject, field: str) -> JSONObject:
-    entries = secret.get(field)
-    return entries if isinstance(entries, dict) else {}
-
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
@@ -252,7 +76,7 @@ class StepWriter:
             styles = _OUTCOME_STYLES[step.outcome][1]
             yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
         secret = tracker.is_secret
-        for change in tracker.tell(step.patch):
+        for change in tracker.apply(step.patch):
             yield self.change(change, secret=secret)
 
     def change(self, change: FieldChange, *, secret: bool) -> str:
@@ -375,8 +199,6 @@ class TextOutput:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
         if self._blame:
-            from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only with --blame
-
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):

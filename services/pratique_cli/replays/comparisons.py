@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
+from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_cli.outputs.findings import StepOrigin
-from pratique_cli.outputs.texts import Path, path_text
 from pratique_cli.replays.recorded_reviews import REDACTED, ReplayedDecision
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
@@ -170,7 +170,7 @@ def _overlap(first: str, second: str) -> bool:
     return longer[: len(shorter)] == shorter
 
 
-def _path(pointer: str) -> Path:
+def _path(pointer: str) -> ObjectPath:
     return tuple(int(step) if step.isdecimal() else unescape(step) for step in pointer.split("/")[1:])
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.controllers import Phase
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import InputError
@@ -22,6 +22,7 @@ from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import Cluster
 from pratique.hosting.catalogue import Catalogue
 from pratique_cli.outputs.findings import StepOrigin
+from pratique_cli.reviews.requests import PHASES
 from pratique_frontdoor.http.codecs import decode_review
 
 _GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
@@ -153,9 +154,6 @@ def _without_random_names(value: JSON, names: Mapping[str, str]) -> JSON:
         return {name: _without_random_names(element, names) for name, element in value.items()}
     return value
 
-
-PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""The phases, by their names in recordings and in ``--phase``."""
 
 REDACTED = re.compile(r"redacted:[0-9a-f]{12}|cmVkYWN0ZWQ6[A-Za-z0-9+/]{16}")
 """The replacement of a secret, as text and in base64."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import BinaryIO, Protocol, TextIO
 
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.encoding import encode_document, json_line
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import StepOrigin
-from pratique_cli.outputs.texts import subject
 from pratique_cli.replays.comparisons import Difference, DifferenceKind
 from pratique_cli.replays.recorded_reviews import RecordedReview
 from pratique_cli.terminal import Palette, palette_for, printable
-
-if TYPE_CHECKING:
-    from typing import BinaryIO, TextIO
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.documents import (
     JSON_LINES,
@@ -23,10 +23,6 @@ from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
 from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore
-
-if TYPE_CHECKING:
-    from typing import BinaryIO, TypeAlias
-
 
 Input: TypeAlias = "SourceDocument | InputError"
 """A document, or why it cannot be read."""

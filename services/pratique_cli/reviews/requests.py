@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
@@ -25,6 +26,8 @@ _RESOURCES = {
     "ReplicationController": ("", "replicationcontrollers"),
     "StatefulSet": ("apps", "statefulsets"),
 }
+PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
+"""The phases of a review, by the values of ``--phase``, and of ``phase`` in suites and recordings."""
 _SCHEDULED = re.compile(r"(.+)-\d+")
 """The name that a CronJob gives a Job: its own name and the scheduled minute."""
 

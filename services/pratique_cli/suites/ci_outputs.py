@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
-from pratique_cli.encoding import indented_json
 from pratique_cli.outputs import junit
+from pratique_cli.outputs.changes import path_text
 from pratique_cli.outputs.findings import relative_path
 from pratique_cli.outputs.github import annotation
-from pratique_cli.outputs.sarif import ROOT, SCHEMA, encodable, locations
-from pratique_cli.outputs.texts import path_text
+from pratique_cli.outputs.sarif import (
+    encodable,
+    fingerprint,
+    locations,
+    notification,
+    run_properties,
+    sarif_log,
+)
 from pratique_cli.suites.cases import CaseResult, CaseStatus, ExpectationMismatch, SuiteCounts
 from pratique_cli.suites.coverage import Coverage
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 
 class SuiteGitHubOutput:
@@ -105,9 +106,9 @@ def _failure_lines(result: CaseResult) -> list[str]:
     return lines
 
 
-_NOTIFICATION_TEXTS = {
+_NOTIFICATION_TEXTS: dict[str, str] = {
     CaseStatus.UNDECIDED: "There was no decision in time.",
-    CaseStatus.UNREADABLE: "The suite, or what it names, cannot be used.",
+    CaseStatus.UNREADABLE: "The suite, or something that it names, cannot be used.",
 }
 
 
@@ -125,66 +126,32 @@ class SuiteSarifOutput:
         """Keep a result for each mismatch, and a notification for a case that could not run."""
         self._results += [self._result(result, mismatch) for mismatch in result.mismatches]
         if result.error is not None:
-            self._notify(result.status, result.error, result.case.full_name)
+            self._notifications.append(notification(result.status.value, result.error, result.case.full_name))
 
     def write_problem(self, error: InputError) -> None:
         """Keep a notification for an unreadable suite."""
-        self._notify(CaseStatus.UNREADABLE, error, "")
+        self._notifications.append(notification(CaseStatus.UNREADABLE.value, error))
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:  # noqa: ARG002 - a log has no place for coverage
         """Write the log."""
-        invocation: JSONObject = {"executionSuccessful": not self._notifications}
-        if self._notifications:
-            invocation["toolExecutionNotifications"] = self._notifications
-        run = {
-            "results": self._results,
-            "columnKind": "unicodeCodePoints",
-            "originalUriBaseIds": {ROOT: {"description": {"text": "The folder in which pratique ran."}}},
-            "invocations": [invocation],
-            "tool": {"driver": self._driver()},
-        }
-        log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-        self._stream.write(indented_json(log))
+        rules = [
+            {"id": rule, "name": rule, "shortDescription": {"text": name}}
+            for rule, name in self._rules.items()
+        ]
+        properties = run_properties(rules, self._notifications, _NOTIFICATION_TEXTS)
+        self._stream.write(sarif_log({"results": self._results, **properties}))
         self._stream.flush()
-
-    def _notify(self, status: CaseStatus, error: InputError, about: str) -> None:
-        self._notifications.append(
-            {
-                "level": "error",
-                "descriptor": {"id": status.value},
-                "message": {"text": encodable(str(error))},
-                **locations(error.file, error.place, about),
-            }
-        )
 
     def _result(self, result: CaseResult, mismatch: ExpectationMismatch) -> JSONObject:
         case = result.case
         rule, member = encodable(case.full_name), path_text(mismatch.path[len(case.path) :])
         self._rules.setdefault(rule, encodable(case.name))
-        known = (relative_path(case.document.file) or "", rule, member)
-        fingerprint = hashlib.sha256("\0".join(map(encodable, known)).encode()).hexdigest()
+        identity = fingerprint(relative_path(case.document.file) or "", rule, member)
         return {
             "ruleId": rule,
             "ruleIndex": list(self._rules).index(rule),
             "level": "error",
             "message": {"text": encodable(mismatch.text)},
             **locations(case.document.file, result.position(mismatch), case.full_name, member),
-            "partialFingerprints": {"mismatch/v1": fingerprint},
-        }
-
-    def _driver(self) -> JSONObject:
-        ids = {notification["descriptor"]["id"] for notification in self._notifications}
-        descriptors = [
-            {"id": kind.value, "shortDescription": {"text": _NOTIFICATION_TEXTS[kind]}}
-            for kind in _NOTIFICATION_TEXTS
-            if kind in ids
-        ]
-        return {
-            "name": "pratique",
-            "version": importlib.metadata.version("pratique"),
-            "rules": [
-                {"id": rule, "name": rule, "shortDescription": {"text": name}}
-                for rule, name in self._rules.items()
-            ],
-            **({"notifications": descriptors} if descriptors else {}),
+            "partialFingerprints": {"mismatch/v1": identity},
         }

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import BinaryIO, TextIO
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.encoding import dump_yaml, indented_json, json_line
-from pratique_cli.outputs.texts import ChangeTracker, StepWriter, path_text
+from pratique_cli.outputs.changes import ChangeTracker, path_text
+from pratique_cli.outputs.texts import StepWriter
 from pratique_cli.suites.cases import CaseResult, CaseStatus, ExpectationMismatch, SuiteCounts
 from pratique_cli.suites.coverage import Coverage, CoverageEntry, coverage_lines
 from pratique_cli.suites.running import SuiteOutput
 from pratique_cli.terminal import Palette, palette_for, printable
 from pratique_frontdoor.chain.decisions import to_document
-
-if TYPE_CHECKING:
-    from typing import BinaryIO, TextIO
 
 
 def result_document(result: CaseResult) -> JSONObject:

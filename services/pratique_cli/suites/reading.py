@@ -1,32 +1,83 @@
-"""Reading suites: from documents to cases that can run, and the problems of the others."""
+"""Finding suites in files and folders, and reading their cases."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path as File
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.controllers import Phase
 from pratique.admission.reviews import impersonated_user
+from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
-from pratique_cli.reviews.requests import CREATED, RequestShape
+from pratique_cli.outputs.changes import ObjectPath
+from pratique_cli.reviews.requests import CREATED, PHASES, RequestShape
 from pratique_cli.suites.cases import Case, ClusterSource
 from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm, decode_suite, suggestion
 from pratique_cli.suites.references import FlagError, References, read_expectation, read_flags
 
-if TYPE_CHECKING:
-    Path = tuple[Step, ...]
 
-PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""The phases, by the values of ``phase``."""
+def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:
+    """Yield the suites in files, and recursively in folders, in name order.
+
+    Other documents are skipped. A file that does not mention the API group of suites is not parsed at all, so that
+    templates may lie beside suites. Hidden folders are skipped. Unreadable files, and paths without a suite, are added
+    to ``problems``.
+    """
+    holds_suites: dict[str, bool] = {}
+    for path in paths:
+        found = False
+        for file in _files(path, problems):
+            real = os.path.realpath(file)
+            if real not in holds_suites:
+                begun = len(problems)
+                documents = list(_suites(file, problems))
+                holds_suites[real] = bool(documents) or len(problems) > begun
+                yield from documents
+            found = found or holds_suites[real]
+        if not found:
+            problems.append(InputError(f"{path}: {_no_suite_text(path)}", file=str(path)))
+
+
+def _no_suite_text(path: Path) -> str:
+    where = ", nor does any folder inside it" if path.is_dir() else ""
+    return f"holds no suite: a document of apiVersion {SUITE_GROUP}/v1 and kind TestSuite{where}"
+
+
+def _files(path: Path, problems: list[InputError]) -> Iterator[str]:
+    if not path.is_dir():
+        yield str(path)
+        return
+    try:
+        yield from (str(entry) for entry, is_folder in walk(path) if not is_folder)
+    except OSError as error:
+        problems.append(_unreadable(error.filename or str(path), error))
+
+
+def _unreadable(file: str, error: OSError) -> InputError:
+    return InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
+
+
+def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
+    try:
+        if SUITE_GROUP.encode() in Path(file).read_bytes():
+            yield from (
+                document
+                for document in unwrap_lists(read_file(file, unique_keys=True))
+                if is_suite(document.data)
+            )
+    except OSError as error:
+        problems.append(_unreadable(file, error))
+    except InputError as error:
+        problems.append(error)
 
 
 def read_cases(documents: Iterable[SourceDocument], problems: list[InputError]) -> Iterator[Case]:
@@ -80,10 +131,10 @@ class _SuiteReader:
             settings = read_flags({}, self._references.folder)
         return dataclasses.replace(settings, config=self._references.paths(self._form.config, ("config",)))
 
-    def _cluster(self, entries: Iterable[JSON] | None, path: Path) -> ClusterSource | None:
+    def _cluster(self, entries: Iterable[JSON] | None, path: ObjectPath) -> ClusterSource | None:
         if entries is None:
             return None
-        paths: list[File] = []
+        paths: list[Path] = []
         objects: list[SourceDocument] = []
         for index, entry in enumerate(entries):
             place = (*path, index)
@@ -97,7 +148,7 @@ class _SuiteReader:
         return ClusterSource(tuple(paths), tuple(objects))
 
     def _case(
-        self, form: CaseForm, path: Path, settings: ChainSettings, cluster: ClusterSource | None
+        self, form: CaseForm, path: ObjectPath, settings: ChainSettings, cluster: ClusterSource | None
     ) -> Case | None:
         begun = len(self._problems)
         submitted = self._submitted(form, path)
@@ -132,7 +183,7 @@ class _SuiteReader:
     def _phases(self, form: CaseForm) -> frozenset[Phase]:
         return PHASES[form.phase or "admit"]
 
-    def _submitted(self, form: CaseForm, path: Path) -> SourceDocument | None:
+    def _submitted(self, form: CaseForm, path: ObjectPath) -> SourceDocument | None:
         given = {name: value for name in ("manifest", "review") if (value := getattr(form, name)) is not None}
         if len(given) != 1:
             found = "this one has both" if given else "this one has neither"
@@ -154,7 +205,7 @@ class _SuiteReader:
             self._references.report_problem((*path, name), f"{name}: {text}")
         return submitted
 
-    def _shape(self, form: CaseForm, path: Path) -> tuple[RequestShape, SourceDocument | None]:
+    def _shape(self, form: CaseForm, path: ObjectPath) -> tuple[RequestShape, SourceDocument | None]:
         request = form.request
         if request is None:
             return CREATED, None
@@ -171,7 +222,7 @@ class _SuiteReader:
         )
         return shape, old
 
-    def _operation(self, text: str, path: Path) -> Operation:
+    def _operation(self, text: str, path: ObjectPath) -> Operation:
         if not text:
             return Operation.CREATE
         try:
@@ -182,7 +233,7 @@ class _SuiteReader:
             )
             return Operation.CREATE
 
-    def _user(self, request: RequestForm, path: Path) -> UserInfo:
+    def _user(self, request: RequestForm, path: ObjectPath) -> UserInfo:
         if request.user:
             return impersonated_user(request.user, request.groups)
         if request.groups:

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path as PathlibPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -25,11 +25,9 @@ from pratique.cel.libraries.regexes import compile_pattern
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import ExistingPath
+from pratique_cli.outputs.changes import ObjectPath
 from pratique_cli.suites.cases import Expectation, ExpectedStep, Pattern
 from pratique_cli.suites.forms import ExpectForm, StepForm, suggestion
-
-if TYPE_CHECKING:
-    Path = tuple[Step, ...]
 
 _MEMBERS = ("config", "cluster")
 """Flags that are members of a suite instead."""
@@ -44,7 +42,7 @@ class FlagError(ValueError):
         self.name = name
 
 
-def read_flags(flags: Mapping[str, JSON], folder: PathlibPath) -> ChainSettings:
+def read_flags(flags: Mapping[str, JSON], folder: Path) -> ChainSettings:
     """Make the settings of a chain from flags by name, such as ``enable-admission-plugins``.
 
     Lists are JSON lists or comma-separated; paths are relative to ``folder``.
@@ -90,7 +88,7 @@ def _hint(name: str, options: Mapping[str, click.Parameter]) -> str:
     return suggestion(plain, options)
 
 
-def _command_line_value(value: JSON, option: click.Parameter, folder: PathlibPath) -> JSON:
+def _command_line_value(value: JSON, option: click.Parameter, folder: Path) -> JSON:
     """Convert a value to what the command line would pass."""
     if isinstance(value, dict) or value is None:
         raise click.BadParameter("write a string, a number, a boolean or a list")
@@ -115,37 +113,37 @@ class References:
     """The document of the suite."""
     problems: list[InputError]
     """The problems, each at the position of the referring member."""
-    _files: dict[PathlibPath, SourceDocument | str] = dataclasses.field(default_factory=dict)
+    _files: dict[Path, SourceDocument | str] = dataclasses.field(default_factory=dict)
     """The objects of files that have been read, or the reason why not; cases share them."""
 
     @property
-    def folder(self) -> PathlibPath:
+    def folder(self) -> Path:
         """The folder that paths are relative to."""
-        return PathlibPath(self.document.file).parent
+        return Path(self.document.file).parent
 
     def report_problem(self, path: Iterable[Step], problem: str) -> None:
         """Add a problem with a member."""
         self.problems.append(self.document.fault(tuple(path), problem))
 
-    def path(self, text: str, path: tuple[Step, ...]) -> PathlibPath:
+    def path(self, text: str, path: ObjectPath) -> Path:
         """Resolve the file or folder that a member names."""
-        found = PathlibPath(os.path.normpath(self.folder / text))
+        found = Path(os.path.normpath(self.folder / text))
         if not text or not found.exists():
             self.report_problem(path, f"{found if text else 'an empty path'}: no such file or folder")
         return found
 
-    def paths(self, texts: Iterable[str], path: tuple[Step, ...]) -> tuple[PathlibPath, ...]:
+    def paths(self, texts: Iterable[str], path: ObjectPath) -> tuple[Path, ...]:
         """Resolve the files and folders that a list names."""
         return tuple(self.path(text, (*path, index)) for index, text in enumerate(texts))
 
-    def document_of(self, value: JSON, path: tuple[Step, ...]) -> SourceDocument | None:
+    def document_of(self, value: JSON, path: ObjectPath) -> SourceDocument | None:
         """Read the object that a member holds, or that is in the file it names; None if that fails."""
         if isinstance(value, dict):
             return self.document.part(value, path)
         if not isinstance(value, str):
             self.report_problem(path, f"must be the path of a file or an object, not {json_type(value)}")
             return None
-        file = PathlibPath(os.path.normpath(self.folder / value))
+        file = Path(os.path.normpath(self.folder / value))
         if file not in self._files:
             self._files[file] = _only_document(file)
         found = self._files[file]
@@ -154,7 +152,7 @@ class References:
             return None
         return found
 
-    def object_of(self, value: JSON, path: tuple[Step, ...]) -> JSON:
+    def object_of(self, value: JSON, path: ObjectPath) -> JSON:
         """Read the data of that object; None if the member is absent."""
         if value is None:
             return None
@@ -162,7 +160,7 @@ class References:
         return None if found is None else found.data
 
 
-def _only_document(file: PathlibPath) -> SourceDocument | str:
+def _only_document(file: Path) -> SourceDocument | str:
     try:
         documents = list(unwrap_lists(read_documents(file)))
     except InputError as error:
@@ -176,7 +174,7 @@ _WORDS: tuple[tuple[str, type[Phase | OutcomeStatus]], ...] = (("phase", Phase),
 """Members of a step that take one of a few words."""
 
 
-def read_expectation(form: ExpectForm, path: Path, references: References) -> Expectation:
+def read_expectation(form: ExpectForm, path: ObjectPath, references: References) -> Expectation:
     """Read one expectation; problems are collected in ``references``."""
     if form == type(form)():
         references.report_problem(
@@ -200,7 +198,7 @@ def read_expectation(form: ExpectForm, path: Path, references: References) -> Ex
     )
 
 
-def _pattern(text: str | None, path: Path, references: References) -> Pattern | None:
+def _pattern(text: str | None, path: ObjectPath, references: References) -> Pattern | None:
     if text is None:
         return None
     try:
@@ -210,14 +208,18 @@ def _pattern(text: str | None, path: Path, references: References) -> Pattern | 
         return None
 
 
-def _patterns(texts: Iterable[str] | None, path: Path, references: References) -> tuple[Pattern, ...] | None:
+def _patterns(
+    texts: Iterable[str] | None, path: ObjectPath, references: References
+) -> tuple[Pattern, ...] | None:
     if texts is None:
         return None
     found = [_pattern(text, (*path, index), references) for index, text in enumerate(texts)]
     return tuple(pattern for pattern in found if pattern is not None)
 
 
-def _patch(form: ExpectForm, path: Path, references: References) -> tuple[dict[str, object], ...] | None:
+def _patch(
+    form: ExpectForm, path: ObjectPath, references: References
+) -> tuple[dict[str, object], ...] | None:
     for index, operation in enumerate(form.patch or ()):
         if not isinstance(operation, dict):
             text = f"must be a JSON Patch operation, not {json_type(operation)}"
@@ -226,14 +228,14 @@ def _patch(form: ExpectForm, path: Path, references: References) -> tuple[dict[s
 
 
 def _steps(
-    forms: Iterable[StepForm] | None, path: Path, references: References
+    forms: Iterable[StepForm] | None, path: ObjectPath, references: References
 ) -> tuple[ExpectedStep, ...] | None:
     if forms is None:
         return None
     return tuple(_step(form, (*path, index), references) for index, form in enumerate(forms))
 
 
-def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
+def _step(form: StepForm, path: ObjectPath, references: References) -> ExpectedStep:
     members = {name: value for name, value in msgspec.structs.asdict(form).items() if value is not None}
     if not members:
         references.report_problem(
@@ -248,7 +250,7 @@ def _step(form: StepForm, path: Path, references: References) -> ExpectedStep:
 
 
 def _expanded(
-    forms: Iterable[ExpectForm] | None, path: Path, references: References
+    forms: Iterable[ExpectForm] | None, path: ObjectPath, references: References
 ) -> tuple[Expectation, ...] | None:
     if forms is None:
         return None

@@ -57,7 +57,7 @@ UNMET = [
         "steps.1",
         "a step (phase mutate)",
         (
-            "it only before the step that was found for the one before: ValidatingAdmissionPolicy replicas"
+            "it only before the step that matched the previous expectation: ValidatingAdmissionPolicy replicas"
             " (replicas-everywhere) validate allowed"
         ),
     ),
@@ -65,7 +65,7 @@ UNMET = [
         "{steps: [{controller: PodSecurity}]}",
         "steps.0",
         "a step (controller PodSecurity)",
-        "none that is like it",
+        "no similar step",
     ),
 ]
 

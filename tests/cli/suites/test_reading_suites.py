@@ -8,7 +8,7 @@ import pytest
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.requests import Operation
-from pratique_cli.suites.finding import find_suites
+from pratique_cli.suites.reading import find_suites
 from support.policy_suites import HEAD, case, deployment, read, run, write_suite
 
 GOOD = "{allowed: true}"

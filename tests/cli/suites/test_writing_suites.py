@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import decode, encode
-from pratique_cli.suites.finding import find_suites
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from support.policy_suites import POLICIES
 

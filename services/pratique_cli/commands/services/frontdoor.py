@@ -6,20 +6,15 @@ from types import MappingProxyType
 
 import click
 
-from pratique_cli.service_options import FRONT_DOOR_HELPS, settings_flags
+from pratique_cli.service_options import FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
 from pratique_frontdoor.serve import run
 from pratique_frontdoor.settings import FrontDoorSettings
 
 HELPS = MappingProxyType(
     {
-        "host": "Address to listen on.",
-        "port": "Port to listen on; 0 picks a free one.",
-        "tls_cert_file": "Certificate chain in PEM, own certificate first. With the key, HTTPS is served.",
-        "tls_private_key_file": "Its private key in PEM. Both files are read again when they change.",
+        **LISTENER_HELPS,
         "tls_min_version": "Oldest TLS version: VersionTLS12 or VersionTLS13.",
         "tls_cipher_suites": "TLS 1.2 cipher suites, by Go's names; OpenSSL's choice by default.",
-        "client_ca_file": "CA certificates in PEM: clients with a certificate signed by one of them may call.",
-        "client_allowed_names": "Which of those may call, by common name, DNS name or URI; all by default.",
         "token_file": "Bearer tokens that may call, one per line.",
         "basic_auth_file": "Users that may call, user:password, one per line.",
         "mutator": "gRPC target of the mutator, such as dns:///mutator:9443.",
